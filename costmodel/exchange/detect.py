@@ -52,7 +52,7 @@ _STARTS = re.compile(
 
 
 class OtherProgram(NamedTuple):
-    """A program that is not read, by what stands in its commands: its name, the reason, and what to write instead."""
+    """A program whose files are not read: a pattern of its commands, its name, the reason, and a replacement."""
 
     pattern: str
     name: str
@@ -95,12 +95,12 @@ _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#(?!!|SBATCH).*$")
 
 
 def _without_comments(text: str) -> str:
-    """The head of a text with blanks in the place of its comments."""
+    """The start of a text, with its comments replaced by blanks."""
     return _COMMENT.sub(lambda found: " " * len(found.group()), text[:_LONGEST])
 
 
 def _refuse_others(text: str, file: str) -> None:
-    """A fault for a program that is named and not read."""
+    """Raises a fault if the text names a program that is not read."""
     for other in OTHER_PROGRAMS:
         found = re.search(other.pattern, text)
         if found is not None:
@@ -109,7 +109,7 @@ def _refuse_others(text: str, file: str) -> None:
 
 
 class ForeignFormat(NamedTuple):
-    """A format: its name, the keys that it alone has, and others that it has."""
+    """A format: its name, the keys that identify it, and other keys that it uses."""
 
     name: str
     own: frozenset[str]
@@ -234,7 +234,7 @@ STATED = {
 
 
 def stated_format(name: str, text: str) -> str:
-    """The format that --from states for a text; of an engine its command, or a file of its options."""
+    """The format that `--from` names; for an engine, whether the text is a command or an option file."""
     if name.lower() not in STATED:
         close = nearest(name.lower(), list(STATED), 0.6)
         hint = f"did you mean '{close}'? " if close else ""
@@ -246,7 +246,7 @@ def stated_format(name: str, text: str) -> str:
 
 
 def scores(text: str) -> list[tuple[ForeignFormat, int]]:
-    """Every format with its score, the highest first: what only it has counts most."""
+    """Every format with its score, the highest first; keys that only this format has count most."""
     keys = _keys(text)
     found = [
         (entry, OWN * len(keys & _OWN[entry.name]) + len(keys & (entry.own | entry.others) - _OWN[entry.name]))
@@ -256,18 +256,18 @@ def scores(text: str) -> list[tuple[ForeignFormat, int]]:
 
 
 def _keys(text: str) -> set[str]:
-    """Words of a text that stand where keys and options do."""
+    """Words at places of the text where keys and options are written."""
     keys = {match.group(1).split("=", 1)[0] for match in _KEY.finditer(text)}
     return keys | {f"--{key[2:].replace('-', '_')}" for key in keys if key.startswith("--") and "." in key}
 
 
 def _at_top(text: str, format: ForeignFormat) -> set[str]:
-    """Keys at the top of a file that a format has."""
+    """Keys of a format that the text has at its top level."""
     return {match.group(1) for match in _TOP.finditer(text)} & (format.own | format.others)
 
 
 def _is_of(text: str, ranked: list[tuple[ForeignFormat, int]]) -> bool:
-    """Whether a text is of the first format: by many of its keys, or by one that only it has among keys of a file."""
+    """Whether the best-ranked format fits a text: by the number of its keys, or by a key that only this format has."""
     (best, score), (_, second) = ranked[:2]
     if score >= _FEWEST or score < OWN or second >= OWN:
         return score >= max(_FEWEST, second)
@@ -278,7 +278,7 @@ def _is_of(text: str, ranked: list[tuple[ForeignFormat, int]]) -> bool:
 
 
 def detected(text: str, file: str) -> ForeignFormat:
-    """The format of a text; a fault that names the three nearest where it is of none, or of one that is not read."""
+    """The detected format of a text; a fault if the format is unknown (it names the three nearest) or not supported."""
     plain = _without_comments(text)
     ranked = scores(plain)
     best = ranked[0][0]

@@ -62,7 +62,7 @@ Variables = Iterable[tuple[str, Word]]
 
 
 def of_environment(variables: Variables, file: str) -> Layer:
-    """What variables in front of a program state; those that no program here reads are left out."""
+    """The facts that environment variables before a command state; variables of other programs are left out."""
     tree = Mapping()
     for name, word in variables:
         if (name in TABLE or _PROGRAMS.fullmatch(name)) and word.doubt is None:
@@ -82,6 +82,6 @@ def of_environment(variables: Variables, file: str) -> Layer:
 
 
 def _devices(text: str) -> int:
-    """How many devices a list of them names; none where it names all, or is no list."""
+    """The number of devices in a list such as CUDA_VISIBLE_DEVICES; 0 if the text names all devices or is no list."""
     listed = [part for part in text.replace(" ", "").split(",") if part]
     return len(set(listed)) if listed and _ALL not in listed and all(part.lstrip("-") for part in listed) else 0

@@ -23,7 +23,7 @@ _SLIP = 0.85  # likeness of a name that is meant to be another
 
 
 class ForeignKeys:
-    """The values of one text; a fault is kept and a harmless value continues in its place."""
+    """Reads and checks the values of one text; a fault is recorded, and a harmless default replaces the value."""
 
     def __init__(
         self, tree: Mapping[Any, Any], table: Table, file: str, version: str, *, open_numbers: bool = True
@@ -44,7 +44,7 @@ class ForeignKeys:
         self._report()
 
     def __getitem__(self, name: str) -> OriginValue:
-        """The value of a key; None where it is left out and has no default, or is open."""
+        """The value of a key; None if it is left out without a default, or is "auto"."""
         self._asked.add(name)
         if name not in self._values:
             self._values[name] = self._read(name)
@@ -55,7 +55,7 @@ class ForeignKeys:
         return name in self.stated and self.stated[name][0] is not None and not self.is_open(name)
 
     def is_open(self, name: str) -> bool:
-        """Whether the text leaves a value to another: auto."""
+        """Whether the value of a key is "auto", so that the program or another file chooses it."""
         value = self.stated.get(name, (None,))[0]
         opened = isinstance(value, str) and value.lower() == "auto"
         return opened and (self._open_numbers or self.table[name].kind.name not in ("count", "whole", "figure"))
@@ -65,49 +65,49 @@ class ForeignKeys:
         return any(name.startswith(f"{section}.") for name in self.stated)
 
     def derived(self, value: Any, text: str, name: str = "") -> OriginValue:
-        """A value computed from that of a key."""
+        """A value computed from the value of a key."""
         return OriginValue(value, Origin("derived", text, self.stated[name][1] if name in self.stated else None))
 
     def assumed(self, value: Any, text: str) -> OriginValue:
-        """A value that the text does not state."""
+        """An assumed value, which the text does not state."""
         return OriginValue(value, Origin("assumed", text))
 
     def refuse(self, code: str, sentence: str, name: str = "", hint: str = "") -> None:
-        """A fault, at the place of a key."""
+        """Records a fault at the place of a key."""
         place = self.stated[name][1] if name in self.stated else Place(self.file)
         fault = Fault(code, printable(sentence), place, hint)
         if fault not in self.faults:
             self.faults.append(fault)
 
     def no_optimizer(self, written: object, name: str) -> None:
-        """A fault for an optimizer without a document, which one that is given beside the file takes away."""
+        """Records a fault for an optimizer without a document; an optimizer given beside the file removes it."""
         place = self.stated[name][1] if name in self.stated else Place(self.file)
         sentence = printable(f"{name} {str(written)[:80]}: {UNKNOWN_STATES}")
         self.unless.append(("workload.optimizer", Fault("X003", sentence, place, OPTIMIZER_HINT)))
 
     def lose(self, kind: LossKind, sentence: str, name: str = "") -> None:
-        """Something that a scenario does not express."""
+        """Records a loss: something that a scenario cannot express."""
         self._lost[name] = VERDICTS[kind]
         loss = Loss(kind, printable(sentence), self.stated[name][1] if name in self.stated else None)
         if loss not in self.losses:
             self.losses.append(loss)
 
     def without_effect(self, name: str, reason: str) -> None:
-        """A warning for a key that the software passes over beside others."""
+        """Records a warning for a key that the software ignores because of other keys."""
         if self.given(name):
             self._lost[name] = "no effect"
             self.warnings.append(Fault("X006", f"{name} has no effect", self.stated[name][1], reason))
 
     def unknown(self, name: str, under: str) -> None:
-        """A key inside the value of another that the format is not known to have."""
+        """Records an unknown key inside the value of another key."""
         self._unknown.append((f"{under}.{name}", self.stated[under][1]))
 
     def note_read(self) -> None:
-        """Notes the keys that state something as read: code without the table read them."""
+        """Marks all stated keys as read; for code that reads keys without the table."""
         self._asked |= {name for name in self.stated if self.table[name].fills}
 
     def verdicts(self) -> list[StatedKey]:
-        """What became of every key that the text states."""
+        """The verdict for every key that the text states: read, no effect, not expressible and so on."""
         found = [
             StatedKey(name, self._verdict(name), place)
             for name, (_, place) in self.stated.items()
@@ -128,7 +128,7 @@ class ForeignKeys:
         return "read" if name in self._asked else "no effect"
 
     def _gather(self, tree: Mapping[Any, Any], above: str) -> None:
-        """Values by their paths; items of a list that the table has keys of are one section."""
+        """Collects values by dotted path; the items of a list count as one section if the table has keys for them."""
         for key, value in tree.items():
             name = f"{above}.{key}" if above else str(key)
             place = getattr(key, "place", None) or Place(self.file)
@@ -147,7 +147,7 @@ class ForeignKeys:
         return any(option.startswith(f"{name}.") for option in self.table)
 
     def _row_of(self, name: str) -> Row | None:
-        """The row of a key, or of the nearest section around it that has one for all of its keys."""
+        """The table row of a key, or of the nearest section around it that has one row for all its keys."""
         if name in self.table:
             return self.table[name]
         parts = name.split(".")
@@ -155,7 +155,7 @@ class ForeignKeys:
         return next((self.table[section] for section in above if section in self.table), None)
 
     def _renew(self) -> None:
-        """Today's keys with the values of older ones."""
+        """Moves the values of renamed keys to their current names."""
         for name, (value, place) in list(self.stated.items()):
             today = self.table[name].old
             if today not in self.table or value is None or self.table[name].gone:
@@ -167,7 +167,7 @@ class ForeignKeys:
                 self.refuse("X004", f"{name} is {shown(value)[:80]} and {today} {shown(newer)[:80]}", name)
 
     def _report(self) -> None:
-        """Losses of single keys, and keys of another version."""
+        """Records the losses of single keys, and the keys of another version."""
         for name, (value, place) in self.stated.items():
             rule = self.table[name]
             if rule.loss is not None and not _is_off(value, rule.harmless) and not self.is_open(name):
@@ -181,7 +181,7 @@ class ForeignKeys:
                 self.warnings.append(Fault("X006", f"{name} is an older name", place, f"today {rule.old} states it"))
 
     def unknown_keys(self) -> list[Fault]:
-        """One warning that lists the keys which the format does not have."""
+        """One warning that lists all keys that the format does not have."""
         if not self._unknown:
             return []
         names = [name for name, _ in self._unknown[:_MOST_UNKNOWN]]
@@ -206,7 +206,7 @@ class ForeignKeys:
         return OriginValue(found, Origin("file", name, place))
 
     def _refuse_value(self, rule: Row, value: Any) -> None:
-        """A fault for a value that an option does not have, or that no scenario expresses."""
+        """Records a fault for a value that the option does not accept or that no scenario can express."""
         name, kind = rule.option, rule.kind
         if rule.key == "workload.optimizer" and kind.words:
             self.no_optimizer(value, name)
@@ -219,7 +219,7 @@ class ForeignKeys:
 
 
 def _is_off(value: Any, harmless: tuple[Any, ...]) -> bool:
-    """Whether a value changes nothing; a section that is not enabled changes nothing either."""
+    """Whether a value has no effect, such as a section that is not enabled."""
     if isinstance(value, PlacedMapping):
         return not value or flag(value.get("enabled")) is False
     return _plain(value) in harmless
@@ -231,7 +231,7 @@ def _plain(value: Any) -> Any:
 
 
 def likely_key(name: str, table: Iterable[str]) -> str:
-    """The key that a name is meant to be: one that looks much like it, or whose words begin with its words.
+    """The key that a misspelled name probably means: a similar key, or one whose words begin with the same words.
 
     >>> likely_key("gpu-mem-util", ["gpu-memory-utilization", "max-num-seqs"]), likely_key("top", ["top-p", "tp-size"])
     ('gpu-memory-utilization', '')

@@ -10,7 +10,7 @@ from costmodel.ground.record import record
 
 
 def because(reason: str, keys: str, under: str = "plan") -> dict[str, str]:
-    """Keys, between blanks, with one reason.
+    """A mapping from each of several keys (separated by blanks) to the same reason.
 
     >>> because("it has no pipeline", "pp vpp")
     {'plan.pp': 'it has no pipeline', 'plan.vpp': 'it has no pipeline'}
@@ -41,22 +41,22 @@ class Format:
 
     @property
     def filled(self) -> set[str]:
-        """Keys that options state, or have a part in."""
+        """Keys that options of the format state, alone or together."""
         return {path for row in self.table.values() for path in row.fills.split()}
 
     @property
     def not_stated(self) -> dict[str, str]:
-        """Keys that no option states, with the reasons."""
+        """Keys that no option states, each with the reason."""
         filled = self.filled
         named = {**self.elsewhere, **self.fixed, **self.cannot}
         return {key: reason for key, reason in named.items() if key not in filled}
 
     def expresses(self, key: str) -> bool:
-        """Whether files of the format state a key, or leave it to another file of the same job."""
+        """Whether the format states a key, in this file or in another file of the same job."""
         inside = any(path == key or path.startswith(f"{key}.") for path in self.filled)
         return key not in self.cannot and (inside or key in self.elsewhere or key in self.fixed)
 
     @property
     def full_name(self) -> str:
-        """What is written, and its version."""
+        """The kind of file that is written, and the software version."""
         return f"{self.kind} for {self.version}"

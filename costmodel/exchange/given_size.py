@@ -13,7 +13,7 @@ _HINT = "keep one of the two"
 
 
 def counted_by_node(each: OriginValue, nodes: OriginValue | None, source: str) -> dict[str, OriginValue]:
-    """The facts of a launcher that states how many accelerators each node has, and perhaps how many nodes there are."""
+    """The facts of a launcher that states the accelerators of each node, and perhaps the number of nodes."""
     if nodes is None or not nodes.value:
         nodes = OriginValue(1, Origin("derived", f"one node, where the {source} states none"))
     origin = Origin("derived", "nodes × accelerators of each", each.place)
@@ -22,7 +22,7 @@ def counted_by_node(each: OriginValue, nodes: OriginValue | None, source: str) -
 
 @record
 class GivenSize:
-    """The size of a cluster as it is given beside files.
+    """The cluster size that the user gives beside the files.
 
     gpus: accelerators. nodes: nodes of so many each. A count in a file stands for itself: fewer than a node holds are a
     part of it, and another number than is given is a contradiction, but a default that stands for a variable.
@@ -33,7 +33,7 @@ class GivenSize:
     each: int = 0
 
     def accelerators(self, stated: Mapping[str, OriginValue]) -> OriginValue | Fault | None:
-        """The accelerators of a job whose files state these; a fault where both are stated and differ."""
+        """The number of accelerators of a job; a fault if the files and the given size differ."""
         count, nodes, of_node = (stated.get(name) for name in COUNTS)
         fixed = nodes if nodes is not None and nodes.origin.kind == "file" else None
         if fixed is not None and self.nodes not in (None, fixed.value):
@@ -54,7 +54,7 @@ class GivenSize:
     def _as_given(
         self, count: OriginValue | None, nodes: OriginValue | None, of_node: OriginValue | None
     ) -> OriginValue | Fault:
-        """--gpus, as a file states them too, or several nodes of a launcher that states those of one."""
+        """The number that `--gpus` gives, or a fault if the files contradict it."""
         assert self.gpus is not None
         more = nodes is None and of_node is not None and self.gpus % of_node.value == 0
         if count is not None and count.value != self.gpus and not more:
@@ -64,7 +64,7 @@ class GivenSize:
         return OriginValue(self.gpus, Origin("assumed", "--gpus, given beside the file"))
 
     def _whole_nodes(self, nodes: OriginValue | None) -> OriginValue | None:
-        """All accelerators of the nodes that are given, or that a file states."""
+        """The number of accelerators in the given number of whole nodes, or in the number that a file states."""
         if self.nodes is not None:
             return OriginValue(self.nodes * self.each, Origin("assumed", "--nodes, given beside the file"))
         if nodes is None or not self.each:

@@ -19,7 +19,7 @@ VERDICTS: dict[LossKind, Verdict] = {
 
 
 class Origin(NamedTuple):
-    """Where a value of a document is from.
+    """The source of a value in an imported document.
 
     file: written at `place`. derived: computed from what is written there. default: left out, so the default of the
     format. class: fixed by the code that the format configures. assumed: nothing states it.
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
 
 class OriginValue(NamedTuple):
-    """A value on its way into a document, with its origin."""
+    """A value for a document, with its origin."""
 
     value: Any
     origin: Origin
@@ -46,13 +46,13 @@ class OriginValue(NamedTuple):
         return self.origin.place
 
     def derived(self, value: Any, text: str) -> OriginValue:
-        """A value computed from this one."""
+        """A value computed from this value."""
         return OriginValue(value, Origin("derived", text, self.place))
 
 
 @record
 class Loss:
-    """An option of the foreign text that the costmodel document does not state.
+    """An option of the foreign text that the costmodel document cannot express, or not exactly.
 
     ignored: it costs nothing. approximated: nearly stated. not expressible: left out although it costs something.
     `parameters` counts what the real model holds more than the document, fewer if negative.
@@ -65,7 +65,7 @@ class Loss:
 
 
 class StatedKey(NamedTuple):
-    """A key or option of a foreign text, and what became of it; an unknown one is not expressible."""
+    """A key or option of a foreign text, with its verdict; an unknown key is "not expressible"."""
 
     name: str
     verdict: Verdict

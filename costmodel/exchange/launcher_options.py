@@ -34,7 +34,7 @@ _QUIET = frozenset(_QUIET_OPTIONS.split())
 
 
 def launched_accelerators(words: Sequence[Word]) -> dict[str, OriginValue]:
-    """Accelerators, nodes and accelerators of a node, where the words of a launcher state them."""
+    """The numbers of accelerators, nodes and accelerators per node that launcher options state."""
     per_node = _number(words, _PER_NODE) or _of_gres(words)
     nodes = _number(words, _NODES)
     tasks = _number(words, _TASKS)
@@ -53,7 +53,7 @@ def _spelling(word: Word) -> tuple[str, str]:
 
 
 def _number(words: Sequence[Word], names: tuple[str, ...]) -> OriginValue | None:
-    """The number behind the last of several options of a launcher."""
+    """The number after the last of several options of a launcher."""
     found = None
     for index, word in enumerate(words):
         name, value = _spelling(word)
@@ -68,7 +68,7 @@ def _number(words: Sequence[Word], names: tuple[str, ...]) -> OriginValue | None
 
 
 def _of_gres(words: Sequence[Word]) -> OriginValue | None:
-    """gres=gpu:h100:8 of Slurm."""
+    """The number of accelerators in Slurm's option gres=gpu:h100:8."""
     for word in words:
         match = re.fullmatch(r"--(?:gres|gpus-per-node)=(?:gpu:)?(?:[\w-]+:)?(\d{1,4})", word.text)
         if match and int(match.group(1)):
@@ -77,7 +77,7 @@ def _of_gres(words: Sequence[Word]) -> OriginValue | None:
 
 
 def of_launcher(words: Sequence[Word]) -> Layer:
-    """What became of each option of a launcher; unknown ones of torchrun and deepspeed may change the job."""
+    """The verdict for each launcher option; an unknown option of torchrun or deepspeed may change the job."""
     known = any(PurePath(word.text).name in _LAUNCHERS for word in words)
     layer, unknown = Layer(""), list[StatedKey]()
     for word in words:
@@ -100,7 +100,7 @@ def of_launcher(words: Sequence[Word]) -> Layer:
 
 
 def _included(words: Sequence[Word]) -> dict[str, OriginValue]:
-    """The devices that deepspeed is given: localhost:0,1,2,3@other:0,1; a machine alone is all of its devices."""
+    """The nodes and devices in deepspeed's option --include, such as localhost:0,1,2,3@other:0,1."""
     for index, word in enumerate(words):
         name, value = _spelling(word)
         text = value or words[min(index + 1, len(words) - 1)].text

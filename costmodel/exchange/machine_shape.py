@@ -34,7 +34,7 @@ _DEEPEST = 24
 
 @record
 class MachineShape:
-    """A node as far as a text states it.
+    """The shape of a node, as far as a text states it.
 
     links: NVLinks between any two accelerators, where all pairs have as many; uneven: where they differ. nics: none
     where the text has no word on them.
@@ -66,7 +66,7 @@ class MachineShape:
 
 
 def machine_format(text: str) -> str:
-    """Which tool printed a text about machines; empty where none did."""
+    """The tool that printed a text about machines; empty if it is unknown."""
     head = text[:_LONGEST]
     matrix = _MATRIX.search(head)
     if matrix and "\n" in head[matrix.start() :] and _JOINED.search(head):
@@ -81,7 +81,7 @@ def machine_format(text: str) -> str:
 
 
 def machine_shape(text: str, file: str, format: str) -> MachineShape:
-    """The shape that a text states."""
+    """The node shape that a text states."""
     if len(text) > _LONGEST:
         raise fail("X010", f"{len(text):,} letters are more than are read", Place(file))
     plain = _COLOURS.sub("", text)
@@ -89,7 +89,7 @@ def machine_shape(text: str, file: str, format: str) -> MachineShape:
 
 
 def _matrix(text: str, file: str) -> MachineShape:
-    """Rows of accelerators against columns of accelerators and interfaces."""
+    """The shape from a topology matrix of accelerators and network interfaces."""
     lines = text.splitlines()
     at = next(index for index, line in enumerate(lines) if "GPU0" in line.split())
     place = Place(file, at + 1, 1)
@@ -121,7 +121,7 @@ def _matrix(text: str, file: str) -> MachineShape:
 
 
 def _slurm(text: str, file: str) -> MachineShape:
-    """scontrol show node, or the options of a batch script."""
+    """The shape from `scontrol show node`, or from the options of a batch script."""
     found = list(_GRES.finditer(text)) or list(_EACH.finditer(text))
     if not found:
         raise fail("X002", "no node has accelerators: Gres=gpu:TYPE:COUNT", Place(file))
@@ -143,7 +143,7 @@ def _sound(shape: MachineShape) -> MachineShape:
 
 
 def _kubernetes(text: str, file: str) -> MachineShape:
-    """Labels and allocatable resources of nodes."""
+    """The shape from the labels and allocatable resources of Kubernetes nodes."""
     kinds = Counter[tuple[str, int]]()
     place = Place(file)
     for tree in manifest_trees(text, file):
@@ -160,7 +160,7 @@ def _kubernetes(text: str, file: str) -> MachineShape:
 
 
 def _nodes(tree: Any, depth: int) -> Iterator[tuple[str, int, Place]]:
-    """Each node with its product and how many accelerators it has."""
+    """Each Kubernetes node: its product name, its accelerators and its place."""
     if depth > _DEEPEST:
         return
     if isinstance(tree, list):

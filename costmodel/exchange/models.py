@@ -20,13 +20,13 @@ _FIXED = {"schema", "name", "title", "source", "sources"}  # keys that state whe
 
 
 def read_model(text: str, file: str) -> Foreign:
-    """The model that a file states, with what its format or its class adds."""
+    """The model that a file states, including values from its format or class."""
     found = imported_model(text, file)
     return Foreign(found.format, found.document, tuple(_assumed(found)), tuple(_remarks(found)))
 
 
 def imported_model(text: str, file: str) -> Imported:
-    """The model document of a file; a fault names the format where it is another one."""
+    """The model document of a config.json; a fault names the detected format of any other file."""
     try:
         return read_config(text, file, name_of(file), beside=_settings_beside(file))
     except CostModelError as error:
@@ -36,13 +36,13 @@ def imported_model(text: str, file: str) -> Imported:
 
 
 def _settings_beside(file: str) -> tuple[str, str] | None:
-    """Text and name of the file beside a config.json that states how the checkpoint was quantised, if there is one."""
+    """Text and name of the file with quantisation settings beside a config.json, if there is one."""
     path = file_beside(Path(file))
     return None if path is None else (file_text(str(path)), str(path))
 
 
 def name_of(file: str) -> str:
-    """What a file's path calls its model: its folder, or the file where that has a name of its own; else nothing.
+    """The model name in a file path: the folder name, or the file name if it is not config.json; else empty.
 
     >>> name_of("qwen3-8b/config.json"), name_of("mine.json"), name_of("config.json")
     ('qwen3-8b', 'mine', '')
@@ -56,7 +56,7 @@ def name_of(file: str) -> str:
 
 
 def _assumed(found: Imported) -> list[Assumption]:
-    """Values of the model that the text leaves out."""
+    """Values that the file does not state: assumed, left at a default, or fixed by the class."""
     return [
         Assumption(f"model.{path}", shown(_leaf(found.document, path)).strip("'"), origin.text)
         for kind in ("assumed", "default", "class")
@@ -72,14 +72,14 @@ def _leaf(tree: object, path: str) -> object:
 
 
 def _remarks(found: Imported) -> list[str]:
-    """Losses that change an answer, what the file leaves out, and warnings."""
+    """Losses that change an answer, options that the file leaves out, and warnings."""
     weighty = [loss for loss in found.losses if loss.kind != "ignored"]
     warned = (f"{fault.code}: {fault.with_near_word}" for fault in found.warnings)
     return [*map(worded, weighty), *_left_out(found), *warned]
 
 
 def _left_out(found: Imported) -> Iterator[str]:
-    """Options that the file leaves out, with the values that their class gives them."""
+    """Options that the file leaves out, with the defaults of their class."""
     values: dict[str, dict[str, str]] = {}
     for path, origin in found.origins.items():
         option, is_default, owner = origin.text.partition(": default of ")
@@ -91,6 +91,6 @@ def _left_out(found: Imported) -> Iterator[str]:
 
 
 def worded(loss: Loss) -> str:
-    """A loss with its kind, and the parameters that it leaves out."""
+    """A loss as text: its kind, its sentence and the parameters left out."""
     more = f" ({loss.parameters:+,.0f} parameters)" if loss.parameters else ""
     return f"{loss.kind}: {loss.sentence}{more}"

@@ -12,7 +12,7 @@ _WIDTH = 80  # of a line of a comment
 
 @dataclass
 class Remarks:
-    """What a format does not state about a scenario, found while it is written.
+    """Faults and notes about a scenario, collected while a file is written.
 
     faults: keys that change the cost and that the format cannot express. notes: what is left to the reader of the file.
     """
@@ -22,19 +22,19 @@ class Remarks:
     notes: list[str] = field(default_factory=list)
 
     def refuse(self, key: str, sentence: str, hint: str = "") -> None:
-        """A key of the scenario that the format cannot express."""
+        """Records a key of the scenario that the format cannot express."""
         fault = Fault("X009", f"{key}: {sentence}", Place(self.file, path=key), hint)
         if fault not in self.faults:
             self.faults.append(fault)
 
     def note(self, sentence: str) -> None:
-        """Something that the file leaves to its reader."""
+        """Records a note on something that the reader of the file has to add or check."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
 
 def comment_lines(mark: str, words: str) -> list[str]:
-    """A comment in lines of a terminal, but for words that are longer.
+    """A comment wrapped to the width of a terminal; longer words are not split.
 
     >>> comment_lines("#", "the plan " * 10)[1]
     '#   plan the plan'

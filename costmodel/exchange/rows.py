@@ -53,7 +53,7 @@ def _same(value: Any) -> Any:
 
 @record
 class Kind:
-    """How a value is written, in both directions.
+    """How to read and write the values of an option.
 
     read: the value in a scenario, None where it is no such value. wanted: what a value is, in words. write: the value
     in the file, None where it has none. words: the values of a choice with their meanings; the first of several is
@@ -93,7 +93,7 @@ def figure(value: Any) -> float | None:
 
 
 def flag(value: Any) -> bool | None:
-    """True or false, in one of their spellings."""
+    """A boolean from one of its spellings; None for any other value."""
     if isinstance(value, bool):
         return value
     text = str(value).lower() if isinstance(value, str | int) else ""
@@ -125,7 +125,7 @@ KINDS: dict[KindName, Kind] = {
 
 
 def choice(words: Mapping[str, Any], unknown: str = "", *, fold: bool = False) -> Kind:
-    """Words with what each means; with `fold` in letters of either size."""
+    """A kind with named values and their meanings; `fold` ignores upper and lower case."""
     spelt = {name.lower(): name for name in words}
 
     def read(value: Any) -> Any:
@@ -140,12 +140,12 @@ def choice(words: Mapping[str, Any], unknown: str = "", *, fold: bool = False) -
 
 
 def one_of(*names: str) -> Kind:
-    """One of several words, each of which means itself."""
+    """A kind with named values that each mean themselves."""
     return choice({name: name for name in names})
 
 
 def switch(on: Any, off: Any = NOTHING) -> Kind:
-    """A flag, with what it means on and off."""
+    """A flag kind, with the values for on and off."""
 
     def read(value: Any) -> Any:
         found = flag(value)
@@ -159,7 +159,7 @@ def switch(on: Any, off: Any = NOTHING) -> Kind:
 
 @record
 class Row:
-    """One option.
+    """One option of a foreign format.
 
     key: what it states of a scenario, or keys that it has a part in, between blanks; empty where it costs nothing.
     default: what stands where it is left out, as the software writes it. loss: what is lost because no key expresses
@@ -184,47 +184,47 @@ class Row:
 
     @property
     def fills(self) -> str:
-        """Keys of costmodel, between blanks."""
+        """The costmodel keys that the option fills, separated by blanks."""
         return " ".join(FACTS.get(key, key) for key in self.key.split())
 
     @property
     def costs_nothing(self) -> bool:
-        """Whether a file may state it and nothing changes."""
+        """Whether the option has no effect on the cost."""
         return not self.key and self.loss is None and not self.old and self.kind == TEXT
 
     @property
     def is_stated_alone(self) -> bool:
-        """Whether its row alone reads it."""
+        """Whether the row alone reads and writes the option."""
         return self.plain and bool(self.key) and not self.old
 
 
 def option(name: str, key: str = "", kind: Kind | KindName = "text", default: Any = None, **more: Any) -> Row:
-    """An option that states its key by itself."""
+    """A row for an option that states one key."""
     return Row(name, key, KINDS[kind] if isinstance(kind, str) else kind, default, **more)
 
 
 def part(name: str, key: str, kind: Kind | KindName = "text", default: Any = None, **more: Any) -> Row:
-    """An option that states keys together with others, which code reads and writes."""
+    """A row for an option that states keys together with other options, which code reads and writes."""
     return option(name, key, kind, default, plain=False, **more)
 
 
 def gone(today: Mapping[str, str]) -> list[Row]:
-    """Options that were renamed before 2023, with those of today."""
+    """Rows for options that were renamed before 2023, with their current names."""
     return [Row(name, old=newer, gone=True) for name, newer in today.items()]
 
 
 def hint_of_gone(row: Row) -> tuple[str, str]:
-    """A sentence about an option that was renamed before 2023, and what to write."""
+    """A sentence about an option that was renamed before 2023, and a hint with its current name."""
     return f"{row.option} was renamed before 2023 and is not read", f"write {row.old} in its place"
 
 
 def quiet(names: str, under: str = "") -> list[Row]:
-    """Options that cost nothing; `under` begins their names."""
+    """Rows for options without cost; `under` is the prefix of their names."""
     return [Row(f"{under}{name}") for name in names.split()]
 
 
 def lost(kind: LossKind, sentence: str, names: str, *harmless: Any) -> list[Row]:
-    """Options that cost something which no key of costmodel expresses."""
+    """Rows for options with a cost that no costmodel key expresses."""
     return [Row(name, loss=(kind, sentence), harmless=(None, False, *harmless)) for name in names.split()]
 
 
@@ -232,7 +232,7 @@ Table = Mapping[str, Row]
 
 
 def known(*rows: Row | Iterable[Row]) -> dict[str, Row]:
-    """The rows of a piece of software by the names of their options; an older name has today's key and values."""
+    """The rows by option name; a row for an older name takes its key and values from the current one."""
     found = {row.option: row for entry in rows for row in ([entry] if isinstance(entry, Row) else entry)}
     for name, row in found.items():
         if row.old in found and not (row.key or row.gone):
@@ -242,19 +242,19 @@ def known(*rows: Row | Iterable[Row]) -> dict[str, Row]:
 
 
 class Stating(Protocol):
-    """What is written: a job whose keys have values."""
+    """A job to write, whose keys have values."""
 
     def value(self, key: str) -> Any:
-        """The value of a key or fact; None where it is left open."""
+        """The value of a key or fact; None if it is not stated."""
 
     def counts(self, key: str, when: When) -> bool:
-        """Whether a row is written that is only written then."""
+        """Whether a row with a condition is written."""
 
 
 def written(
     table: Table, job: Stating, refuse: Callable[[str, str], None], beside: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Options of a job with their values, in the order of the table; `beside` are those of it that code writes."""
+    """The options of a job with their values, in table order; code gives those in `beside`."""
     assert beside.keys() <= table.keys(), f"written and not known: {', '.join(beside.keys() - table.keys())}"
     found: dict[str, Any] = {}
     for name, row in table.items():
@@ -271,7 +271,7 @@ def written(
 
 
 def nested(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with points in their names as sections.
+    """A mapping with dotted names as nested sections.
 
     >>> nested({"zero.stage": 3, "batch": 8, "zero.overlap": True})
     {'zero': {'stage': 3, 'overlap': True}, 'batch': 8}

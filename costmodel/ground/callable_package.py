@@ -9,7 +9,7 @@ from typing import Any
 
 
 class CallablePackage(ModuleType):
-    """A package that answers as the library's function of its name does."""
+    """A package that can be called like the library function of the same name."""
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
@@ -19,5 +19,5 @@ class CallablePackage(ModuleType):
         return f"{first}\n\n{asked.__name__}{signature(asked)}\n{rest}"
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """The answer."""
+        """Calls the library function."""
         return import_module("costmodel.library").function(self.__name__.rpartition(".")[2])(*arguments, **options)

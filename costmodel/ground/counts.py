@@ -39,7 +39,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 
 def plural(kind: str) -> str:
-    """Several of a kind.
+    """The plural of a countable thing.
 
     >>> plural("token"), plural("micro-batch"), plural("entry")
     ('tokens', 'micro-batches', 'entries')
@@ -50,7 +50,7 @@ def plural(kind: str) -> str:
 
 
 def number_of(count: float, kind: str) -> str:
-    """So many of a kind, in the singular where it is one.
+    """A count with its noun, singular or plural.
 
     >>> number_of(1.0, "GPU"), number_of(1024.0, "GPU"), number_of(0, "row")
     ('1 GPU', '1,024 GPUs', '0 rows')
@@ -59,7 +59,7 @@ def number_of(count: float, kind: str) -> str:
 
 
 def words_of(kind: str) -> list[str]:
-    """All words for things of a kind, one and several.
+    """All words for a countable thing, singular and plural.
 
     >>> words_of("token")
     ['token', 'tokens', 'tok', 'toks']
@@ -73,7 +73,7 @@ def _spelled() -> dict[str, str]:
 
 
 def kind_of(word: str) -> str:
-    """The kind of things that a word counts, or nothing.
+    """The countable thing that a word stands for; empty if there is none.
 
     >>> kind_of("GPUs"), kind_of("samples"), kind_of("GB")
     ('GPU', 'sequence', '')
@@ -82,7 +82,7 @@ def kind_of(word: str) -> str:
 
 
 def ordinal(number: int) -> str:
-    """A rank as people write it.
+    """A rank as an ordinal number.
 
     >>> ordinal(1), ordinal(12), ordinal(1023)
     ('1st', '12th', '1,023rd')

@@ -76,7 +76,7 @@ class Equation:
 
     @property
     def room(self) -> str:
-        """The module it lives in, without the package."""
+        """The module of the equation, without the package name."""
         return self.function.__module__.removeprefix("costmodel.")
 
     @functools.cached_property
@@ -86,7 +86,7 @@ class Equation:
 
     @functools.cached_property
     def contract(self) -> Contract:
-        """The docstring, parsed on first use; a fault where Python dropped it."""
+        """The parsed docstring; a fault if Python dropped docstrings."""
         if sys.flags.optimize > 1:
             hint = "run without -OO and with PYTHONOPTIMIZE unset; -O works"
             raise fail("C022", "python -OO removes the docstrings that this answer explains equations with", None, hint)
@@ -145,7 +145,7 @@ def parse_contract(doc: str, choices: Collection[str] = ()) -> Contract:
 
 @dataclass(eq=False)
 class Leaf:
-    """A number that came from outside: a document, a plan, a literal."""
+    """A number from outside the equations: from a document, a plan or a literal."""
 
     name: str
     value: float
@@ -176,14 +176,14 @@ class Step:
 
 @dataclass(eq=False)
 class Named:
-    """A figure with the name that answers use for it."""
+    """A figure with the name that answers show."""
 
     name: str
     of: Origin
 
     @property
     def value(self) -> Any:
-        """Its value."""
+        """The value of the figure."""
         return self.of.value
 
 
@@ -243,7 +243,7 @@ def _with_origin(value: Any, origin: Origin) -> Traced:
 
 
 def origin_of(value: Any, name: str = "") -> Origin:
-    """The origin of a number; a plain number becomes a leaf."""
+    """The origin of a number; a number without one becomes a leaf."""
     if isinstance(value, Traced):
         return value.origin
     if isinstance(value, Total):
@@ -255,7 +255,7 @@ def origin_of(value: Any, name: str = "") -> Origin:
 
 
 def leaf(value: Any, name: str, figure: Figure | None = None) -> Traced:
-    """A number from outside with its origin, for the trace."""
+    """A number from outside the equations, with its origin for the trace."""
     return _with_origin(np.asarray(value, dtype=np.float64), Leaf(name, float(np.asarray(value).flat[0]), figure))
 
 
@@ -333,19 +333,19 @@ def tracing() -> bool:
 
 
 def term(label: str) -> AbstractContextManager[None]:
-    """Name the calls made inside, to distinguish repeated calls of one equation."""
+    """Labels the equation calls made inside, to distinguish repeated calls of one equation."""
     return _UNTOLD if _trace.get() is None else _labelled(label)
 
 
 def known_as(name: str, value: Number) -> Number:
-    """A figure that the trace shows under a name; a plain number, from which a composition starts, has none."""
+    """A figure that the trace shows under a name; a plain number without an origin stays unnamed."""
     if _trace.get() is None or type(value) is float:
         return value
     return _with_origin(_bare(value), Named(name, origin_of(value)))
 
 
 def sum_of_rows(values: Number) -> Number:
-    """The sum over the rows of one plan, such as the stretches of a long answer; the trace keeps the first of them."""
+    """The sum over the rows of one plan, such as the stretches of a long answer."""
     total = np.sum(_bare(values))
     if _trace.get() is None:
         return float(total)

@@ -60,7 +60,7 @@ class Place:
 
 @record
 class Fault:
-    """One fault, with its code, its place and the remedy.
+    """A fault with its code, its place and a hint.
 
     The text of a private place must not appear in the sentence or the remedy: the code stands for both, with the key or
     the option that costmodel itself has for it, if any (`ours`).
@@ -82,12 +82,12 @@ class Fault:
 
     @property
     def with_near_word(self) -> str:
-        """The sentence, and the word that may have been meant, for where no remedy is shown."""
+        """The sentence, followed by a "did you mean" hint if there is one."""
         return f"{self.sentence}; {self.hint}" if self.hint.startswith("did you mean") else self.sentence
 
 
 class CostModelError(Exception):
-    """The input is unusable; carries all faults, not only the first."""
+    """Invalid input; carries all faults, not only the first."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
@@ -99,11 +99,11 @@ class CostModelError(Exception):
 
 
 class WrongCall(TypeError):
-    """Arguments that a function of the library does not take."""
+    """An error for arguments that a library function does not accept."""
 
 
 def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -> CostModelError:
-    """One fault as an error to raise."""
+    """An error with a single fault, to be raised."""
     return CostModelError(Fault(code, sentence, place, hint))
 
 

@@ -41,7 +41,7 @@ _FLOPS = re.compile(r"(?i)([kmgtpe]?)(fl)?ops?(/s|/sec)?\Z")  # a count or a rat
 
 
 class UnitError(ValueError):
-    """The text is not a quantity of the unit wanted; an exact error already gives the remedy."""
+    """The text is not a quantity of the expected unit; an exact error already contains the hint."""
 
     def __init__(self, sentence: str, *, exact: bool = False) -> None:
         super().__init__(sentence)
@@ -83,19 +83,19 @@ def parse_unit(text: str) -> tuple[float, Dimension]:
 
 
 def _symbols(part: str) -> list[str]:
-    """The symbols of a product; what stands between two is a blank, as is the 1 of "USD/1M tokens"."""
+    """The unit symbols of a product, without separators and without the 1 in "USD/1M tokens"."""
     return [symbol for symbol in re.sub(r"·|-(?!(?i:batch))|\b1(?=[A-Za-z ])", " ", part).split() if symbol != "1"]
 
 
 def _apart(dimension: Dimension) -> tuple[Dimension, Dimension]:
-    """Split a unit into the measured part and the counted part."""
+    """Splits a unit's dimension into measured dimensions and counted things."""
     counted = tuple((base, power) for base, power in dimension if base in KINDS)
     return tuple(item for item in dimension if item not in counted), counted
 
 
 @functools.cache
 def measured(unit: str) -> str:
-    """A unit without the counted things, as messages print it.
+    """A unit without counted things, for messages.
 
     >>> measured("USD/GPU/s"), measured("token/s"), measured("token")
     ('USD/s', '1/s', '1')
@@ -105,7 +105,7 @@ def measured(unit: str) -> str:
 
 
 def counted_in(text: str) -> str:
-    """The kind of things that a written number counts; empty where it names none.
+    """The countable thing in a written quantity; empty if it names none.
 
     >>> counted_in("4M tokens"), counted_in("4 M"), counted_in("4 GB")
     ('token', '', '')
@@ -119,7 +119,7 @@ def counted_in(text: str) -> str:
 
 
 def in_ones(unit: str) -> tuple[float, str] | None:
-    """A multiple and the word of what is counted behind it, of a unit that is a count.
+    """A multiple and the counted word in a unit; None if the unit is not a count.
 
     >>> in_ones("M tokens"), in_ones("Ki"), in_ones(""), in_ones("GB/s")
     ((1000000.0, 'tokens'), (1024.0, ''), (1.0, ''), None)
@@ -178,7 +178,7 @@ def parse(text: str, unit: str) -> float:
 
 
 def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
-    """Whether a unit has two multiples in a row, as "M M", or one thing twice, as "B/B" or "GPU GPUs".
+    """Whether a unit repeats a multiple, as "M M", or a thing, as "B/B" or "GPU GPUs".
 
     multiples: how many stand before it
     """
@@ -199,7 +199,7 @@ def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
 
 
 def _unknown(reason: str, match: re.Match[str], unit: str) -> UnitError:
-    """An error for an unknown unit, with the likely spelling or an example."""
+    """An error for an unknown unit, with a likely spelling or an example."""
     number, wanted = match[1], measured(unit)
     if match[2] == "%" and (kinds := _counted(unit, 1)):
         sentence = f"'{number} %' is a share, and here {plural(kinds[0])} are counted"
@@ -215,12 +215,12 @@ def _either(number: str, units: Iterable[str]) -> str:
 
 
 def kinds_of(unit: str) -> list[str]:
-    """The kinds that a number in a unit may count."""
+    """The things that a number in a unit may count."""
     return _counted(unit, 1)
 
 
 def _counted(unit: str, sign: int) -> list[str]:
-    """The kinds that a unit counts, or is for each of."""
+    """The things that a unit counts, or is per."""
     return [kind for kind, power in _apart(parse_unit(unit)[1])[1] if power * sign > 0]
 
 
@@ -229,7 +229,7 @@ def _named(kind: str, number: str) -> str:
 
 
 def _other_count(match: re.Match[str], unit: str, kind: str, power: int) -> UnitError:
-    """An error for a quantity that counts or is per other things than expected."""
+    """An error for a quantity that counts, or is per, another thing than expected."""
     number, symbol, wanted = match[1], match[2], _counted(unit, power)
     if power < 0:
         here = f"this is for each {' or '.join(wanted)}" if wanted else "this is for the whole"
@@ -245,7 +245,7 @@ def _other_count(match: re.Match[str], unit: str, kind: str, power: int) -> Unit
 
 
 def _multiple(symbol: str, unit: str) -> tuple[float, str]:
-    """What a multiple that stands apart before its unit is, and the unit; B is a billion of money and of counts."""
+    """The factor of a separate multiple before a unit, and the unit; B is a billion only for money and counts."""
     first, _, rest = symbol.partition(" ")
     billion = first != "B" or unit == "1" or unit.startswith("USD")
     return (COUNT_SUFFIXES[first], rest.strip()) if rest and first in COUNT_SUFFIXES and billion else (1.0, symbol)
@@ -253,7 +253,7 @@ def _multiple(symbol: str, unit: str) -> tuple[float, str]:
 
 @functools.cache
 def _folded() -> dict[str, list[str]]:
-    """Every symbol with a prefix, by its letters without capitals."""
+    """All unit symbols with prefixes, by their lower-case form."""
     known: dict[str, list[str]] = {}
     for prefix, base in itertools.product((*LARGE, *SMALL), SYMBOLS):
         known.setdefault(f"{prefix}{base}".casefold(), []).append(f"{prefix}{base}")
@@ -267,7 +267,7 @@ def _folded() -> dict[str, list[str]]:
 
 
 def _meant(symbol: str, wanted: str) -> list[str]:
-    """Units of the wanted kind that an unknown spelling may stand for, the largest first."""
+    """Units of the expected dimension that an unknown spelling may stand for, the largest first."""
     if found := _FLOPS.match(symbol):
         per = "/s" if wanted.endswith("/s") else ""
         parts = [[f"{found[1].upper()}{'FLOP' if found[2] else 'OP'}{per}"]]
@@ -283,13 +283,13 @@ def _meant(symbol: str, wanted: str) -> list[str]:
 
 
 def _meant_prefix(prefix: str, wanted: str) -> list[str]:
-    """Units of the kind wanted that a prefix alone may stand for."""
+    """Units of the expected dimension that a bare prefix may stand for."""
     bases = {"B": ("B",), "B/s": ("b/s", "B/s"), "FLOP/s": ("FLOP/s",), "J/s": ("W",)}
     return [f"{prefix}{base}" for base in bases.get(wanted, ())]
 
 
 def _meant_multiple(symbol: str) -> list[str]:
-    """What is counted, with the multiple that an unknown spelling may stand for."""
+    """Counts with the multiples that an unknown spelling may stand for."""
     first, *rest = symbol.split() or [""]
     return [" ".join((multiple, *rest)) for multiple in ("k", "M", *BINARY) if multiple.casefold() == first.casefold()]
 
@@ -299,7 +299,7 @@ def _taken(unit: str) -> str:
 
 
 def with_unit(number: str, unit: str) -> str:
-    """How a bare number may have been meant; of times each unit in use, of a price or a rate its own, else an example.
+    """Suggestions for a number without a unit: for times each common unit, else the usual unit or an example.
 
     >>> with_unit("20", "s"), with_unit("3", "USD/GPU/h"), with_unit("20", "token/s")
     ("'20 s', '20 ms' or '20 us'", "'3 USD/GPU/h'", "'20 token/s'")
@@ -314,7 +314,7 @@ def with_unit(number: str, unit: str) -> str:
 
 
 def written_unit(text: str, unit: str) -> tuple[float, str]:
-    """The size in SI units, and the name, of the unit that a price or a rate was written in; of others the SI unit.
+    """The unit of a written price or rate: its size in SI units and its name; for other quantities the SI unit.
 
     >>> written_unit("1e30 USD/h", "USD/GPU/s")[1], written_unit("1e30 TB", "B")
     ('USD/h', (1.0, 'B'))
@@ -330,11 +330,11 @@ def written_unit(text: str, unit: str) -> tuple[float, str]:
 
 
 def _of_messages(unit: str) -> str:
-    """A unit as one would write it: rents are a price for an hour."""
+    """A unit for messages; rents are per hour."""
     return example(unit).split(" ", 1)[1] if measured(unit) == "USD/s" else measured(unit)
 
 
 def example(unit: str) -> str:
-    """A quantity of that unit as one would write it."""
+    """An example quantity in a unit."""
     whole = unit != "1" and measured(unit) == "1"
     return "8" if whole else OWN_EXAMPLES.get(unit) or EXAMPLES.get(measured(unit), f"1 {unit}")

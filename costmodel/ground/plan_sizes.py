@@ -9,7 +9,7 @@ from costmodel.ground.record import record
 
 @record
 class PlanSize:
-    """A size of a plan, by its key.
+    """A size of a plan, such as a degree of parallelism, identified by its key.
 
     decides: the smallest part of a figure that differs with it: a layer on a rank, a whole stage, chunks, a batch.
     placed: takes part in how the ranks of the cluster are divided, before experts divide them a second way.
@@ -26,7 +26,7 @@ class PlanSize:
 
     @property
     def head(self) -> str:
-        """The heading of its column."""
+        """The column heading."""
         return self.heading or self.key
 
 
@@ -53,5 +53,5 @@ EXCHANGING = ("tp", "cp", "ep", "pp", "dp")  # whose traffic has a result of its
 
 
 def deciding(*parts: str) -> tuple[str, ...]:
-    """The sizes that decide figures of these parts."""
+    """The sizes on which figures of these parts depend."""
     return tuple(size.key for size in PLAN_SIZES if size.decides in parts)

@@ -9,7 +9,7 @@ HUGE = 1e300  # integers have no largest; floats do
 
 
 def quoted_value(value: Any) -> str:
-    """A value formatted for a sentence."""
+    """A value as text for a sentence; only texts are in quotes."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -25,7 +25,7 @@ def quoted_value(value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value of a key as an assignment writes it.
+    """A value as it is written in an assignment `key=value`.
 
     >>> value_text(None), value_text(True), value_text(4.0), value_text(["optimizer", "parameters"])
     ('null', 'true', '4', '[optimizer, parameters]')

@@ -20,7 +20,7 @@ _Class = TypeVar("_Class", bound=type)
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(made: _Class) -> _Class:
-    """A dataclass that is compared, hashed and shown by its fields; that none is assigned to, mypy checks.
+    """A frozen-style dataclass decorator that is fast to import; only mypy checks that fields are not assigned.
 
     >>> @record
     ... class Link:
@@ -39,7 +39,7 @@ def record(made: _Class) -> _Class:
 
 
 class _Unmade:
-    """In the place of the fields of a record, until they are asked for."""
+    """A placeholder for a record's dataclass fields until they are first used."""
 
     def __init__(self, made: type) -> None:
         self.made = made
@@ -49,7 +49,7 @@ class _Unmade:
 
 
 def _completed(made: Any) -> Any:
-    """The class of a record as a dataclass."""
+    """The record's class, turned into a dataclass on first use."""
     with _ONE_AT_A_TIME:
         if isinstance(made.__dict__["__dataclass_fields__"], _Unmade):
             del made.__dataclass_fields__, made.__init__
@@ -59,13 +59,13 @@ def _completed(made: Any) -> Any:
 
 @functools.cache
 def _compared(made: Any) -> Callable[[Any], Any]:
-    """What reads the fields that a class is compared by."""
+    """A function that reads the fields by which a record is compared."""
     names = [one.name for one in fields(made) if one.compare]
     return attrgetter(*names) if names else lambda _: ()
 
 
 def _equal(one: Any, other: Any) -> Any:
-    """The same class, and every compared field equal."""
+    """Whether two records have the same class and equal compared fields."""
     if one.__class__ is not other.__class__:
         return NotImplemented
     values = _compared(one.__class__)
@@ -73,12 +73,12 @@ def _equal(one: Any, other: Any) -> Any:
 
 
 def _hash(one: Any) -> int:
-    """By the fields that are compared."""
+    """The hash of the compared fields."""
     return hash(_compared(one.__class__)(one))
 
 
 def _text(one: Any) -> str:
-    """Class and fields, as they may be written in code."""
+    """The class and fields of a record, as in code."""
     shown = (f"{part.name}={getattr(one, part.name)!r}" for part in fields(one) if part.repr)
     return f"{type(one).__qualname__}({', '.join(shown)})"
 

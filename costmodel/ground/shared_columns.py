@@ -24,7 +24,7 @@ Operator = Callable[[Any, Any], Any]
 
 
 class Plans:
-    """Plans, and for each level which distinct combination of sizes every plan has.
+    """The plans of a batch, and for each level the distinct combination of sizes that every plan has.
 
     The levels are sharding, stages and layout, each also with the micro-batch. At `finest` every plan has its own
     figure.
@@ -39,7 +39,7 @@ class Plans:
         return len(self._of_plan[CUT])
 
     def places(self, level: int, finer: int) -> Places:
-        """For each combination of a finer level, its combination of a coarser level."""
+        """For each combination at a finer level, the index of its combination at a coarser level."""
         found = self._places.get((level, finer))
         if found is None:
             found = self._of_plan[level] if finer == self.finest else self._of_plan[level][self.examples(finer)]
@@ -47,7 +47,7 @@ class Plans:
         return found
 
     def examples(self, level: int) -> Places:
-        """One plan for each combination of a level."""
+        """One example plan for each combination at a level."""
         if level == self.finest:
             return np.arange(len(self))
         which = self._of_plan[level]
@@ -57,7 +57,7 @@ class Plans:
 
 
 def _operator(ufunc: np.ufunc) -> tuple[Operator, Operator]:
-    """An operator and its reflection, without the detour over the array protocol."""
+    """A binary operator and its reflection, which avoid the slower array protocol."""
 
     def forward(self: Factored, other: Any) -> Factored:
         if type(other) is Factored:
@@ -141,7 +141,7 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _joined(ufunc: np.ufunc, one: Any, other: Any) -> Factored:
-    """Apply a function to two figures, at the level on which they depend together."""
+    """Applies a function to two figures at the level on which both depend."""
     if type(other) is not Factored:
         level = _level(other, one.plans) | one.level
         return Factored(ufunc(one.at(level), other), level, one.plans)
@@ -153,7 +153,7 @@ def _joined(ufunc: np.ufunc, one: Any, other: Any) -> Factored:
 
 
 def _chosen(condition: Any, one: Any, other: Any) -> Factored:
-    """`np.where` at the level on which all three arguments depend together."""
+    """`np.where` at the level on which all three arguments depend."""
     items = (condition, one, other)
     plans = next(item.plans for item in items if type(item) is Factored)
     level = _level(condition, plans) | _level(one, plans) | _level(other, plans)
@@ -173,7 +173,7 @@ def _whole(item: Any) -> Any:
 
 
 def _plain(item: Any) -> Any:
-    """Replace columns in a list, a tuple or a mapping by plain arrays."""
+    """Replaces shared columns in a list, tuple or mapping by plain arrays."""
     if isinstance(item, list | tuple):
         return type(item)(map(_plain, item))
     return {name: _plain(inner) for name, inner in item.items()} if isinstance(item, dict) else _whole(item)

@@ -23,7 +23,7 @@ _WIDTH = 1 / (2.0 ** (1 / POINTS) - 1)
 
 @record
 class Jumps:
-    """How much functions rise at once, beyond a number of each."""
+    """The jump of each function at one point: its position and its height."""
 
     beyond: Column
     rise: Column
@@ -31,7 +31,7 @@ class Jumps:
 
 @record
 class Curves:
-    """Functions of a positive number, by their values at points of equal ratio, and which of them each row has.
+    """Functions of a positive number, tabulated at points of equal ratio; `which` selects the function of each row.
 
     Between two points a function is a straight line: with 12 of them to a factor of two, the error is under 4e-4 of any
     function that is a power or a sum of powers up to the second. Where one jumps, the values are those without.
@@ -46,23 +46,23 @@ class Curves:
     jumps: Jumps | None = None
 
     def __add__(self, other: Curves) -> Curves:
-        """The sum of functions of the same rows, of which the others do not jump."""
+        """The sum of two sets of functions for the same rows; the second must not jump."""
         assert other.jumps is None
         return Curves(self.values + other.values, self.which, self.jumps)
 
     def with_jumps(self, jumps: Jumps) -> Curves:
-        """Functions whose values have jumps in them that a line between two points would smear."""
+        """Curves whose functions jump; the values at the points are given without the jumps."""
         points = _POINTS[: self.values.shape[1]]
         smooth = self.values - np.where(points > jumps.beyond[:, None], jumps.rise[:, None], 0.0)
         return Curves(smooth, self.which, jumps)
 
     @staticmethod
     def points(largest: float) -> Column:
-        """The points at which values are needed, from 1 to the largest."""
+        """The points at which values are needed, from 1 to the largest argument."""
         return _POINTS[: int(np.ceil(np.log2(largest) * POINTS)) + 1]
 
     def rows(self, places: NDArray[np.intp]) -> Curves:
-        """The functions of some of the rows."""
+        """The functions of selected rows."""
         return Curves(self.values, self.which[places], self.jumps)
 
     def at(self, number: Values) -> Column:
@@ -82,7 +82,7 @@ class Curves:
 
 @record
 class Line:
-    """Straight lines through two values, and which of them each row has.
+    """Straight lines through two values each; `which` selects the line of each row.
 
     >>> Line.through(np.array([3.0]), np.array([5.0]), 1.0, np.array([0, 0])).at(np.array([1.0, 10.0])).tolist()
     [3.0, 21.0]
@@ -98,7 +98,7 @@ class Line:
         return Line((one - each * step)[which], each[which])
 
     def rows(self, places: NDArray[np.intp]) -> Line:
-        """The lines of some of the rows."""
+        """The lines of selected rows."""
         return Line(self.start[places], self.each[places])
 
     def at(self, number: Values) -> Column:
@@ -120,7 +120,7 @@ def last_within(
     near: float = NEAR,
     first: float = 0.5,
 ) -> Column:
-    """Greatest value from `low` to `high` whose excess is not over 0, of an excess that grows.
+    """The largest value from `low` to `high` at which an increasing excess is still at most 0.
 
     Chandrupatla's method: by the curve through the last three looks where it is straight enough, else by the middle. A
     row is done when its own bracket is; with `some`, the excess of some rows, the others are then looked at alone.
@@ -155,7 +155,7 @@ def last_within(
 
 
 def _looked_at(value: Column, excess: Callable[[Column], Values], shape: tuple[int, ...]) -> Column:
-    """Two columns: values, and their excess."""
+    """Two columns: tried values, and their excess."""
     found = np.empty((2, *shape))
     found[0] = value.reshape(shape)
     found[1] = np.minimum(np.maximum(excess(found[0]), -STEEPEST), STEEPEST)
@@ -163,7 +163,7 @@ def _looked_at(value: Column, excess: Callable[[Column], Values], shape: tuple[i
 
 
 def _part(here: Column, there: Column, last: Column) -> Column:
-    """Part of the way from here to there to look at next: of the curve through three looks, else the middle."""
+    """The fraction of the interval to try next: on the curve through the last three tries, else the middle."""
     (x, of_x), (y, of_y), (z, of_z) = here, there, last
     with np.errstate(all="ignore"):
         way, height, beyond = y - x, of_x - of_y, of_z - of_y

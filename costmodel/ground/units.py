@@ -25,13 +25,13 @@ _OPERATIONS = {"add": operator.add, "subtract": operator.sub, "multiply": operat
 
 
 class Figure(float):
-    """A number that remembers where it was written."""
+    """A float that remembers where it was written."""
 
     __slots__ = ("place",)
     place: Place | None
 
     def __new__(cls, value: float, place: Place | None = None) -> Figure:
-        """A float with its place beside it."""
+        """A float with a place."""
         figure = super().__new__(cls, value)
         figure.place = place
         return figure
@@ -68,14 +68,14 @@ class Figure(float):
 
 
 class Total(Figure):
-    """The result of an operation on figures, which remembers them."""
+    """A float computed from figures, which remembers the operation and its operands."""
 
     __slots__ = ("operation", "parts")
     operation: str
     parts: tuple[float, float]
 
     def __new__(cls, operation: str, first: float, second: float) -> Total:
-        """Does the operation, named as NumPy names it."""
+        """Applies an operation, given by NumPy's name, to two operands."""
         total: Total = _total(operation, _OPERATIONS[operation](float(first), float(second)), first, second)
         return total
 
@@ -84,7 +84,7 @@ class Total(Figure):
 
 
 def _total(operation: str, value: Any, first: Any, second: Any) -> Any:
-    """The total of a value, unless `float` leaves the operation to the other operand; a plan has very many of them."""
+    """A result as a Total; NotImplemented is passed on, so that the other operand's operation is used."""
     if value is NotImplemented:
         return value
     total = float.__new__(Total, value)
@@ -93,7 +93,7 @@ def _total(operation: str, value: Any, first: Any, second: Any) -> Any:
 
 
 def counted(value: float, digits: int = 4) -> str:
-    """A number that is mostly whole, thousands separated.
+    """A number, usually whole, with thousands separators.
 
     >>> counted(34640.0), counted(21.333333), counted(2e8)
     ('34,640', '21.33', '200,000,000')
@@ -102,7 +102,7 @@ def counted(value: float, digits: int = 4) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits, thousands separated, never in powers of ten when it can be avoided.
+    """A number rounded to significant digits, with thousands separators and without powers of ten if possible.
 
     >>> significant(16.04), significant(1071.3), significant(0.0001234), significant(39.45, 4), significant(1.657e75)
     ('16.0', '1,071', '0.000123', '39.45', '1.66 × 10⁷⁵')
@@ -122,7 +122,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def percent(value: float, digits: int = 3) -> str:
-    """A fraction as people read it; one below the whole is not rounded to it.
+    """A fraction as a percentage; a fraction below 1 is never rounded up to 100 %.
 
     >>> percent(0.4), percent(0.99986), percent(1.0)
     ('40.0 %', '99.99 %', '100 %')
@@ -133,7 +133,7 @@ def percent(value: float, digits: int = 3) -> str:
 
 
 def rounded_percent(value: float, decimals: int = 0) -> str:
-    """A chance to a fixed number of decimals; one below 90 % or below the whole has as many as show that.
+    """A probability as a percentage; more decimals are shown if rounding would reach 90 % or 100 %.
 
     >>> rounded_percent(0.789), rounded_percent(0.9997), rounded_percent(0.99999, 1), rounded_percent(1.0, 1)
     ('79%', '99.97%', '99.999%', '100.0%')
@@ -170,7 +170,7 @@ def show_time(value: float, digits: int = 3) -> str:
 
 
 def time_unit(value: float) -> float:
-    """Seconds of the unit in which a duration is shown.
+    """The unit in which `show_time` shows a duration, in seconds.
 
     >>> time_unit(17.14), time_unit(0.02), time_unit(605)
     (1.0, 0.001, 60.0)
@@ -184,7 +184,7 @@ def gib(value: float, digits: int = 3) -> str:
 
 
 def show_memory(value: float, digits: int = 3) -> str:
-    """Bytes of memory: in GiB from a hundredth on, so that the lines of a breakdown align.
+    """An amount of memory in GiB if it is large enough, so that the lines of a breakdown align.
 
     >>> show_memory(42.48e9, 4), show_memory(33554432), show_memory(262144), show_memory(8), show_memory(0)
     ('39.56 GiB', '0.0312 GiB', '256 KiB', '8.00 B', '0 GiB')
@@ -197,14 +197,14 @@ def show_memory(value: float, digits: int = 3) -> str:
 
 
 def _dollars(value: float, digits: int) -> str:
-    """Cents for most amounts; more digits for small amounts, fewer for large ones."""
+    """A format for an amount of money: cents usually, more digits for small amounts, fewer for large ones."""
     if abs(value) >= 1e4:
         return _scaled(value, "", digits)
     return f"{value:,.2f}" if abs(value) >= 1 or not value else significant(value, digits)
 
 
 def rounded_dollars(value: float) -> str:
-    """A predicted amount to three digits, as its band does not support more.
+    """A predicted amount of money to three digits, as its error band does not support more.
 
     >>> rounded_dollars(6226.36), rounded_dollars(15.57), rounded_dollars(62263.6)
     ('$6,230', '$15.6', '$62.3 k')
@@ -225,7 +225,7 @@ _RATES = {
 
 
 def show(value: float, unit: str, digits: int = 3) -> str:
-    """An SI value with a readable prefix.
+    """An SI value in a readable unit with a prefix.
 
     >>> show(3.35e12, "B/s"), show(134217728, "B"), show(0.5, "1"), show(8192, "1"), show(0.0801, "USD")
     ('3.35 TB/s', '134 MB', '0.500', '8,192', '$0.0801')

@@ -29,7 +29,7 @@ def _all(words: str, meaning: str) -> dict[str, str]:
 
 @record
 class Meant:
-    """The keys of a scenario that a word stands for, best first, and how to come from the one to the other."""
+    """The scenario keys that another tool's key may stand for, best first, and a note on how to convert it."""
 
     keys: tuple[str, ...]
     note: str = ""
@@ -369,7 +369,7 @@ def _plain(word: str) -> str:
 
 
 def meant_by(word: str) -> Meant | None:
-    """What a key of others stands for here.
+    """The costmodel keys for another tool's key; None if the key is unknown.
 
     >>> meant_by("seq-length").keys, meant_by("node.count").keys, meant_by("bandwith")
     (('workload.sequence',), ('cluster.nodes',), None)
@@ -378,7 +378,7 @@ def meant_by(word: str) -> Meant | None:
 
 
 def key_hint(word: str, section: str, prefix: str = "", instead: Callable[[str], tuple[str, ...]] | None = None) -> str:
-    """The hint for a key of others in a section of a scenario, or of a document that stands there at a prefix.
+    """The hint for another tool's key in a section of a scenario, or in a document that the scenario names at `prefix`.
 
     instead: the keys of the scenario's workload that state the same as a key of training.
 
@@ -400,7 +400,7 @@ def key_hint(word: str, section: str, prefix: str = "", instead: Callable[[str],
 
 
 def value_meant(key: str, value: str, workload: str = "training") -> str:
-    """What to write at a key for a value of others, or why there is nothing to write; empty for an unknown word.
+    """The hint for another tool's value of a key; empty for an unknown value.
 
     >>> value_meant("precision", "bfloat16"), value_meant("zero", "full_shard"), value_meant("precision", "fpx")
     ("did you mean 'bf16'?", 'did you mean 3?', '')

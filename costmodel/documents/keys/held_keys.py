@@ -22,7 +22,7 @@ _ENDS = ("first_stage_layers", "last_stage_layers")
 
 @record
 class HeldKeys:
-    """What a search holds, the space that is left, and why it cannot hold the rest.
+    """The plan keys that the command line fixes in a search, the remaining space, and the conflicts.
 
     values: keys of the plan with the value that every plan of the search has.
     conflicts: a sentence for each key that was set and is not held, or is held in part.
@@ -36,7 +36,7 @@ class HeldKeys:
 
 
 def held_keys(plan: Plan | None, search: Space | None, precision: str, assignments: Iterable[str]) -> HeldKeys:
-    """What assignments of the command line hold in a search."""
+    """The plan keys that assignments on the command line fix in a search."""
     space, paths = search or Space.model_construct(), [full(text.partition("=")[0].strip()) for text in assignments]
     chosen = _chosen(plan, paths)
     listed = {key: there for key in chosen if (there := getattr(space, key)) is not None}
@@ -53,7 +53,7 @@ def held_keys(plan: Plan | None, search: Space | None, precision: str, assignmen
 
 
 def _chosen(plan: Plan | None, paths: Iterable[str]) -> dict[str, Any]:
-    """Keys of the plan that assignments set to a value; null sets none."""
+    """The plan keys that assignments set to a value; null does not count."""
     if plan is None:
         return {}
     named = {path.split(".")[1] for path in paths if path.startswith("plan.")}
@@ -63,14 +63,14 @@ def _chosen(plan: Plan | None, paths: Iterable[str]) -> dict[str, Any]:
 
 
 def _listed(path: str, value: Any, key: str, values: Iterable[Any]) -> str:
-    """Why a key that the space lists is not held."""
+    """The reason why a key that the search space lists is not fixed."""
     there = ", ".join(map(value_text, values))
     held = f"--set search.{key}=[{value_text(value)}] holds it"
     return f"{path}={value_text(value)} is not held, because search.{key} lists {there}; {held}"
 
 
 def _recompute(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
-    """Named modules belong to selective recompute, a number of layers to full: the one holds the other."""
+    """Conflicts of the recompute mode with its options: modules need `selective`, a layer count needs `full`."""
     for key, mode in _MODE_OF.items():
         other = values.get("recompute", mode) != mode
         if key in values and other:
@@ -90,7 +90,7 @@ def _recompute(values: dict[str, Any], space: Space, update: dict[str, Any]) -> 
 
 
 def _ends(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
-    """Stated layers of an end take the place of a split."""
+    """Conflicts of `split` with the layers of the first or last stage; such layers take the place of a split."""
     ends = [key for key in _ENDS if key in values]
     listed = [key for key in _ENDS if getattr(space, key) is not None]
     if ends and "split" in values:

@@ -29,12 +29,12 @@ def schemas() -> dict[str, str]:
 
 
 def models_of(kind: str) -> list[type[BaseModel]]:
-    """What a document of a kind may be: scenarios and stacks train, serve, or do both."""
+    """The possible schema classes of a kind of document: scenarios and stacks exist for training, serving and rl."""
     return [document_class(kind), *(wing[kind] for wing in (SERVING, RL) if kind in wing)]
 
 
 def schema_of(kind: str) -> dict[str, object]:
-    """The schema of one kind of document, with everything it holds."""
+    """The JSON Schema of one kind of document, with all parts."""
     models = models_of(kind)
     title = {"$schema": _DRAFT, "title": f"costmodel: {kind}"}
     if len(models) == 1:
@@ -49,7 +49,7 @@ def _text(top: str) -> str:
 
 
 def _one_of(kinds: dict[str, list[type[BaseModel]]]) -> dict[str, object]:
-    """One of the kinds, distinguished by the key `schema` where a kind has one form."""
+    """A JSON Schema that allows any of these kinds; the key `schema` selects one if each kind has one form."""
     models = [model for alike in kinds.values() for model in alike]
     wanted = [(model, "validation") for model in models]
     references, definitions = models_json_schema(wanted, by_alias=True)  # type: ignore[arg-type]

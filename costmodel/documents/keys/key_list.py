@@ -20,7 +20,7 @@ _ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that state whe
 
 
 class ScenarioKey(NamedTuple):
-    """A key by its path, the values it takes in words, its default in words, and its meaning.
+    """A key: its path, its possible values in words, its default in words, and its meaning.
 
     of: the workload it belongs to: training, where scenarios of serving do not have it, or serving or rl, where those
     of training do not; nothing where both have it
@@ -35,7 +35,7 @@ class ScenarioKey(NamedTuple):
 
 @functools.cache
 def all_keys() -> tuple[ScenarioKey, ...]:
-    """The keys of scenarios and of the documents they name, in the order of the schemas, each once."""
+    """All keys of scenarios and of the documents that they name, in schema order."""
     found: dict[str, ScenarioKey] = {}
     for of, schema in SCENARIOS.items():
         for key in _inside(schema, "", schema_tree(schema)):
@@ -46,7 +46,7 @@ def all_keys() -> tuple[ScenarioKey, ...]:
 
 
 def keys_of(prefix: str) -> list[ScenarioKey]:
-    """The keys whose path begins with this; all for nothing.
+    """The keys whose path starts with a prefix; all keys for an empty prefix.
 
     >>> [key.path for key in keys_of("workload.s")], [key.values for key in keys_of("plan.zero")]
     (['workload.sequence'], ['0 | 1 | 2 | 3'])
@@ -73,7 +73,7 @@ def values_of(path: str) -> list[str]:
 
 
 def _inside(schema: type[BaseModel], path: str, node: dict[str, Any]) -> Iterator[ScenarioKey]:
-    """The keys beneath a mapping; of a list of mappings those of its first item."""
+    """The keys inside a mapping, or inside the items of a list of mappings."""
     for name, value in node.get("properties", {}).items():
         inner = f"{path}.{name}" if path else name
         if name in _ABOUT and path != "workload":
@@ -89,7 +89,7 @@ def _inside(schema: type[BaseModel], path: str, node: dict[str, Any]) -> Iterato
 
 
 def _words(schema: type[BaseModel], path: str) -> str:
-    """What stands at a key, in a few words."""
+    """The possible values of a key, in a few words."""
     if path in REFERENCES:
         kind = REFERENCES[path].kind
         return f"name of a{'n' if kind[0] in 'aeo' else ''} {kind}"
@@ -106,7 +106,7 @@ def _words(schema: type[BaseModel], path: str) -> str:
 
 
 def _default(node: dict[str, Any]) -> str:
-    """The default of a key; nothing where it has none, or where others decide."""
+    """The default of a key as text; empty if it has none or if other keys decide."""
     default = node.get("default")
     if default is None or isinstance(default, dict | list):
         return ""

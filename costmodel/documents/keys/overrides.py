@@ -37,13 +37,13 @@ _AS_SOLD, _USABLE = ".accelerator.memory.capacity", ".accelerator.memory.usable"
 
 
 def full(path: str) -> str:
-    """A path with its first keys written out where a short form was given."""
+    """A path with its short form expanded."""
     short = next((short for short in _SHORT if f"{path}.".startswith(f"{short}.")), "")
     return _SHORT[short] + path.removeprefix(short) if short else path
 
 
 def short(path: str) -> str:
-    """A path in its short form; `full` reverses it."""
+    """A path in its short form; the inverse of `full`."""
     for stated, meant in _SHORT.items():
         if f"{path}.".startswith(f"{meant}."):
             return stated + path.removeprefix(meant)
@@ -52,7 +52,7 @@ def short(path: str) -> str:
 
 @record
 class Assignment:
-    """A value for a path, and where each of the two was written."""
+    """A value for a path, with the places of both."""
 
     path: str
     at: Place
@@ -61,17 +61,17 @@ class Assignment:
 
 
 def listed(changes: dict[str, Any]) -> list[Assignment]:
-    """The changes that a mapping of a document lists, by path."""
+    """The changes that a mapping in a document lists."""
     return [Assignment(full(key), key.place, value, key.at) for key, value in copied(changes).items()]
 
 
 def path_of(assignment: str | Assignment) -> str:
-    """The path that an assignment sets, in full."""
+    """The full path that an assignment sets."""
     return assignment.path if isinstance(assignment, Assignment) else full(assignment.partition("=")[0].strip())
 
 
 def overruled(assignments: Iterable[str]) -> tuple[str, ...]:
-    """A remark for every assignment that a later one of the same path replaces, or that holds in a later one around it.
+    """A remark for every assignment that a later assignment of the same path, or of a path around it, replaces.
 
     A document that is exchanged keeps what was set in it, without a remark.
 
@@ -93,7 +93,7 @@ def overruled(assignments: Iterable[str]) -> tuple[str, ...]:
 
 
 def assignment_of(text: str) -> Assignment:
-    """An assignment that is written path=value, or a fault."""
+    """The assignment in a text path=value, or a fault."""
     path, separator, value = text.partition("=")
     path = full(path.strip())
     written = f"--set {text}"
@@ -105,7 +105,7 @@ def assignment_of(text: str) -> Assignment:
 
 
 def memory_in_whole(changes: Iterable[str | Assignment]) -> tuple[str | Assignment, ...]:
-    """The changes, or a fault where one is of what a memory is sold with, and none of what a job can have of it."""
+    """The changes; a fault if one sets the nominal memory of a part but none sets the usable memory."""
     changes = tuple(changes)
     for change in changes:
         path = path_of(change)
@@ -118,7 +118,7 @@ def memory_in_whole(changes: Iterable[str | Assignment]) -> tuple[str | Assignme
 
 
 def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:
-    """Put every assignment into the tree, or report every fault in them.
+    """Puts every assignment into the tree, or raises all their faults.
 
     A document is exchanged before its leaves are set, whatever the order, so that no assignment is lost; `like` of one
     that is named exchanges it.
@@ -143,7 +143,7 @@ def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch:
 
 
 def _drop_replaced(tree: dict[Any, Any], change: Assignment, paths: Collection[str]) -> None:
-    """Leave out the keys in whose place a key stands that was set, unless they were set too."""
+    """Removes keys that contradict a newly assigned key, unless they are assigned too."""
     above = change.path.rpartition(".")[0]
     for key in _REPLACES.get(change.path, ()) if change.value is not None else ():
         if f"{above}.{key}" not in paths:
@@ -151,7 +151,7 @@ def _drop_replaced(tree: dict[Any, Any], change: Assignment, paths: Collection[s
 
 
 def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment]) -> None:
-    """Domain and interfaces that were set for a partly used node count for the accelerators in use."""
+    """Applies an assigned domain size or number of network interfaces to the accelerators in use."""
     node, used = at(tree, _NODE), f"{_NODE}.{_USED}"
     if not any(change.path == used for change in changes):
         return
@@ -162,13 +162,13 @@ def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment])
 
 
 def _exchanges(path: str) -> bool:
-    """Whether a path states which document another one is like."""
+    """Whether a path is the key `like` of a document that the scenario names."""
     above, _, key = path.rpartition(".")
     return key == "like" and above in REFERENCES
 
 
 def _exchanged(tree: dict[Any, Any], change: Assignment) -> Assignment | None:
-    """The assignment of another document in the place of one that is named, of which nothing else is stated."""
+    """The assignment of another document name, if `like` is set on a document that is only named."""
     above = change.path.rpartition(".")[0]
     if not _exchanges(change.path) or isinstance(at(tree, above), dict):
         return None
@@ -176,7 +176,7 @@ def _exchanged(tree: dict[Any, Any], change: Assignment) -> Assignment | None:
 
 
 def _check_label(here: Any, change: Assignment, fetch: Fetch) -> None:
-    """A fault where the name of a document becomes that of another one, of which nothing would be taken."""
+    """A fault for renaming a written-out document to the name of another document, which would have no effect."""
     above = change.path.rpartition(".")[0]
     reference, value = REFERENCES.get(above), change.value
     if reference is None or not isinstance(value, str) or not isinstance(here, dict) or here.get("name") == value:
@@ -214,7 +214,7 @@ def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
 
 
 def _is_left_out(tree: dict[Any, Any], path: str) -> bool:
-    """Whether null at a path leaves a key of the scenario out, such as limits or title, which then has its default."""
+    """Whether null resets a key of the scenario, such as limits or title, to its default."""
     from costmodel.documents.keys.schema_paths import has_default
     from costmodel.documents.keys.workload_keys import SCENARIOS  # it imports the schemas of all workloads
 
@@ -223,7 +223,7 @@ def _is_left_out(tree: dict[Any, Any], path: str) -> bool:
 
 
 def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:
-    """What a key of the path holds: a document written out where it was named, a new mapping where it was open."""
+    """The value of a key on the path; a named document is written out, and a missing mapping is created."""
     inner = here[_index(here, part, at)] if isinstance(here, list) else here.get(part)
     reference = REFERENCES.get(so_far)
     if reference is not None and part not in here:
@@ -246,7 +246,7 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
 
 
 def _keep_first(node: Any, place: Place) -> None:
-    """Keep how many accelerators a node is built with, before a job is given others."""
+    """Records the number of accelerators that a node is built with, before a job gets fewer of them."""
     if not isinstance(node, dict) or _USED not in node or _BUILT in node:
         return
     known = next(key for key in node if key == _USED)
@@ -254,7 +254,7 @@ def _keep_first(node: Any, place: Place) -> None:
 
 
 def _put(here: Any, part: str, value: Any, at: Place, place: Place | None) -> None:
-    """Set a key or an item; with a place given, it was written there from now on."""
+    """Sets a key or a list item, with its place if one is given."""
     if isinstance(here, list):
         index = _index(here, part, at)
         here[index] = value

@@ -10,7 +10,7 @@ from costmodel.ground.errors import Place
 
 
 def at(here: Any, path: str) -> Any:
-    """What stands at a path; nothing where the path leads nowhere."""
+    """The value at a path; None if the path leads nowhere."""
     for part in path.split("."):
         if isinstance(here, BaseModel):
             here = vars(here)
@@ -21,14 +21,14 @@ def at(here: Any, path: str) -> Any:
 
 
 def has_key(here: BaseModel, path: str) -> bool:
-    """Whether documents of that kind have a key at a path, whatever stands there."""
+    """Whether a document's schema has a key at a path, even if its value is None."""
     above, _, last = path.rpartition(".")
     inside = at(here, above) if above else here
     return isinstance(inside, BaseModel) and last in type(inside).model_fields
 
 
 def changed(here: Any, path: str, value: Any, *, checked: bool = True) -> Any:
-    """The same with another value at a path that is there; the document that holds it is checked as on reading."""
+    """A copy of a document with another value at an existing path; the changed part is validated if `checked`."""
     part, _, rest = path.partition(".")
     inner = changed(at(here, part), rest, value, checked=checked) if rest else value
     if isinstance(here, dict):
@@ -42,6 +42,6 @@ def changed(here: Any, path: str, value: Any, *, checked: bool = True) -> Any:
 
 
 def place_at(tree: Any, *paths: str) -> Place | None:
-    """Where the first of these paths that is there was written."""
+    """The place of the first of these paths that exists."""
     places = (getattr(at(tree, path), "place", None) for path in paths)
     return next((place for place in places if place is not None), None)

@@ -9,7 +9,7 @@ from costmodel.ground.record import record
 
 @record
 class Reference:
-    """A key that names a document: of what kind, and what a case calls it."""
+    """A key that names a document: the document's kind and its attribute in a loaded scenario."""
 
     kind: str
     held: str
@@ -38,7 +38,7 @@ REFERENCES = {
 
 
 def holder(path: str) -> tuple[str, str]:
-    """Where the document is named in which a path leads to a leaf, nothing for the scenario; and the rest of the path.
+    """The path of the document that contains a key (empty for the scenario), and the rest of the key's path.
 
     >>> holder("cluster.node.scale_up.fabric"), holder("cluster.nodes")
     (('cluster.node', 'scale_up.fabric'), ('', 'cluster.nodes'))
@@ -48,7 +48,7 @@ def holder(path: str) -> tuple[str, str]:
 
 
 def _above(path: str) -> int:
-    """How many documents lead to a document, besides the scenario."""
+    """The number of documents above a document, not counting the scenario."""
     above, _ = holder(path)
     return 1 + _above(above) if above else 0
 

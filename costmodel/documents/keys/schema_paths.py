@@ -17,12 +17,12 @@ def _schema(kind: type[BaseModel]) -> dict[str, Any]:
 
 
 def schema_tree(kind: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of a kind of document, its own keys at the top."""
+    """The JSON Schema of a kind of document, with references at the top resolved."""
     return resolved(kind, _schema(kind))
 
 
 def resolved(kind: type[BaseModel], node: dict[str, Any]) -> dict[str, Any]:
-    """What a node of the schema stands for: behind references, of several the mapping or the list."""
+    """A schema node with references resolved; of several alternatives the mapping or list is returned."""
     definitions = _schema(kind).get("$defs", {})
     while "$ref" in node:
         node = definitions[node["$ref"].rsplit("/", 1)[-1]]
@@ -34,7 +34,7 @@ def resolved(kind: type[BaseModel], node: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema_at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
-    """The JSON Schema of what stands at a location."""
+    """The JSON Schema at a location."""
     node = resolved(kind, _schema(kind))
     for part in location:
         inner = inner_node(node, part)
@@ -43,7 +43,7 @@ def schema_at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
 
 
 def inner_node(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
-    """The schema of a key or of an item; None where there is none."""
+    """The schema of a key or a list item; None if there is none."""
     if "items" in node and str(part).isdecimal():
         return dict(node["items"])
     inner = node.get("properties", {}).get(part, node.get("additionalProperties"))
@@ -51,8 +51,8 @@ def inner_node(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
 
 
 def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
-    """The JSON Schema of a key by its path in a document of that kind, of any item where a list has no number behind
-    it; nothing where there is none.
+    """The JSON Schema of a key by its path; a path without an index stands for any list item. None if there is no
+    such key.
     """
     node: dict[str, Any] | None = _schema(kind)
     for part in path.split("."):
@@ -66,7 +66,7 @@ def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
 
 
 def choices_of(kind: type[BaseModel], path: str) -> list[str]:
-    """The values a key can take where they are few and named: true and false, those of a choice, or lists of one."""
+    """The named values that a key can take: true and false, the values of a choice, or lists of one of them."""
     kinds = _kinds(kind, path)
     if any(inner.get("type") == "boolean" for inner in kinds):
         return ["true", "false"]
@@ -76,7 +76,7 @@ def choices_of(kind: type[BaseModel], path: str) -> list[str]:
 
 
 def examples_of(kind: type[BaseModel], path: str) -> list[str] | None:
-    """Quantities as they may be written for a key, those of that key first; nothing where no number may stand."""
+    """Example quantities for a key; None if the key takes no number."""
     kinds = _kinds(kind, path)
     if not any("examples" in inner or inner.get("type") in ("integer", "number") for inner in kinds):
         return None
@@ -84,7 +84,7 @@ def examples_of(kind: type[BaseModel], path: str) -> list[str] | None:
 
 
 def samples_of(kind: type[BaseModel], node: dict[str, Any]) -> Iterator[str]:
-    """Values that may stand at a node of the schema: its examples, its choices, a mapping of its required keys."""
+    """Sample values for a schema node: its examples, its choices, or a mapping of its required keys."""
     for each in (node, *node.get("anyOf", ()), *node.get("oneOf", ())):
         inner = resolved(kind, each)
         yield from map(str, (*inner.get("examples", ()), *inner.get("enum", ())))
@@ -98,7 +98,7 @@ def samples_of(kind: type[BaseModel], node: dict[str, Any]) -> Iterator[str]:
 
 
 def has_default(kind: type[BaseModel], path: str) -> bool:
-    """Whether a key has a default and may not be null: null there leaves the key out."""
+    """Whether a key has a default and rejects null; then null resets the key."""
     above, _, last = path.rpartition(".")
     holder = resolved(kind, (key_of(kind, above) if above else _schema(kind)) or {})
     node = holder.get("properties", {}).get(last, {})
@@ -107,7 +107,7 @@ def has_default(kind: type[BaseModel], path: str) -> bool:
 
 
 def _kinds(kind: type[BaseModel], path: str) -> list[dict[str, Any]]:
-    """The JSON Schema of everything that may stand at a key."""
+    """The JSON Schemas of all alternatives for a key."""
     node = key_of(kind, path) or {}
     return list(node.get("anyOf", [node]))
 
@@ -118,7 +118,7 @@ def item_at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
 
 
 def holders_of(kind: type[BaseModel], name: str) -> list[str]:
-    """The keys at the top of a document that hold a key of this name; not those that name another document."""
+    """The top-level keys whose mapping contains a key of this name, except keys that name documents."""
     top = schema_at(kind, ()).get("properties", {})
     own = [key for key, node in top.items() if "oneOf" not in node]
     return [key for key in own if name in resolved(kind, top[key]).get("properties", {})]

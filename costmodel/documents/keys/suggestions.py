@@ -16,12 +16,12 @@ _PART = re.compile(rf"{_NUMBER.pattern}|[a-z]+")
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """The known name that looks most like this one, or nothing; of very many only the first are compared."""
+    """The known name that is most similar to a name; empty if none is similar."""
     return next(iter(alike(name, known, 1, cutoff)), "")
 
 
 def alike(name: str, known: Iterable[str], count: int, cutoff: float) -> list[str]:
-    """The known names that look most like this one, those with all of its words and numbers first.
+    """The known names most similar to a name; those that contain all its words and numbers come first.
 
     >>> alike("llama-70b", ["llama-7b", "llama-2-70b", "llama-3-70b"], 1, 0.5)
     ['llama-3-70b']
@@ -45,7 +45,7 @@ def alike(name: str, known: Iterable[str], count: int, cutoff: float) -> list[st
 
 
 def holds(longer: str, name: str) -> bool:
-    """Whether a name has every word and number of another one, which begins with the same word.
+    """Whether a longer name contains every word and number of a name and starts with the same word.
 
     >>> holds("qwen-3-235b-a22b", "qwen3-235b"), holds("qwen-3-32b", "qwen3-235b"), holds("qwen-3-32b", "32b")
     (True, False, False)

@@ -53,12 +53,12 @@ LABELLED: dict[str, dict[str, str]] = {
 
 
 def workload_of(schema: type[BaseModel]) -> str:
-    """The workload of a scenario's schema; empty for any other document."""
+    """The workload that a scenario schema belongs to; empty for any other schema."""
     return next((workload for workload, known in SCENARIOS.items() if known is schema), "")
 
 
 def in_place(workload: str, path: str) -> tuple[str, ...]:
-    """The keys of a workload's scenarios that a key stands for: itself, or those that state the same.
+    """The keys that replace a key in scenarios of a workload: the key itself if it exists there.
 
     >>> in_place("serving", "plan.tp"), in_place("serving", "plan.dp"), in_place("serving", "plan.zero")
     (('plan.tp',), ('plan.replicas',), ())
@@ -69,7 +69,7 @@ def in_place(workload: str, path: str) -> tuple[str, ...]:
 
 
 def labelled(workload: str, path: str) -> str:
-    """The hint for a key that is written as answers of a workload call it; nothing for any other.
+    """The hint for a key that is spelled like a label in the answers of a workload; else empty.
 
     >>> labelled("serving", "limits.p99_ttft")
     "did you mean 'ttft_p99' or 'ttft'?"
@@ -79,7 +79,7 @@ def labelled(workload: str, path: str) -> str:
 
 
 def of_another_workload(workload: str, path: str) -> tuple[str, str] | None:
-    """Sentence and remedy for a key that only the scenarios of other workloads have.
+    """Sentence and hint for a key that exists only in scenarios of other workloads; None for other keys.
 
     >>> of_another_workload("serving", "plan.dp")
     ("'dp' belongs to training; serving has replicas", "did you mean 'replicas'?")
@@ -98,7 +98,7 @@ def of_another_workload(workload: str, path: str) -> tuple[str, str] | None:
 
 
 def _with(workload: str, path: str) -> Iterator[str]:
-    """Other workloads whose scenarios have a key that those of a workload do not have."""
+    """Other workloads whose scenarios have a key that this workload's scenarios lack."""
     if workload in SCENARIOS and key_of(SCENARIOS[workload], path) is None:
         for other, schema in SCENARIOS.items():
             if other != workload and key_of(schema, path) is not None:

@@ -51,7 +51,7 @@ _MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 def accelerator_meant(
     spelling: str, memory: float | None, known: frozenset[str], capacity: Callable[[str], float]
 ) -> str:
-    """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none.
+    """The accelerator that a spelling stands for; its memory in GB decides between variants. Empty if none fits.
 
     known: the names of all. capacity: the memory of one [B], which a size in the spelling is compared with
     """
@@ -70,7 +70,7 @@ def _squeezed(known: frozenset[str]) -> dict[str, str]:
 
 
 def _nearest(stated: str, memory: float | None, known: frozenset[str], capacity: Callable[[str], float]) -> str:
-    """The accelerator that a spelling names, in the stated form and memory; else in its most common variant."""
+    """The accelerator that a spelling names, with the stated form factor and memory, else the most common variant."""
     parts = {name: found for name in sorted(known) if (found := _NAME.fullmatch(name))}
     matches = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), stated)]
     if not matches:
@@ -94,10 +94,10 @@ def _nearest(stated: str, memory: float | None, known: frozenset[str], capacity:
 
 
 def _apart(gigabytes: float, capacity: float) -> float:
-    """How far so many GB lie from a memory, as a logarithm."""
+    """The distance between a memory size in GB and a capacity, as an absolute logarithm."""
     return abs(math.log(gigabytes * 1e9 / capacity))
 
 
 def _begins(part: str) -> str:
-    """The part's name, with or without signs in it, and behind it nothing of another name."""
+    """A pattern for the name of a part, with optional separators, that does not continue with another name."""
     return r"[\s_-]*".join(map(re.escape, part.replace("-", ""))) + r"(?![a-z0-9])|" + re.escape(part) + r"(?=sxm|pcie)"

@@ -23,15 +23,15 @@ _LIST_ITEM = re.compile(r"\n(?=- )")
 
 @record
 class AnsweredQuestion:
-    """A question with its answer in Markdown, and the words that lead to it, the name of its file first."""
+    """A question with its answer in Markdown, and the words that find it; the file name is the first word."""
 
     words: tuple[str, ...]
     question: str
     text: str
 
     def parts(self) -> list[tuple[str, bool]]:
-        """Its paragraphs and items of lists as plain sentences, tables a line a row, and blocks of code, that are true,
-        as they are.
+        """The blocks of the answer, each with whether it is code: paragraphs, list items and tables as plain text, code
+        unchanged.
         """
         found: list[tuple[str, bool]] = []
         for part in _PART.findall(self.text):
@@ -45,12 +45,12 @@ class AnsweredQuestion:
 
 
 def _plain(markdown: str) -> str:
-    """Text without marks: links as their words, in one line."""
+    """A text without Markdown markup, on one line."""
     return " ".join(_LINK.sub(r"\1", markdown).replace("**", "").replace("`", "").split())
 
 
 def parsed(name: str, markdown: str) -> AnsweredQuestion | None:
-    """A page as a question; None where its first lines name no words, as those of the list of pages."""
+    """The question on a page; None if the first lines of the page name no words."""
     found = _PAGE.match(markdown)
     if found is None:
         return None
@@ -60,13 +60,13 @@ def parsed(name: str, markdown: str) -> AnsweredQuestion | None:
 
 @functools.cache
 def questions() -> tuple[AnsweredQuestion, ...]:
-    """Every answered question."""
+    """All answered questions."""
     pages = sorted(shipped(FOLDER).glob("*.md"))
     found = (parsed(page.stem, page.read_text(encoding="utf-8")) for page in pages)
     return tuple(question for question in found if question is not None)
 
 
 def question_of(word: str) -> AnsweredQuestion | None:
-    """The question a word leads to, in any capitalisation, with blanks or hyphens."""
+    """The question for a word, regardless of capital letters; blanks and hyphens are equal."""
     key = "-".join(word.lower().split())
     return next((question for question in questions() if key in question.words), None)

@@ -12,7 +12,7 @@ from costmodel.ground.errors import Place
 
 @dataclass
 class CachedReader(DocumentReader):
-    """Reads named documents, and keeps them as long as it lives itself."""
+    """A document reader that caches named documents for its lifetime."""
 
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)
     known: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -20,7 +20,7 @@ class CachedReader(DocumentReader):
     launched: dict[tuple[str, ...], str] = field(default_factory=dict)  # cells of launch scripts by what matches them
 
     def document(self, kind: str, reference: Any, place: Place | None = None) -> Any:
-        """A document by name, read at the first asking, or the one written out in place."""
+        """A document by name (cached), or the given document if it is written out in place."""
         if not isinstance(reference, str):
             return reference
         if (kind, reference) not in self.kept:
@@ -39,7 +39,7 @@ class CachedReader(DocumentReader):
 
 
 def accelerator_named(spelling: str, memory: float | None = None, shelf: CachedReader | None = None) -> str:
-    """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
+    """The accelerator that a spelling stands for; its memory in GB decides between variants. Empty if none fits."""
     shelf = shelf or CachedReader()
 
     def capacity(name: str) -> float:

@@ -31,7 +31,7 @@ _PUBLISHED: dict[str, dict[str, Any]] = {
 
 
 def types_by_name(name: str, shape: str) -> Mapping[str, Any]:
-    """Keys of the model document that the name of a checkpoint of that shipped shape states.
+    """The document keys for stored weight types that the name of a checkpoint implies.
 
     >>> types_by_name("RedHatAI/Llama-3.1-8B-Instruct-FP8-dynamic", "llama-3.1-8b"), types_by_name("qwen-3-8b", "")
     ({'stored': 'fp8'}, {})
@@ -57,14 +57,14 @@ def types_by_name(name: str, shape: str) -> Mapping[str, Any]:
 
 
 def _stated(name: str) -> tuple[WeightType | None, str]:
-    """The type that a name states, and its words for it, which are none where it states nothing."""
+    """The weight type in a checkpoint name, and the matched word; empty if the name states none."""
     last = last_part(name).lower() + ".gguf" * name.lower().endswith(".gguf")
     found = ((kind, pattern.search(last)) for pattern, kind in _ROWS)
     return next(((kind, match.group(1)) for kind, match in found if match is not None), (None, ""))
 
 
 def name_words(name: str, shape: str) -> str:
-    """What the name of a checkpoint was taken for, in words.
+    """A sentence on how costmodel interprets the name of a checkpoint.
 
     >>> name_words("/models/Qwen3-8B-AWQ", "qwen-3-8b")
     'the shape of Qwen3-8B-AWQ, by the last part of the path; weights in int4-g128, by its name'

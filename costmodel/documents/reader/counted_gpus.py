@@ -12,7 +12,7 @@ GPUS, NODE, NODES, PART = "--gpus", "cluster.node", "cluster.nodes", "cluster.no
 
 
 def nodes_of(case: LoadedScenario, gpus: int, place: Place, *, varies: bool = False) -> Iterator[Assignment]:
-    """Full nodes of so many accelerators, or a part of one; a fault where they fill no whole nodes.
+    """Assignments for a number of GPUs: full nodes or part of one node; a fault if they do not fill whole nodes.
 
     varies: the node is another one in each answer, which then has a fault of its own
     """
@@ -33,12 +33,12 @@ def counted_by_gpus(case: LoadedScenario) -> bool:
 
 
 def is_of_gpus(change: str | Assignment) -> bool:
-    """Whether --gpus made a change."""
+    """Whether a change comes from `--gpus`."""
     return isinstance(change, Assignment) and change.place.text.startswith(f"{GPUS} ")
 
 
 def gpus_of_flags(case: LoadedScenario) -> tuple[int, Place]:
-    """How many --gpus asked for, and where."""
+    """The number that `--gpus` gives, and its place."""
     words = case.asked.words
     place = next(change.place for change in case.changes if is_of_gpus(change) and isinstance(change, Assignment))
     return int(words[words.index(GPUS) + 1]), place

@@ -15,7 +15,7 @@ _VERSION, _TITLE = re.compile(r"^  version: *(.+)$", re.M), re.compile(r"^title:
 
 
 class StackOfRelease(NamedTuple):
-    """The stack that stands for a release, the releases it describes, and whether this one is among them."""
+    """The stack for a release: its name, its title with the releases it describes, and whether this one is included."""
 
     stack: str
     title: str
@@ -23,7 +23,7 @@ class StackOfRelease(NamedTuple):
 
 
 def stack_of_release(engine: str, release: str) -> StackOfRelease | None:
-    """The newest stack of an engine whose releases begin no later, else its oldest; nothing for another engine.
+    """The newest stack of an engine that starts at or before a release, else its oldest; None for other engines.
 
     A text without a release counts as the newest one.
 
@@ -41,7 +41,7 @@ def stack_of_release(engine: str, release: str) -> StackOfRelease | None:
 
 
 def stack_meant(name: str) -> str:
-    """The stack that describes the release of an engine which a name states; empty for any other name.
+    """The stack for an engine release in a name such as vllm-0.24; empty for any other name.
 
     >>> stack_meant("vllm-0.24"), stack_meant("vLLM==0.19.1"), stack_meant("megatron-2021")
     ('vllm-0.24', 'vllm-0.20', '')
@@ -53,7 +53,7 @@ def stack_meant(name: str) -> str:
 
 @functools.cache
 def _stacks(engine: str) -> list[tuple[tuple[int, ...], tuple[int, ...], str, str]]:
-    """First and last release of each stack of an engine, oldest first."""
+    """First and last release, name and title of each stack of an engine, oldest first."""
     found = []
     for name in names("stack"):
         if name == engine or re.fullmatch(rf"{re.escape(engine)}-[\d.]+", name):
@@ -66,7 +66,7 @@ def _stacks(engine: str) -> list[tuple[tuple[int, ...], tuple[int, ...], str, st
 
 
 def _numbers(release: str) -> tuple[int, ...]:
-    """The numbers that a release begins with.
+    """The leading numbers of a release.
 
     >>> _numbers("v0.4.6.post1"), _numbers("latest")
     ((0, 4, 6), ())

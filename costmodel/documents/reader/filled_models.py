@@ -11,7 +11,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def filled(schema: type[M], /, **values: Any) -> M:
-    """A model with these values and the defaults of its other fields.
+    """A schema object with these values and defaults for the other fields, without validation.
 
     As `model_construct`, which looks at the signature of every default's factory each time; here the defaults of a
     schema are made once and shared, since no document is changed in place.

@@ -39,7 +39,7 @@ def is_path(name: str) -> bool:
 
 
 def find(kind: str, name: str, place: Place | None = None) -> Path:
-    """The file a name means."""
+    """The file of a document by name or path; a fault if there is none."""
     if is_hub_name(name):
         if kind != "model":
             raise _unknown(kind, name, place)
@@ -62,7 +62,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
 
 
 def _allow_own(name: str, place: Place | None) -> None:
-    """Let a path be followed that a document found by name states, within its folder; a fault for any other."""
+    """Allows a path that a found document states within its folder; a fault for any other path."""
     path = folder_of(place) / name
     within = place is not None and place.line and may_look(shown_file(place.file)) and not os.path.isabs(name)
     if not within or not path.resolve().is_relative_to(folder_of(place).resolve()):
@@ -72,13 +72,13 @@ def _allow_own(name: str, place: Place | None) -> None:
 
 
 def of_path(name: str, path: Path) -> str:
-    """The shipped model whose name a path ends with, where nothing stands at it; empty for any other."""
+    """The shipped model whose name a path ends with, if the path does not exist; else empty."""
     is_own = not is_path(name) or name.endswith(SUFFIXES) or (may_look(path) and path.exists())
     return "" if is_own else shape_of(name, names("model"))
 
 
 def _of_hub(name: str, place: Place | None) -> str:
-    """The shipped model that a name on the hub means, or a fault."""
+    """The shipped model for a name on the hub, or a fault."""
     known = names("model")
     if shape := shape_of(name, known):
         return shape
@@ -97,7 +97,7 @@ _OF_DATASHEET = {
 
 
 def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
-    """A fault for a name that no document has, with the document or the file that may be meant."""
+    """A fault for an unknown document name, with a suggestion."""
     known = names(kind)
     close = _meant(kind, name, known)
     hint = (
@@ -128,7 +128,7 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
 
 
 def _shape_meant(kind: str, name: str) -> str:
-    """The hint for a model, with its name shortened, where a scenario is expected; nothing for other names."""
+    """The hint for a model name that is given where a scenario is expected; else empty."""
     known = names("model")
     close = (shape_of(name, known) or nearest(name, known)) if kind == "scenario" else ""
     meant = close and (squeezed(name) in squeezed(close) or holds(close, name))
@@ -136,7 +136,7 @@ def _shape_meant(kind: str, name: str) -> str:
 
 
 def folder_of(place: Place | None) -> Path:
-    """Where a path that is written at a place begins: in the folder of its file, and on the command line in this one.
+    """The folder to which a path at a place is relative: that of its file, or the working folder for the command line.
 
     >>> str(folder_of(Place("jobs/mine.yaml", 3))), str(folder_of(Place("command line")))
     ('jobs', '.')
@@ -145,7 +145,7 @@ def folder_of(place: Place | None) -> Path:
 
 
 def _meant(kind: str, name: str, known: Sequence[str]) -> str:
-    """The document that a name may stand for, in quotes: of that shape, software or part, else the nearest."""
+    """The document that a misspelled name may stand for, in quotes; empty if none is near."""
     if kind == "model" and (shape := shape_of(name, known)):
         return f"'{shape}'"
     if kind == "stack" and name.lower() in STACKS:
@@ -160,7 +160,7 @@ def _meant(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def _part(kind: str, name: str) -> str:
-    """The accelerator that a spelling of its name means, or the node that stands for its own."""
+    """The accelerator that a spelling stands for, or the accelerator's default node; empty if none fits."""
     with contextlib.suppress(CostModelError, UnitError):  # of documents that are not asked about
         spelling = re.sub(r"^\d+ ?[x×] ?", "", name)
         part = accelerator_meant(spelling, None, frozenset(names("accelerator")), _capacity)
@@ -169,7 +169,7 @@ def _part(kind: str, name: str) -> str:
 
 
 def _tree_of(accelerator: str) -> Any:
-    """What the document of an accelerator states, unchecked."""
+    """The tree of an accelerator's document, not validated."""
     return read_tree(file_text(str(find("accelerator", accelerator))), accelerator)[0]
 
 
@@ -178,7 +178,7 @@ def _capacity(accelerator: str) -> float:
 
 
 def title_of(kind: str, name: str) -> str:
-    """The title a document gives itself, found without checking the rest of it."""
+    """The title of a document, read without validating the rest."""
     try:
         return said_first(file_text(str(find(kind, name))), "title")
     except CostModelError as error:
@@ -186,7 +186,7 @@ def title_of(kind: str, name: str) -> str:
 
 
 def by_maker(kind: str) -> list[str]:
-    """The names of all documents of a kind: accelerators and nodes by maker and generation, others by name."""
+    """The names of all documents of a kind; accelerators and nodes are sorted by maker and year."""
     makers = {"accelerator": "vendor", "node": "provider"}
     if kind not in makers:
         return names(kind)
@@ -201,7 +201,7 @@ def by_maker(kind: str) -> list[str]:
 
 
 def _text_or_nothing(kind: str, name: str) -> str:
-    """The text of a named document; empty where its file cannot be read; its title then reports that."""
+    """The text of a named document; empty if its file cannot be read."""
     try:
         return file_text(str(find(kind, name)))
     except CostModelError:
@@ -209,13 +209,13 @@ def _text_or_nothing(kind: str, name: str) -> str:
 
 
 def said_first(text: str, key: str) -> str:
-    """The text on the line of a key, found without checking the rest of the document."""
+    """The value on the line of a key, read without validating the document."""
     written = (line.removeprefix(f"{key}:").strip() for line in text.splitlines() if line.startswith(f"{key}:"))
     return next((value.strip(value[:1]) if value[:1] in ("'", '"') else value for value in written), "")
 
 
 def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
-    """Kind, file and text of every document of that name; its fit when asked for, or when there is nothing else."""
+    """Kind, file and text of every document of a name; its efficiency fit if asked for, or if there is nothing else."""
     name = _of_hub(name, None) if is_hub_name(name) else name
     kinds = [kind for kind in FOLDER_OF if name in names(kind) and (kind == "efficiency") == fitted]
     kinds = kinds or [kind for kind in FOLDER_OF if name in names(kind)]

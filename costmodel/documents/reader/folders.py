@@ -44,19 +44,19 @@ _TOPS = {(folder.partition("/")[0],) for folder in FOLDER_OF.values()}
 
 
 def shipped(folder: str) -> Path:
-    """A folder of what is shipped: of the checkout, or inside the installed package."""
+    """A folder of shipped files, in the checkout or in the installed package."""
     return _SHIPPED / folder
 
 
 def plural(kind: str) -> str:
-    """A kind as `costmodel list` calls all documents of it."""
+    """The plural of a kind of document, as in `costmodel list`."""
     if kind in ("measured", "reliability"):
         return kind
     return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
 
 
 def roots() -> Iterator[Path]:
-    """Where documents are looked for, in order."""
+    """The folders in which documents are searched, in order."""
     with contextlib.suppress(OSError):  # the working folder may be gone
         if os.access(here := Path.cwd(), os.R_OK | os.X_OK):
             yield here
@@ -65,8 +65,8 @@ def roots() -> Iterator[Path]:
 
 
 def _entry(part: str) -> Path:
-    """A folder of COSTMODEL_PATH. One that does not exist holds nothing; one that cannot be read is a fault, for the
-    answer would come from other documents without a word.
+    """A folder of COSTMODEL_PATH; a missing folder counts as empty, and an unreadable folder is a fault, because the
+    answer would silently use other documents.
     """
     try:
         os.scandir(part).close()
@@ -80,7 +80,7 @@ def _entry(part: str) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there; a fault where its folder does not let itself be read."""
+    """Whether a file exists; a fault if its folder cannot be read."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except PermissionError as error:
@@ -90,21 +90,19 @@ def is_file(path: Path) -> bool:
 
 
 def shipped_file(name: str) -> Path:
-    """A file that is shipped, by its path from the root of a checkout: hardware/left_out.json."""
+    """A shipped file by its path from the root of a checkout, such as hardware/left_out.json."""
     return _SHIPPED / name
 
 
 def is_shipped(path: Path) -> bool:
-    """Whether a file is one of those that come with the program."""
+    """Whether a file comes with the program."""
     with contextlib.suppress(OSError):
         return path.resolve().is_relative_to(_SHIPPED)
     return False
 
 
 def is_near(file: str) -> bool:
-    """Whether the text of a file may be shown: one of the folders where documents are looked for, or a pipe, holds it;
-    a link is where it leads.
-    """
+    """Whether messages may show the text of a file: it is in a document folder (links resolved) or it is a pipe."""
     if file in NO_FILES:
         return True
     try:
@@ -115,20 +113,20 @@ def is_near(file: str) -> bool:
 
 
 def place_in(file: str, line: int = 0, column: int = 0, text: str = "", width: int = 1) -> Place:
-    """A place in a file; private where the text of the file may not be shown."""
+    """A place in a file, marked private if messages may not show its text."""
     return Place(file, line, column, "", text, width, private=not is_near(file))
 
 
 def is_checkout(folder: Path) -> bool:
-    """Whether a folder is the project's own, from which the program may be installed elsewhere."""
+    """Whether a folder is a checkout of the project."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return _PROJECT in (folder / "pyproject.toml").read_text("utf-8")
     return False
 
 
 def as_named(path: Path) -> str:
-    """A file as messages name it: a shipped document by its path in a checkout, one in the working folder from there,
-    any other in full.
+    """A file name for messages: shipped files by their path in a checkout, files in the working folder relative to
+    it, others in full.
     """
     if name := _within(path, _SHIPPED):
         return name
@@ -140,7 +138,7 @@ def as_named(path: Path) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _within(path: Path, root: Path) -> str:
-    """A file by its path from a root, where that is in one of the folders of documents; else nothing."""
+    """The path of a file relative to a root, if it is in a document folder; else empty."""
     if not path.is_relative_to(root):
         return ""
     inside = path.relative_to(root)
@@ -148,8 +146,7 @@ def _within(path: Path, root: Path) -> str:
 
 
 def result_name(shown: str) -> str:
-    """What a result calls a file: the same on every machine, in every working folder and wherever costmodel is
-    installed.
+    """The name of a file in a result: the same on every machine and in every working folder.
 
     It is the folder of documents and the name of the file; of a file elsewhere the name alone.
 
@@ -162,7 +159,7 @@ def result_name(shown: str) -> str:
 
 
 def shown_file(named: str) -> Path:
-    """The file that `as_named` names so."""
+    """The path of a file that `as_named` has shortened."""
     path = Path(named)
     shipped = _SHIPPED / path
     return shipped if os.path.isfile(shipped) and not os.path.isfile(path) else path
@@ -177,7 +174,7 @@ def instead_of_shipped(kind: str, path: Path, text: str) -> bool:
 
 
 def places(kind: str, name: str) -> Iterator[Path]:
-    """Where a document of that name may stand, in order."""
+    """The possible files of a document, in search order."""
     return (root / FOLDER_OF[kind] / f"{name}.yaml" for root in roots())
 
 
@@ -198,7 +195,7 @@ def _names_in(folder: Path) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _shipped_names(folder: Path, changed: int) -> tuple[str, ...]:
-    """The same of a shipped folder, kept until it changes."""
+    """The names of all documents in a shipped folder, cached until the folder changes."""
     return _documents_in(folder)
 
 

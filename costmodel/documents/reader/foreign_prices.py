@@ -15,7 +15,7 @@ _EXCHANGED = "cluster.node"  # an exchanged node brings its own price, which is 
 
 @record
 class ForeignPrice:
-    """A price that was left out because the machine changed: as it was written, and what it was stated for."""
+    """A price that is left out because the machine changed: its text, and the machine it was stated for."""
 
     text: str
     of: str
@@ -24,7 +24,7 @@ class ForeignPrice:
 def left_out(
     before: dict[Any, Any], tree: dict[Any, Any], assigned: Iterable[str], accelerator_of: Callable[[str], str]
 ) -> tuple[ForeignPrice, ...]:
-    """Remove from a changed tree each price that was stated for the machine before, unless it was itself assigned.
+    """Removes prices for the previous machine from a changed tree, unless an assignment sets them.
 
     Args:
         before: the scenario's tree as it was read
@@ -51,12 +51,12 @@ def left_out(
 
 
 def _covered(path: str, assigned: Iterable[str]) -> bool:
-    """Whether an assignment sets a leaf, a part of it, or what holds it."""
+    """Whether an assignment sets a key, a part of its value, or a mapping around it."""
     return any(f"{path}.".startswith(f"{one}.") or one.startswith(f"{path}.") for one in assigned if one != _EXCHANGED)
 
 
 def _removed(here: Any, key: str) -> str:
-    """What stood under a key, now removed; nothing where nothing stood."""
+    """Removes a key and returns its value as text; empty if it had none."""
     if not isinstance(here, dict) or here.get(key) is None:
         return ""
     held = here.pop(key)
@@ -64,7 +64,7 @@ def _removed(here: Any, key: str) -> str:
 
 
 def _machine(tree: dict[Any, Any], accelerator_of: Callable[[str], str]) -> tuple[str, str]:
-    """The names of a tree's node and of its accelerator."""
+    """The names of the node and the accelerator in a tree."""
     node = at(tree, "cluster.node")
     if isinstance(node, str):
         return str(node), accelerator_of(node)
@@ -72,5 +72,5 @@ def _machine(tree: dict[Any, Any], accelerator_of: Callable[[str], str]) -> tupl
 
 
 def _name(named: Any) -> str:
-    """A document's name, whether it is named or written out."""
+    """The name of a document that is named or written out."""
     return str(at(named, "name") if isinstance(named, dict) else named)

@@ -25,7 +25,7 @@ _OF_TRANSFORMERS = re.compile(r'"(architectures|model_type|transformers_version)
 
 @record
 class Foreign:
-    """A document made from a foreign text: format, tree, values that the text leaves out, losses and warnings."""
+    """A document made from another format: format, tree, assumed values, losses and warnings."""
 
     format: str
     tree: Any
@@ -39,17 +39,17 @@ _READERS: dict[str, ReadForeign] = {}
 
 
 def register(kind: str, reader: ReadForeign) -> None:
-    """Let a reader give documents of this kind."""
+    """Registers a reader of another format for a kind of document."""
     _READERS[kind] = reader
 
 
 def reader_of(kind: str, path: Path, text: str) -> ReadForeign | None:
-    """The reader of a foreign file named in place of a document of this kind; None for costmodel's own documents."""
+    """The reader for a file in another format; None for costmodel's own documents."""
     return None if path.suffix != ".json" or _OURS.search(text) else _READERS.get(kind)
 
 
 def read_foreign(kind: str, text: str, file: str) -> Foreign:
-    """A text by the reader of its kind."""
+    """Reads a text in another format as a document of a kind."""
     return _READERS[kind](text, file)
 
 
@@ -69,16 +69,16 @@ def kind_of_ours(text: str) -> str:
 
 
 def file_in(kind: str, path: Path) -> Path:
-    """The file that a path names: of a folder where a model is expected, its config.json."""
+    """The file that a path names; for a model folder, its config.json."""
     return path / FILE if kind in _READERS and may_look(path) and path.is_dir() else path
 
 
 def file_beside(path: Path) -> Path | None:
-    """The file beside a config.json that states how its checkpoint was quantised; mostly there is none."""
+    """The file with quantisation settings beside a config.json; None if there is none."""
     beside = path.with_name(BESIDE) if path.name == FILE else None
     return beside if beside is not None and has_file(beside) else None
 
 
 def has_file(path: Path) -> bool:
-    """Whether a file, or a text that stands for one, is there."""
+    """Whether a file exists, or a text that was sent in its place."""
     return is_text(str(path)) or (may_look(path) and os.path.isfile(path))

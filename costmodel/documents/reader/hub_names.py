@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(?::[\w.-]+)?", re.ASC
 
 
 class StoredWords(NamedTuple):
-    """Words of a name that state how a checkpoint keeps its weights: expressions between blanks, and the type.
+    """Words in a checkpoint name that state its weight type, and that type (None if costmodel has no such type).
 
     type: none where no type here stands for them
     """
@@ -157,7 +157,7 @@ _NEAR, _CUTOFF, _MOST_NEAR = 0.75, 0.5, 3
 
 @functools.lru_cache(maxsize=4096)  # a table of runs compares each name with every model
 def squeezed(name: str) -> str:
-    """A name without what is between its letters and figures."""
+    """A name without the characters between its letters and digits."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -167,7 +167,7 @@ def _others_by_letters() -> dict[str, str]:
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name is written as on the hub, owner/name, and is no path of a file or folder here.
+    """Whether a name has the form owner/name as on the hub, and is not a local path.
 
     >>> is_hub_name("meta-llama/Llama-3.1-8B"), is_hub_name("./mine.yaml"), is_hub_name("llama-3.1-8b")
     (True, False, False)
@@ -179,7 +179,7 @@ def is_hub_name(name: str) -> bool:
 
 
 def last_part(name: str) -> str:
-    """What a name on the hub, or a path, ends with: the name of a checkpoint alone.
+    """The checkpoint name at the end of a hub name or path.
 
     >>> last_part("/models/DeepSeek-V3-0324/"), last_part("hub/models--Qwen--Qwen3-8B/snapshots/895c")
     ('DeepSeek-V3-0324', 'Qwen3-8B')
@@ -194,7 +194,7 @@ def last_part(name: str) -> str:
 
 
 def shape_of(name: str, known: Sequence[str]) -> str:
-    """The shipped model of the shape that a name stands for, of any owner; empty where there is none.
+    """The shipped model with the shape of a named checkpoint, of any owner; empty if there is none.
 
     >>> shape_of("Qwen/Qwen2.5-7B-Instruct", ["qwen-2.5-7b"]), shape_of("Qwen/Qwen2.5-Omni-7B", ["qwen-2.5-7b"])
     ('qwen-2.5-7b', '')
@@ -215,7 +215,7 @@ def shape_of(name: str, known: Sequence[str]) -> str:
 
 
 def is_own_name(name: str, shape: str) -> bool:
-    """Whether a name on the hub is that of the shape itself.
+    """Whether a hub name is exactly the name of the shape, without a variant.
 
     >>> is_own_name("Qwen/Qwen3-8B", "qwen-3-8b"), is_own_name("Qwen/Qwen3-8B-Base", "qwen-3-8b")
     (True, False)
@@ -224,7 +224,7 @@ def is_own_name(name: str, shape: str) -> bool:
 
 
 def _shortened(name: str) -> Iterator[str]:
-    """A name, and what is left of it without one ending after the other."""
+    """The name, and the name with one more ending removed each time."""
     before = ""
     while name != before:
         yield name
@@ -232,7 +232,7 @@ def _shortened(name: str) -> Iterator[str]:
 
 
 def nearest_shapes(name: str, known: Sequence[str]) -> list[str]:
-    """The shipped model that a name stands for, or those whose names look most like one on the hub, three at most."""
+    """The shipped model that a name stands for, or up to three with similar names."""
     if shape := shape_of(name, known):
         return [shape]
     last = ["", *_shortened(last_part(name).lower())][-1]

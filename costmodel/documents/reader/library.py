@@ -52,8 +52,8 @@ _PARTS = ("trainer", "rollout")  # stacks within one for reinforcement learning
 
 
 def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
-    """The tree with what it leaves out taken from the stack under `like`, section by section; the stacks within one for
-    reinforcement learning too.
+    """The tree of a stack, completed by the stack that `like` names, section by section; also for the stacks inside a
+    reinforcement-learning stack.
     """
     if not isinstance(tree, Mapping):
         return tree
@@ -73,7 +73,7 @@ def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
 
 
 def written_out(tree: Any, text_of: TextOf) -> Any:
-    """The same of a stack that a scenario writes out: its own name is a label, and may not be that of another stack.
+    """A stack that a scenario writes out, completed by its parent; a fault if its name is that of another stack.
 
     One that states all keys, as scenarios of results do, takes nothing from its parent.
     """
@@ -86,12 +86,12 @@ def written_out(tree: Any, text_of: TextOf) -> Any:
 
 
 def _leaves(tree: Any) -> int:
-    """How many values a tree holds."""
+    """The number of values in a tree."""
     return sum(map(_leaves, tree.values())) if isinstance(tree, Mapping) else 1
 
 
 def _check_name(tree: Mapping) -> None:
-    """A fault where a stack has the name of another one than it takes its keys from."""
+    """A fault if a stack has the name of another stack than the one that `like` names."""
     name, parent = tree.get("name"), tree["like"]
     try:
         other = isinstance(name, str) and find("stack", name) != find("stack", parent)
@@ -107,7 +107,7 @@ _FEW_TRACES = 8
 
 
 def _moments(path: str, shown: str, place: Place | None) -> tuple[Foreign, str]:
-    """What a trace comes to, with the digest of its text; known while the file stays as it is."""
+    """The statistics of a request trace and the digest of its text, cached until the file changes."""
     stamp = ""
     if path != "-" and not is_text(path) and may_look(path):
         with contextlib.suppress(OSError):
@@ -124,7 +124,7 @@ def _moments(path: str, shown: str, place: Place | None) -> tuple[Foreign, str]:
 
 
 def _over(parent: Any, child: Any) -> Any:
-    """The child's values over the parent's; lists are the child's alone."""
+    """The child's values merged over the parent's; a list of the child replaces the parent's list."""
     if not (isinstance(parent, Mapping) and isinstance(child, Mapping)):
         return child
     found = copied(child)
@@ -157,7 +157,7 @@ _CLASSES = {
 
 
 def document_class(kind: str) -> type[BaseModel]:
-    """What a document of a kind is checked against; its module is imported when one is read.
+    """The schema class for a kind of document; its module is imported on first use.
 
     >>> document_class("grid").__name__
     'PowerGrid'
@@ -168,7 +168,7 @@ def document_class(kind: str) -> type[BaseModel]:
 
 
 class FoundDocument(NamedTuple):
-    """A document that was read by its own name, with its tree, and how its file is shown."""
+    """A document that was read by name, with its tree and the file name for messages."""
 
     document: Any
     tree: Any
@@ -177,7 +177,7 @@ class FoundDocument(NamedTuple):
 
 @dataclass
 class DocumentReader:
-    """Reads named documents once, keeping digests and writing references out in place."""
+    """Reads named documents once, records their digests, and replaces references by documents."""
 
     digests: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Any] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class DocumentReader:
     another: Fault | None = None  # of a result that an older or newer version wrote, stated beside its other faults
 
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
-        """The text of a named document, and how its file is shown."""
+        """The text of a named document, and its file name for messages."""
         piped = piped and name == "-"
         path = Path(name) if piped else find(kind, name, place)
         text = file_text("-") if piped else file_text(str(path), place)
@@ -209,7 +209,7 @@ class DocumentReader:
         return text, shown
 
     def tree(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[Any, str]:
-        """The tree of a named document, to be changed; what was wrong with its text waits in `found`."""
+        """The tree of a named document, which may be changed; faults in its text are added to `found`."""
         text, shown = self.text(kind, name, place, piped=piped)
         if reader_of(kind, Path(shown), text):
             self.document(kind, name, place)
@@ -225,7 +225,7 @@ class DocumentReader:
         return tree, shown
 
     def trace(self, name: str, place: Place | None) -> dict[str, Any]:
-        """The moments of a trace of requests as keys of a workload."""
+        """The statistics of a request trace as keys of a workload."""
         path = name if name == "-" or is_text(name) else str(folder_of(place) / name)
         shown = "<stdin>" if path == "-" else as_named(Path(path))
         found = _moments(path, shown, place)
@@ -234,8 +234,8 @@ class DocumentReader:
         return tree
 
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
-        """The tree as a document, with every fault of its text and of its keys at once; a stack that a scenario writes
-        out may leave out what it takes from the one that it is like.
+        """The validated document of a tree; all faults of its text and keys are raised at once. A stack that a scenario
+        writes out may omit keys of its parent.
         """
         if kind == "scenario" and isinstance(tree, dict) and isinstance(tree.get("stack"), dict):
             tree["stack"] = written_out(tree["stack"], lambda parent, place: self.text("stack", parent, place))
@@ -243,7 +243,7 @@ class DocumentReader:
         return _checked(kind, tree, shown, found)
 
     def document(self, kind: str, reference: Any, place: Place | None = None) -> Any:
-        """A document by name, or the one written out in place."""
+        """A document by name, or the given document if it is written out in place."""
         if not isinstance(reference, str):
             return reference
         key = kind, reference, place.file if place is not None and place.line else ""
@@ -267,7 +267,7 @@ class DocumentReader:
         return FoundDocument(document, tree, shown)
 
     def documents(self, *wanted: tuple[str, Any, Place | None]) -> list[Any]:
-        """Documents of these kinds, or the faults of all of them at once."""
+        """The documents of several references; the faults of all of them are raised at once."""
         found: list[Any] = []
         faults: list[Fault] = []
         for kind, reference, place in wanted:
@@ -289,7 +289,7 @@ def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
-    """The document that a text in another format comes to, and what was assumed on the way."""
+    """The document made from a text in another format, and the record of its import."""
     reader = reader_of(kind, Path(shown), text)
     assert reader is not None, f"nothing reads {shown}"
     foreign = reader(text, shown)
@@ -297,14 +297,14 @@ def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
 
 
 def _wing(kind: str, tree: Any) -> str:
-    """What a scenario asks about or a stack is of: serving, rl, or else training."""
+    """The workload of a scenario or stack: serving, rl, or otherwise training."""
     key = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
     wing = None if key is None else at(tree, key)
     return wing if wing in ("serving", "rl") else "training"
 
 
 def _class_in(kind: str, wing: str) -> type[BaseModel]:
-    """What a document is checked against; other wings than training have other keys, imported for them alone."""
+    """The schema class for a kind of document in a workload; serving and rl classes are imported only when needed."""
     if wing == "serving":
         from costmodel.documents.schemas.serving.serving_kinds import SERVING
 
@@ -318,7 +318,7 @@ def _class_in(kind: str, wing: str) -> type[BaseModel]:
 
 @functools.lru_cache(maxsize=512)
 def _read(kind: str, text: str, shown: str) -> tuple[Any, Any]:
-    """A named document and its tree. Many scenarios share them, so they must not be changed."""
+    """A named document and its tree, both shared between scenarios; callers must not change them."""
     tree, faults = read_tree(text, shown)
     if kind == "stack":
         tree = with_parent(tree, _text_of_stack)
@@ -337,23 +337,23 @@ def _text_of_stack(name: str, place: Place | None) -> tuple[str, str]:
 
 
 def document_of(kind: str, text: str, shown: str) -> Any:
-    """The document that a text is, of a file that is shown so."""
+    """The document in a text; `shown` is the file name for messages."""
     return _read(kind, text, shown)[0]
 
 
 def read(kind: str, name: str) -> Any:
-    """One document by name or path, checked."""
+    """A document by name or path, validated."""
     return DocumentReader().document(kind, name)
 
 
 def efficiency_of(of: Accelerator | Fabric) -> str:
-    """The fit a document names, or the one of its own name, or what is stated for all that were never measured."""
+    """The efficiency fit that a document names, else the fit of the same name, else the fit for unmeasured parts."""
     named = of.efficiency if of.efficiency != UNMEASURED else None
     return named or (of.name if has("efficiency", of.name) else UNMEASURED)
 
 
 def accelerator_of(node: str) -> str:
-    """The name of a node's accelerator; nothing where there is no such node."""
+    """The name of a node's accelerator; empty if the node does not exist."""
     try:
         held = DocumentReader().document("node", node).accelerator
     except CostModelError:
@@ -362,7 +362,7 @@ def accelerator_of(node: str) -> str:
 
 
 def held_against(accelerators: Iterable[str]) -> dict[str, HeldAgainst]:
-    """The published runs that accelerators were compared with, of those with any; faulty documents are left out."""
+    """The published runs that predictions for accelerators were compared with; faulty documents are skipped."""
     found: dict[str, HeldAgainst] = {}
     for name in accelerators:
         with contextlib.suppress(CostModelError):

@@ -29,7 +29,7 @@ RESULTS = {"costmodel/result/": "v1", "costmodel/search/": "v2"}  # schemas of a
 
 
 def scenario_tree(reader: DocumentReader, name: str) -> tuple[Any, str]:
-    """The tree of a scenario by name, path or '-', or of the one that a result holds, and how its file is shown."""
+    """The tree of a scenario by name, path or '-', or the one inside a result; with the file name for messages."""
     tree, shown = reader.tree("scenario", name, piped=True)
     schema = tree.get("schema") if isinstance(tree, dict) else None
     kind = next((kind for kind in RESULTS if isinstance(schema, str) and schema.startswith(kind)), None)
@@ -67,7 +67,7 @@ def load(name: str, assignments: Iterable[str] = ()) -> ResolvedScenario:
 
 
 def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
-    """The same for a scenario of any workload, selected by its `kind`."""
+    """A scenario of any workload by name, path or '-', with overrides, and every document it names."""
     if not isinstance(name, str) or isinstance(assignments, str):
         raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
     reader, assignments = DocumentReader(), tuple(assignments)
@@ -77,7 +77,7 @@ def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
 
 
 def load_text(text: str, shown: str, assignments: Iterable[str] = ()) -> LoadedScenario:
-    """The same for the text of a scenario of any workload, as if it were piped in; faults name it as it is shown."""
+    """A scenario of any workload from its text, as if piped in; `shown` is the file name for messages."""
     reader, assignments = DocumentReader(), tuple(assignments)
     reader.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
     tree, faults = read_tree(text, shown)
@@ -88,7 +88,7 @@ def load_text(text: str, shown: str, assignments: Iterable[str] = ()) -> LoadedS
 
 
 def load_mapping(written: AnyMapping[str, Any], assignments: Iterable[str] = ()) -> LoadedScenario:
-    """The same for a mapping with the keys of a scenario file, which its contents name where it has no title."""
+    """A scenario of any workload from a mapping with the keys of a scenario file; without a title it gets one."""
     digest = hashlib.sha256(json.dumps(written, default=str).encode()).hexdigest()[:6]
     titled = {"schema": "costmodel/scenario/v1", "title": f"scenario {digest}", **written}
     return load_text(json.dumps(titled, default=str, indent=1), "<mapping>", assignments)
@@ -97,8 +97,8 @@ def load_mapping(written: AnyMapping[str, Any], assignments: Iterable[str] = ())
 def any_from(
     reader: DocumentReader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
 ) -> LoadedScenario:
-    """The case of a scenario's tree, with assignments put into it; else every fault of these, of the tree's keys and
-    of the documents that it names.
+    """The loaded scenario of a tree with assignments applied; all faults of assignments, keys and named documents are
+    raised at once.
     """
     faults: list[Fault] = []
     changes, original = tuple(assignments), copied(tree)
@@ -131,7 +131,7 @@ _LOADS = ("rate", "concurrency", "users", "requests")
 
 
 def with_trace(tree: dict[Any, Any], reader: DocumentReader) -> None:
-    """Put the moments of a trace in the place of its name, but for keys that the workload states."""
+    """Replaces the name of a trace by the trace's statistics, except for keys that the workload states."""
     workload, place = tree.get("workload"), place_at(tree, "workload.trace")
     name = workload.get("trace") if isinstance(workload, dict) and workload.get("kind") == "serving" else None
     if not isinstance(name, str) or not isinstance(workload, dict):
@@ -153,7 +153,7 @@ def with_trace(tree: dict[Any, Any], reader: DocumentReader) -> None:
 
 
 def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> LoadedScenario:
-    """A checked scenario of any workload with every document it names; what one needs is imported for it alone."""
+    """A validated scenario of any workload with every document it names; modules are imported only when needed."""
     if scenario.workload.kind == "training":
         return case_of(scenario, reader, tree)
     if scenario.workload.kind == "rl":
@@ -166,7 +166,7 @@ def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> Load
 
 
 def _of_names(reader: DocumentReader, tree: dict[Any, Any]) -> Iterator[Fault]:
-    """The faults of all documents that a tree names, though it has faults of its own, and of those that these name."""
+    """The faults of all documents that a tree names, directly or through other documents."""
     trees: dict[str, Any] = {"": tree}
     for path in itertools.chain(*LEVELS):
         (above, key), kind = holder(path), REFERENCES[path].kind

@@ -17,14 +17,14 @@ WORKLOADS = {"output_tokens_per_s": "serving", "cache_pool_tokens": "serving", "
 
 
 def serves(table: MeasuredTable) -> bool:
-    """Whether a table was measured of engines that serve."""
+    """Whether a table was measured with engines that serve."""
     served = [name for name, workload in WORKLOADS.items() if workload == "serving"]
     return any(getattr(run.measured, name) is not None for run in table.runs for name in served)
 
 
 def cases(measured: MeasuredTable) -> list[tuple[Run, LoadedScenario]]:
-    """Every run of a measured table with the case it was measured in, or the faults of all runs at once; a document is
-    named before it is changed.
+    """Every run of a measured table with its scenario, or the faults of all runs at once; documents are named before
+    their keys are changed.
     """
     found: list[tuple[Run, LoadedScenario]] = []
     faults: list[Fault] = []
@@ -43,7 +43,7 @@ def cases(measured: MeasuredTable) -> list[tuple[Run, LoadedScenario]]:
 
 
 def _check(run: Run, case: LoadedScenario) -> None:
-    """A fault for a result that runs of its workload do not have."""
+    """A fault for a measured result that the workload does not have."""
     strange = [name for name, value in run.measured if value is not None and case.kind != _workload(name)]
     if strange:
         sentence = (

@@ -22,12 +22,12 @@ from costmodel.documents.text.yaml_tree import copied
 
 
 def vary(case: ResolvedScenario, assignments: Iterable[str]) -> ResolvedScenario:
-    """A loaded training scenario with further assignments, as if they had been given on loading."""
+    """A loaded training scenario with further assignments, as if they had been given when it was loaded."""
     return training(vary_any(case, assignments))
 
 
 def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario:
-    """The same of a scenario of any workload.
+    """A loaded scenario of any workload with further assignments.
 
     They are put into the tree as it was read, together with the earlier ones: what was set in a document holds in
     another that takes its place. As many accelerators as --gpus asks for are so many nodes of another kind.
@@ -44,7 +44,7 @@ def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario
 def _varied(
     case: LoadedScenario, changes: tuple[str | Assignment, ...], further: tuple[str, ...] = ()
 ) -> LoadedScenario:
-    """The case with these changes in the place of its own; further: those that the command names from now on."""
+    """The scenario loaded again with these changes; `further` are assignments that are added to its command line."""
     reader = DocumentReader(
         digests=dict(case.digests), trees=dict(case.trees), own=list(case.own), read=dict(case.read)
     )

@@ -10,7 +10,7 @@ from costmodel.documents.schemas.hardware import Accelerator, DefaultNode, Fabri
 
 
 def proxy_node(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
-    """The proxy node of an accelerator: the one that its document names, else the first that holds it."""
+    """The proxy node of an accelerator: the node that its document names, else the first node that contains it."""
     document: Accelerator = shelf.document("accelerator", accelerator)
     if document.found_in is not None:
         return document.found_in
@@ -19,7 +19,7 @@ def proxy_node(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
 
 
 def own_keys(shelf: CachedReader, accelerator: str, stand: DefaultNode) -> dict[str, str]:
-    """Keys of the proxy node that are the accelerator's own, with their values; none where the node is built with it.
+    """Keys of the proxy node to replace by the accelerator's values; empty if the node is built with the accelerator.
 
     Links to the host that stand in for links between accelerators are those to the host too: it is one slot.
     """
@@ -37,7 +37,7 @@ def own_keys(shelf: CachedReader, accelerator: str, stand: DefaultNode) -> dict[
 
 
 def proxy_tree(shelf: CachedReader, accelerator: str, stand: DefaultNode) -> str | dict[str, Any]:
-    """The proxy node with the accelerator in it: its name where it is built with it, else written out.
+    """The proxy node for an accelerator: its name if it is built with the accelerator, else written out.
 
     A price is left out, because it is of the node's own accelerators.
     """

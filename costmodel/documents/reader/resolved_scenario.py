@@ -41,7 +41,7 @@ ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario n
 
 @record
 class LoadedScenario:
-    """What scenarios of every kind name, ready to be estimated."""
+    """A scenario of any workload with the documents it names, ready to be estimated."""
 
     kind: ClassVar[str]
     model: Model
@@ -77,49 +77,49 @@ class LoadedScenario:
 
     @property
     def kinds(self) -> tuple[tuple[float, ResolvedScenario], ...]:
-        """Nodes of each kind with the case of these, where there are several kinds."""
+        """For each kind of node, their number and the scenario on that kind alone."""
         return self.groups
 
     @property
     def title(self) -> str:
-        """The line at the head of every answer."""
+        """The first line of every answer."""
         return str(self.scenario.title)
 
     @property
     def cluster(self) -> Cluster:
-        """Where it runs."""
+        """The cluster of the scenario."""
         found: Cluster = self.scenario.cluster
         return found
 
     @property
     def document(self) -> BaseModel:
-        """The scenario itself."""
+        """The scenario's document."""
         found: BaseModel = self.scenario
         return found
 
     @property
     def stated_price(self) -> float | None:
-        """The rent of an accelerator that the scenario states."""
+        """The rent per accelerator that the scenario states."""
         found: float | None = self.scenario.assume.price
         return found
 
     @property
     def whole_tree(self) -> dict[str, Any]:
-        """The scenario with the model in place of the name of a foreign file, so that it needs no such file."""
+        """The scenario's tree with a model from a foreign file written out, so that it does not need the file."""
         named = self.tree.get("model")
         read = next((each.tree for each in self.foreign.values() if each.holds == "model"), None)
         return {**self.tree, "model": read} if isinstance(named, str) and read is not None else self.tree
 
     @property
     def file(self) -> str:
-        """Where it was read; of one that was not, the command line or its title."""
+        """The file that the scenario was read from, else the command line or its title."""
         if self.asked.words and not self.name:
             return COMMAND_LINE
         return next(iter(self.digests), self.name or self.title)
 
     @property
     def named_digests(self) -> dict[str, str]:
-        """The digest of every document that was read, by what a result calls it."""
+        """The digest of every document that was read, by its name in a result."""
         found: dict[str, str] = {}
         for shown, digest in self.digests.items():
             name = free = result_name(shown)
@@ -131,7 +131,7 @@ class LoadedScenario:
 
     @property
     def own_names(self) -> list[str]:
-        """Your own files that replace shipped ones, by what a result calls them."""
+        """The names in a result of your own files that replace shipped ones."""
         return [result_name(shown) for shown in self.own]
 
     def place(self, *paths: str) -> Place | None:
@@ -153,7 +153,7 @@ class ResolvedScenario(LoadedScenario):
 
     @functools.cached_property
     def held(self) -> HeldKeys:
-        """What a search holds of the plan, because the command line set it."""
+        """The plan keys that the command line fixes in a search."""
         from costmodel.documents.keys.held_keys import held_keys
 
         scenario = self.scenario
@@ -161,12 +161,12 @@ class ResolvedScenario(LoadedScenario):
 
     @property
     def space(self) -> Space:
-        """The plans that a search tries: what `search` lists, within what is held."""
+        """The plans that a search tries: those that `search` lists, restricted to the fixed keys."""
         return self.held.space
 
 
 def training(loaded: LoadedScenario) -> ResolvedScenario:
-    """A scenario that trains, or a fault: the question is about training."""
+    """The training scenario; a fault for any other workload."""
     if isinstance(loaded, ResolvedScenario):
         return loaded
     sentence = f"this command works for training only, and the workload is {loaded.kind}"
@@ -180,7 +180,7 @@ UNDERSTOOD = f"for serving and rl: {_OF_BOTH}; for serving export too, for rl ru
 def case_of(
     scenario: Scenario, reader: DocumentReader | None = None, tree: dict[str, Any] | None = None
 ) -> ResolvedScenario:
-    """A checked scenario with every document it names, and those that these name."""
+    """A validated training scenario with every document it names, directly or through other documents."""
     from costmodel.documents.schemas.stack import Stack
 
     reader, tree = reader or DocumentReader(), tree or {}
@@ -206,13 +206,13 @@ def case_of(
 
 
 def _of_one(scenario: Scenario, node: Node) -> bool:
-    """Whether one accelerator trains and no key of the plan shards or offloads its states."""
+    """Whether a single accelerator trains without sharding or offloading its states."""
     plan, counted = scenario.plan, scenario.cluster.nodes == 1 and node.accelerators == 1
     return counted and not (plan and (plan.zero or plan.offload))
 
 
 def purpose_of(stack: Any) -> str:
-    """What a stack is for, in words behind its name."""
+    """The purpose of a stack, as words that follow its name."""
     purposes = {"serving": "serves models", "rl": "is software for reinforcement learning"}
     return purposes.get(getattr(stack, "kind", ""), "is training software")
 
@@ -222,7 +222,7 @@ _TRAINS = "costmodel list stacks; workload.kind: serving, or --rate, --prompt or
 
 
 def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str, Any]) -> dict[str, Any]:
-    """Every document that a scenario of any workload names, as the fields of what it is loaded into."""
+    """Every document that a scenario of any workload names, as fields of the loaded scenario."""
     documents: dict[str, Any] = {"": scenario}
     trees: dict[str, Any] = {"": tree}
     for level in LEVELS:
@@ -247,7 +247,7 @@ def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str,
 
 
 def _offer(held: dict[str, Any], reader: DocumentReader) -> Node | None:
-    """The node whose price is assumed: that of the accelerator's usual offer, where the own node has no price."""
+    """The node whose price is assumed: the accelerator's usual cloud offer, if the scenario's node has no price."""
     node, usual = held["node"], held["accelerator"].offer
     if usual is None or node.list_price is not None:
         return None
@@ -256,20 +256,20 @@ def _offer(held: dict[str, Any], reader: DocumentReader) -> Node | None:
 
 
 def _has_place(path: str, documents: dict[str, Any]) -> bool:
-    """Whether a scenario of its kind has the key that names a document: serving has no optimizer."""
+    """Whether the scenario has the key that names a document; serving, for example, has no optimizer."""
     above, key = holder(path)
     return bool(REFERENCES[path].kind == "efficiency" or has_key(documents[above], key))
 
 
 def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:
-    """The kind of a document, its name or itself, and where that stands; a fit that is not named follows."""
+    """The kind of a document, its name or content, and its place; an unnamed efficiency fit is chosen here."""
     kind, (above, key) = REFERENCES[path].kind, holder(path)
     named = efficiency_of(documents[above]) if kind == "efficiency" else at(documents[above], key)
     return kind, named, place_at(trees[above], key, "name")
 
 
 def _in_place(paths: Iterable[str], documents: dict[str, Any], trees: dict[str, Any]) -> None:
-    """A fault for every link that is no such link; accelerators may also talk over their links to the host."""
+    """A fault for every fabric of the wrong kind; accelerators may also communicate over their links to the host."""
     faults = []
     for path in paths:
         (above, key), links, fabric = holder(path), REFERENCES[path].links, documents[path]
@@ -285,7 +285,7 @@ C = TypeVar("C", bound=Any)
 
 
 def node_groups(scenario: Any, tree: dict[str, Any], loaded: Callable[[Any], C]) -> tuple[tuple[float, C], ...]:
-    """The nodes of each kind with the case in which all nodes are of it; none where all are of one kind."""
+    """For each kind of node, their number and the scenario on that kind alone; empty if all nodes are of one kind."""
     groups = scenario.cluster.groups or []
     kinds = {str(group.node): group.node for group in groups}
     if len(kinds) < 2:

@@ -50,13 +50,13 @@ class RlCase(LoadedScenario):
 
     @property
     def parts(self) -> tuple[tuple[float, RlCase], ...]:
-        """Nodes that train and nodes that generate, with all of their documents; none where all are of one kind."""
+        """The number of training and of generating nodes with their scenarios; empty if all nodes are of one kind."""
         return cast("tuple[tuple[float, RlCase], ...]", self.groups)
 
     def training_case(
         self, plan: RlPlan | None, cluster: Cluster, node: Node, sequence: float, batch: float
     ) -> ResolvedScenario:
-        """The scenario of one optimizer step, or of one forward pass, of the trainer on some accelerators."""
+        """The training scenario of one optimizer step or forward pass on some of the accelerators."""
         own, workload = self.scenario, self.scenario.workload
         same = {name: getattr(workload, name) for name in ("precision", "gradients", "optimizer")}
         steps = filled(Training, kind="training", sequence=sequence, global_batch=batch, **same)
@@ -82,7 +82,7 @@ class RlCase(LoadedScenario):
     def serving_case(
         self, plan: ServingPlan, cluster: Cluster, node: Node, load: Serving, engine: Engine
     ) -> ServingCase:
-        """The scenario of the engines that generate on some accelerators."""
+        """The serving scenario of the engines that generate on some of the accelerators."""
         own = self.scenario
         assumed = {name: getattr(own.assume, name) for name in ("price", "network_share")}
         scenario = filled(
@@ -100,7 +100,7 @@ class RlCase(LoadedScenario):
         return ServingCase(**held, scenario=scenario, stack=engine, **self._read())
 
     def _read(self) -> dict[str, Any]:
-        """What was read, and where."""
+        """The attributes that record which documents were read, and where."""
         return {name: getattr(self, name) for name in _READ}
 
 
@@ -110,7 +110,7 @@ _SHARED = ("model", "accelerator", "scale_up", "scale_out", "host", "efficiency"
 
 
 def _trainer_plan(plan: RlPlan) -> Plan:
-    """The plan of the trainer alone, which knows what was written."""
+    """The trainer's part of the plan; it remembers which keys were stated."""
     given = {name: getattr(plan, name) for name in Plan.model_fields}
     return Plan.model_construct(_fields_set=plan.model_fields_set - {"rollout"}, **given)
 
@@ -118,7 +118,7 @@ def _trainer_plan(plan: RlPlan) -> Plan:
 def answers_load(
     prompt: float, shared: float, lengths: tuple[float, float], concurrency: float, longest: float, precision: Any
 ) -> Serving:
-    """The load of engines that generate answers of these mean lengths and spread, so many at a time."""
+    """The serving load of engines that generate answers with these mean lengths, spread and concurrency."""
     mean, spread = lengths
     return filled(
         Serving,
@@ -133,7 +133,7 @@ def answers_load(
 
 
 def rl_case_of(scenario: RlScenario, reader: DocumentReader, tree: dict[str, Any]) -> RlCase:
-    """A checked scenario with every document it names, and those that these name."""
+    """A validated reinforcement-learning scenario with every document it names."""
     held = named_documents(scenario, reader, tree)
     stack = held["stack"]
     if not isinstance(stack, RlStack):
@@ -154,7 +154,7 @@ def rl_case_of(scenario: RlScenario, reader: DocumentReader, tree: dict[str, Any
 
 
 def reinforced(loaded: LoadedScenario) -> RlCase:
-    """A scenario of reinforcement learning, or a fault: the question is about it."""
+    """The reinforcement-learning scenario; a fault for any other workload."""
     if isinstance(loaded, RlCase):
         return loaded
     sentence = f"this question is about reinforcement learning, and the workload is {loaded.kind}"

@@ -42,14 +42,14 @@ class ServingCase(LoadedScenario):
 
     @property
     def kinds(self) -> tuple[tuple[float, Any], ...]:
-        """Nodes of each kind with the case of these: of groups, or of prefill and decode."""
+        """The number and the scenario of each kind of node: of node groups, or of prefill and decode."""
         if self.prompts is None:
             return self.groups
         return tuple((float(each.cluster.nodes), each) for each in (self.prompts, self))
 
 
 def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:
-    """A checked scenario with every document it names, and those that these name."""
+    """A validated serving scenario with every document it names."""
     try:
         held = named_documents(scenario, reader, tree)
     except CostModelError as error:
@@ -69,7 +69,7 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
 
 
 def _grouped(case: ServingCase, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:
-    """A case with the service on each kind of nodes; of prefill and decode on two kinds that of decode."""
+    """The scenario on each kind of nodes; with prefill and decode on two kinds, the scenario of the decode nodes."""
     cluster, plan = case.cluster, case.scenario.plan
     kinds = {str(getattr(group.node, "name", group.node)): group.node for group in cluster.groups or ()}
     stated = () if plan is None else plan.groups or ()
@@ -99,17 +99,17 @@ def _grouped(case: ServingCase, reader: DocumentReader, tree: dict[str, Any]) ->
 
 
 def _in_flight(workload: Serving) -> Serving:
-    """The workload of users who do not think: each answer brings the next request, so that all are in flight."""
+    """The workload if users have no think time: each answer triggers the next request, so all users are in flight."""
     return workload.model_copy(update={"users": None, "concurrency": workload.users, "think_time": None})
 
 
 def _engines(reader: DocumentReader) -> str:
-    """The names of all engines."""
+    """The names of all engines, for a hint."""
     return ", ".join(name for name in names("stack") if isinstance(reader.document("stack", name), Engine))
 
 
 def _with_engines(error: CostModelError, scenario: ServingScenario, reader: DocumentReader) -> CostModelError:
-    """The same faults; that of a stack which no document describes, and which is near to none, names the engines."""
+    """The same faults, with the engines named in the hint for an unknown stack."""
     if not isinstance(scenario.stack, str):
         return error
     unknown = f"there is no stack named {quoted_value(scenario.stack)}"
@@ -124,7 +124,7 @@ def _with_engines(error: CostModelError, scenario: ServingScenario, reader: Docu
 
 
 def _draft(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> Model | None:
-    """The model that drafts tokens, where the plan names one."""
+    """The draft model, if the plan names one."""
     plan = scenario.plan
     if plan is None or plan.speculation is None or plan.speculation.draft in DRAFTS:
         return None
@@ -147,7 +147,7 @@ def _draft(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, An
 
 
 def serving(loaded: LoadedScenario) -> ServingCase:
-    """A scenario that serves, or a fault: the question is about serving."""
+    """The serving scenario; a fault for any other workload."""
     if isinstance(loaded, ServingCase):
         return loaded
     sentence = f"this question is about serving, and the workload is {loaded.kind}"

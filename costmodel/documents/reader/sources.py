@@ -21,7 +21,7 @@ _EQUATIONS = Path(__file__).resolve().parents[2] / "equations"
 
 @record
 class Provenance:
-    """Where a figure was written, and the source its group names."""
+    """The place of a figure, and the source of its group."""
 
     place: Place
     source: str = ""
@@ -42,45 +42,45 @@ def bibliography() -> dict[str, Any]:
 
 
 def glossary() -> dict[str, Any]:
-    """The words arguments and plans use, with meaning and unit."""
+    """The words for arguments and plan keys, with meaning and unit."""
     return _beside_the_equations("vocabulary.yaml")
 
 
 def argument_meaning(argument: Argument) -> str:
-    """What an argument of an equation means, with its symbol: in its own words, else in those of the vocabulary."""
+    """The meaning of an equation's argument, with its symbol: from its docstring, else from the glossary."""
     words = argument.words or str(glossary()[argument.name]["meaning"])
     return f"{words}, {argument.symbol}" if argument.symbol else words
 
 
 def strategies() -> dict[str, Any]:
-    """Ways to lay out and run a job: what each is, when it pays, what it costs."""
+    """Strategies for parallelism and execution: what each is, when it pays off, and what it costs."""
     return _beside_the_equations("strategies.yaml")
 
 
 def serving_words() -> dict[str, Any]:
-    """Words of serving: what each means, with the equations behind it."""
+    """Serving terms: what each means, with the equations behind it."""
     return _beside_the_equations("serving_words.yaml")
 
 
 def phrases() -> dict[str, list[str]]:
-    """Phrases of the field by the word of the page that each leads to."""
+    """Common phrases, each with the term whose page explains it."""
     return _beside_the_equations("phrases.yaml")
 
 
 @functools.cache
 def labels() -> dict[str, tuple[str, str]]:
-    """What each label of an answer means, and the word whose page explains more; either may be empty."""
+    """The meaning of each label in an answer, and the term whose page explains more; either may be empty."""
     rows = ([*map(str, row), ""] for row in _beside_the_equations("labels.yaml")["labels"])
     return {label: (meaning, see) for label, meaning, see, *_ in rows}
 
 
 def rl_words() -> dict[str, Any]:
-    """Words of reinforcement learning, in the same form."""
+    """Terms of reinforcement learning: what each means, with the equations behind it."""
     return _beside_the_equations("rl_words.yaml")
 
 
 def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
-    """The source of the group a figure stands in: the nearest one upward in its document that names a source."""
+    """The source of a figure: that of the nearest enclosing group that names one."""
     here: Any = trees.get(place.file)
     group: dict[str, Any] = {}
     listed = dict(bibliography())
@@ -96,7 +96,7 @@ def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
 
 
 def uncited(tree: Any, listed: frozenset[str] = frozenset()) -> Iterator[Fault]:
-    """A fault for every group whose source has no entry, in the document or in the bibliography."""
+    """A fault for every group whose source is neither in the document nor in the bibliography."""
     if isinstance(tree, dict):
         listed = listed.union(_own(tree))
         for key, value in tree.items():
@@ -118,7 +118,7 @@ def uncited(tree: Any, listed: frozenset[str] = frozenset()) -> Iterator[Fault]:
 
 @functools.cache
 def keys_of_bibliography() -> frozenset[str]:
-    """The keys of the bibliography without reading the rest of it, which takes as long as half an answer."""
+    """The keys of the bibliography, found without parsing the file, which is slow."""
     text = (_EQUATIONS / "sources.yaml").read_text(encoding="utf-8")
     return frozenset(re.findall(r"^([^\s#:][^:\n]*):", text, re.MULTILINE))
 

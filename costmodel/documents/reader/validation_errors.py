@@ -67,7 +67,7 @@ _MOST_GUESSED = 20  # of the first keys that are unknown, what was meant is look
 
 
 def validate(kind: type[D], tree: Any, file: str, found: Sequence[Fault] = ()) -> D:
-    """The tree as a document, or every fault in it at once, those found while reading first."""
+    """The validated document of a tree, or all its faults at once, starting with those found while reading."""
     if not isinstance(tree, dict):
         if found:
             raise CostModelError(*found)
@@ -87,7 +87,7 @@ def validate(kind: type[D], tree: Any, file: str, found: Sequence[Fault] = ()) -
 
 
 class _Faults:
-    """Words for what pydantic found in one tree."""
+    """Turns pydantic's errors for one tree into faults."""
 
     def __init__(self, kind: type[BaseModel], tree: Any, file: str) -> None:
         self.kind, self.tree, self.file = kind, tree, file
@@ -153,12 +153,12 @@ class _Faults:
         return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
 
     def is_typed(self, where: Location) -> bool:
-        """Whether a faulty value was set in a section of a file: keys beside it may be missing for the sake of it."""
+        """Whether the command line set a faulty value in a section of a file: missing keys may be a consequence."""
         typed, written = self.spot(where), self.spot(where[:-1], key=True)
         return len(where) > 1 and typed.file == COMMAND_LINE != written.file
 
     def choice(self, detail: ErrorDetails, where: Location) -> Fault:
-        """The fault for a value that is no choice, with the choice that it means."""
+        """The fault for a value that is not a valid choice, with a suggestion."""
         expected, value = str(detail["ctx"]["expected"]), detail["input"]
         fault = _choice(expected, value, self.spot_of(detail, where), _mappings(schema_at(self.kind, detail["loc"])))
         key = next((part for part in reversed(where) if isinstance(part, str)), "")
@@ -167,11 +167,11 @@ class _Faults:
         return replace(fault, hint=meant) if meant and (match is None or match[1] in expected) else fault
 
     def is_optional(self, where: Location) -> bool:
-        """Whether a section has a default: null leaves it out on the command line, and is a slip in a file."""
+        """Whether null resets a section to its default on the command line; in a file null is a mistake."""
         return has_default(self.kind, ".".join(map(str, where)))
 
     def mapped(self, detail: ErrorDetails, place: Place) -> str:
-        """How a mapping is written where a value, or a list, stands: an example that is valid there, and its keys."""
+        """A hint that shows a mapping where a value or list was given: a valid example, or the keys."""
         keys = self.known(detail["loc"])
         if not keys:
             return ""
@@ -190,7 +190,7 @@ class _Faults:
         return f"for example {f'{place.path}={written}' if typed else written}; {named}"
 
     def examples(self, detail: ErrorDetails) -> Iterator[dict[str, str]]:
-        """Mappings that may be meant: the value under one of the keys, or else keys with an example of each."""
+        """Possible mappings for a hint: the value under one of the keys, else the required keys with examples."""
         node = schema_at(self.kind, detail["loc"])
         inner, required = node.get("properties", {}), node.get("required", [])
         value = detail["input"]
@@ -206,7 +206,7 @@ class _Faults:
         yield from ({key: sample} for key, sample in samples.items() if sample)
 
     def holds(self, where: Location, mapping: dict[str, str]) -> bool:
-        """Whether a mapping at a location brings no fault that is not there without it."""
+        """Whether a mapping at a location causes no new fault."""
         tree = copied(self.tree)
         here = tree
         for part in where[:-1]:
@@ -216,7 +216,7 @@ class _Faults:
         return self.broken(tree) <= others
 
     def broken(self, tree: Any) -> set[tuple[Location, str]]:
-        """Where a tree has a fault, and of which kind."""
+        """The location and type of every fault in a tree."""
         try:
             self.kind.model_validate(tree)
         except ValidationError as error:
@@ -225,7 +225,7 @@ class _Faults:
         return set()
 
     def listed(self, detail: ErrorDetails, value: str) -> str:
-        """How a list is written where a value stands alone."""
+        """The hint that shows a list where a single value was given."""
         item = item_at(self.kind, detail["loc"])
         if "properties" in item:
             keys = ", ".join(f"{key}: …" for key in item.get("required", ()))
@@ -248,7 +248,7 @@ class _Faults:
         return Fault("D003", f"unknown key {quoted_value(where[-1])}", self.spot(where, key=True), hint)
 
     def of_another_workload(self, where: Location) -> Fault | None:
-        """The fault for a key that only scenarios of another workload have; none for any other key."""
+        """The fault for a key that exists only for another workload; None for any other key."""
         from costmodel.documents.keys.workload_keys import of_another_workload  # imports the schemas of all workloads
 
         path = ".".join(map(str, where))
@@ -256,7 +256,7 @@ class _Faults:
         return Fault("D003", found[0], self.spot(where, key=True), found[1]) if found is not None else None
 
     def foreign(self, detail: ErrorDetails, where: Location) -> str:
-        """The hint for a key as other tools call it, alone or with the first of the keys in it."""
+        """The hint for a key that other tools use, alone or with the first key inside it."""
         from costmodel.documents.keys.workload_keys import in_place, labelled  # it imports the schemas of all workloads
 
         word, section = str(where[-1]), ".".join(map(str, where[:-1]))
@@ -290,13 +290,13 @@ class _Faults:
         return list(schema_at(self.kind, location).get("properties", {}))
 
     def meant(self, detail: ErrorDetails, where: Location) -> str:
-        """The key of that title, else of the nearest name."""
+        """The key with a title, else the key with the nearest name."""
         known = schema_at(self.kind, detail["loc"][:-1]).get("properties", {})
         titled = {node.get("title"): key for key, node in known.items()}
         return titled.get(where[-1]) or nearest(str(where[-1]), list(known))
 
     def inside(self, detail: ErrorDetails) -> Location:
-        """The location without the tags pydantic adds for unions."""
+        """The location without the tags that pydantic adds for unions."""
         kept: list[int | str] = []
         here = self.tree
         for position, part in enumerate(detail["loc"]):
@@ -309,7 +309,7 @@ class _Faults:
         return tuple(kept)
 
     def spot_of(self, detail: ErrorDetails, where: Location) -> Place:
-        """The place of a value; of keys that are at odds that of the one on the command line, else of the first."""
+        """The place of a value; for contradicting keys, the one on the command line, else the first."""
         keys = detail.get("ctx", {}).get("keys", ())
         places = [self.spot((*where, *key.split("."))) for key in keys] or [self.spot(where)]
         return next((place for place in places if place.file == COMMAND_LINE), places[0])
@@ -333,7 +333,7 @@ class _Faults:
         return best
 
     def written(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
-        """The keys of a mapping as they were written, by themselves."""
+        """The keys of a mapping with their places, cached for each mapping."""
         if id(mapping) not in self.keys:
             self.keys[id(mapping)] = {key: key for key in mapping}
         return self.keys[id(mapping)]
@@ -344,7 +344,7 @@ def _written_at(fault: Fault) -> tuple[int, int]:
 
 
 def _of_another(expected: str, value: Any, place: Place) -> tuple[str, Place, str]:
-    """Sentence, place and remedy where another schema is expected: a scenario names the documents of other kinds."""
+    """Sentence, place and hint for a document of another schema than the expected one."""
     meant, wanted = (_SCHEMA.fullmatch(text) if isinstance(text, str) else None for text in (value, expected))
     assert wanted is not None
     if meant is None:
@@ -369,13 +369,13 @@ def _has(here: Any, part: int | str) -> bool:
 
 
 def _mappings(node: dict[str, Any]) -> dict[str, str]:
-    """Words that a mapping takes which may stand in the place of a word, each as it is written there."""
+    """The choices inside a mapping that may be written in place of a word, each with its full spelling."""
     keys = node.get("properties", {})
     return {word: f"{{{key}: {word}}}" for key, inner in keys.items() for word in inner.get("enum", ())}
 
 
 def _choice(expected: str, value: Any, place: Place, mappings: dict[str, str]) -> Fault:
-    """A fault for what is none of the words expected; mappings may stand in their place, by a word that each holds."""
+    """A fault for a value that is not one of the expected words; the hint may suggest a mapping."""
     choices = expected.replace("'", "").replace(" or ", ", ").split(", ")
     sentence = f"{quoted_value(value)} is not one of {expected}"
     if len(choices) == 1:

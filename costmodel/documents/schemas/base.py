@@ -21,7 +21,7 @@ OWN = "calibrate-"  # prefix of the keys of sources that were made from your own
 
 
 def optional(description: str) -> Any:
-    """The field of a key that may be left out, and is then None."""
+    """A field for an optional key, None by default."""
     return Field(default=None, description=description)
 
 
@@ -54,7 +54,7 @@ class PartIn:
         self.path = path
 
     def found(self) -> type[BaseModel]:
-        """Its class."""
+        """The class of the part."""
         module, _, name = self.path.rpartition(".")
         kind: type[BaseModel] = getattr(import_module(f"costmodel.documents.schemas.{module}"), name)
         return kind
@@ -67,7 +67,7 @@ class PartIn:
 
 
 def _reference_to(found: Callable[[], type[BaseModel]], name: str | None = None) -> CoreSchema:
-    """Describes a part by its class, which is looked for when a document has it."""
+    """A schema that refers to the class of a part and imports it only when a document has the part."""
     written = core_schema.wrap_serializer_function_ser_schema(_written)
     return core_schema.no_info_plain_validator_function(
         lambda value: found().model_validate(value), ref=name, serialization=written
@@ -75,13 +75,13 @@ def _reference_to(found: Callable[[], type[BaseModel]], name: str | None = None)
 
 
 def _built(kind: type[BaseModel]) -> CoreSchema:
-    """The schema of a class."""
+    """The core schema of a class."""
     kind.model_rebuild()
     return kind.__pydantic_core_schema__
 
 
 def _written(value: Any, handler: Any) -> Any:
-    """A part as plain values; the class of one that was never read is not built yet."""
+    """Serialises a part as plain values; builds its class first if needed."""
     if isinstance(value, BaseModel):
         _built(type(value))
     return handler(value)
@@ -112,7 +112,7 @@ _ENDINGS = "k|K|M|G|B|T|Ki|Mi|Gi|(mi|bi|tri)llion|thousand"
 
 
 def figure(value: Any, unit: str, sample: str = "") -> Figure:
-    """A written number or quantity in SI base units, remembering where it was written."""
+    """A number or quantity as written, in SI base units, with its place."""
     place: Place | None = getattr(value, "place", None)
     sample, plain = sample or example(unit), measured(unit) == "1"
     wanted = "number" if plain else "quantity"
@@ -179,23 +179,23 @@ class Quantity:
         return {"anyOf": [number, {"type": "string", "pattern": pattern}]}
 
     def _words(self) -> str:
-        """A pattern of what may stand behind a number of them."""
+        """A pattern for the counted words that may follow a number."""
         words = "|".join(word for kind in kinds_of(self.unit) for word in words_of(kind))
         return f"( *({words}))?" if words else ""
 
     @property
     def least(self) -> float:
-        """The least that it may be above zero."""
+        """The smallest allowed value above zero."""
         return max(self.low, RANGES[measured(self.unit)][0])
 
     @property
     def greatest(self) -> float:
-        """The greatest that it may be."""
+        """The largest allowed value."""
         return min(self.high, RANGES[measured(self.unit)][1])
 
     @property
     def example(self) -> str:
-        """A quantity of the unit that is in the range, as one would write it."""
+        """A quantity in the range and with the unit, as a user would write it."""
         usual = example(self.unit)
         try:
             in_range = self.low <= parse(usual, self.unit) <= self.high
@@ -205,7 +205,7 @@ class Quantity:
 
     @property
     def sample(self) -> str:
-        """How one is written, for messages."""
+        """An example of the quantity for messages."""
         if measured(self.unit) != "1":
             return f"'{self.example}'"
         if self.unit == "token" and self.whole:
@@ -213,7 +213,7 @@ class Quantity:
         return "8" if self.whole else "0.81 or 81 %" if 0.81 <= self.high <= 1 else "1.5"
 
     def validate(self, value: Any) -> Figure:
-        """The number that a value is, if it is such a quantity."""
+        """The number in a value; an error unless it is a quantity of the unit and in range."""
         number = figure(value, self.unit, self.sample)
         low, high = self.low, self.greatest
         if number < low or number > high or 0 < number < self.least:
@@ -227,7 +227,7 @@ class Quantity:
         return number
 
     def _bounds(self, value: Any, *, zero: bool) -> str:
-        """The range in words; zero: from zero where that is allowed, else from the least above it."""
+        """The allowed range in words; `zero`: it starts at the lower bound, else at the smallest value above zero."""
         size, unit = written_unit(value, self.unit) if isinstance(value, str) else (1.0, measured(self.unit))
         least = f"at least {_bound((self.low if zero else self.least) / size, unit)}"
         least = f"0, or {least}" if not zero and not self.low else least
@@ -239,7 +239,7 @@ def _bare(value: Any) -> str:
 
 
 def _percent(number: float, most: float) -> str:
-    """What may have been meant by a share over the largest possible one."""
+    """A suggestion for a share above its maximum that may have been meant in percent; else empty."""
     return f"; if percent is meant, {number:g}%" if most < number <= 100 * most else ""
 
 
@@ -268,7 +268,7 @@ EnergyPrice = Annotated[float, Quantity("USD/J")]
 
 
 def _no_truth_value(value: Any) -> Any:
-    """The same, if it is not true or false, which count as 1 and 0 otherwise."""
+    """The value; an error for true or false, which would otherwise count as 1 and 0."""
     if isinstance(value, bool):
         raise PydanticKnownError("literal_error", {"expected": "0, 1, 2 or 3"})
     return value
@@ -300,15 +300,15 @@ class Sourced(Document):
 
 
 def as_written(value: Any) -> str:
-    """Whether a reference is a name or a whole document."""
+    """The tag of a reference: "name" for a name, "inline" for a document written out in place."""
     return "name" if isinstance(value, str) else "inline"
 
 
 def no_items() -> Any:
-    """A list where none is written; pydantic takes ten milliseconds to look at `list` itself."""
+    """An empty list as a default; pydantic takes ten milliseconds to inspect `list` itself."""
     return []
 
 
 def no_keys() -> Any:
-    """A mapping where none is written."""
+    """An empty mapping as a default."""
     return {}

@@ -44,7 +44,7 @@ class Baseline(Document):
 
 
 def read_baseline(path: str, *, updating: bool = False) -> Baseline:
-    """A baseline from its file, as `check --update` wrote it.
+    """The baseline in a file that `check --update` wrote.
 
     One of another version is read where its keys and its digest are those of this one. To be updated it needs no
     digest: the entries of other scenarios stay as they are.
@@ -61,6 +61,6 @@ def read_baseline(path: str, *, updating: bool = False) -> Baseline:
 
 
 def renewed(old: Baseline | None, entries: Mapping[str, Entry]) -> Baseline:
-    """A baseline with these scenarios as they are now; others stay."""
+    """The baseline with new entries for these scenarios; entries of other scenarios stay."""
     scenarios = dict(sorted({**(old.scenarios if old else {}), **entries}.items()))
     return Baseline(schema="costmodel/baseline/v1", costmodel=program.__version__, scenarios=scenarios)

@@ -20,7 +20,7 @@ _RANK = re.compile(r"powersgd +([0-9]{1,5})\Z")
 
 @record
 class Codec:
-    """A method of compression; top-k keeps a share of the gradients, PowerSGD factors of a rank."""
+    """A gradient compression method: top-k sends a share of the gradients, PowerSGD low-rank factors."""
 
     method: Method
     kept: float = 0.0
@@ -29,7 +29,7 @@ class Codec:
 
 @functools.lru_cache(maxsize=256)
 def codec_of(text: str) -> Codec:
-    """The codec that a plan names.
+    """The codec that a plan names, such as "powersgd 4".
 
     >>> codec_of("powersgd 4").rank, codec_of("top-k 0.1 %").kept
     (4.0, 0.001)
@@ -55,7 +55,7 @@ def _words(text: str) -> dict[str, str]:
 
 
 def _compression(value: Any) -> Any:
-    """The text of a codec that there is."""
+    """The text of a codec, validated."""
     if not isinstance(value, str):
         raise PydanticCustomError("quantity_unit", "compression is a text; write {wanted}", {"wanted": _WRITTEN})
     codec_of(str(value))

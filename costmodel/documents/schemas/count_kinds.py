@@ -16,20 +16,20 @@ def _count(kinds: str, low: float = 1) -> Quantity:
 
 
 class InTokens(Figure):
-    """A number of tokens where sequences are expected; the sequence length converts it."""
+    """A number of tokens, written where sequences are expected; the sequence length converts it."""
 
     __slots__ = ()
 
 
 class FromTokens(Figure):
-    """A number of sequences that was written as one of tokens."""
+    """A number of sequences that was written as a number of tokens."""
 
     __slots__ = ("sequence", "tokens")
     tokens: float
     sequence: float
 
     def __new__(cls, tokens: InTokens, sequence: float) -> "FromTokens":
-        """The nearest whole number of sequences of that length."""
+        """The number of tokens, rounded to whole sequences."""
         number = float.__new__(cls, float(round(tokens / sequence)))
         number.place, number.tokens, number.sequence = tokens.place, float(tokens), float(sequence)
         return number
@@ -42,7 +42,7 @@ class _Sequences(Quantity):
     """A number of sequences, or of tokens."""
 
     def validate(self, value: Any) -> Figure:
-        """The number, in what it was written in."""
+        """The number, either of sequences or of tokens, as it was written."""
         if isinstance(value, FromTokens | InTokens):
             return value
         if isinstance(value, str) and counted_in(value) == "token":
@@ -64,7 +64,7 @@ class _Rent(Quantity):
 
 
 def rented(price: str) -> str:
-    """What is rented, by the unit of a price; empty where the unit does not name it.
+    """Whether a price is for a node or an accelerator, judged by its unit; empty if the unit does not name one.
 
     >>> rented("6.00 USD/GPU/h"), rented("98.32 USD/node/h"), rented("98.32 USD/h")
     ('accelerator', 'node', '')

@@ -23,7 +23,7 @@ _OF: dict[str, tuple[str, float, float, str]] = {
 
 @record
 class BatchFit:
-    """A published fit, and what it is taken at: a loss, or the work of the whole run."""
+    """A published fit of the critical batch, and the loss or total work at which it is evaluated."""
 
     fit: Fit
     at: float
@@ -31,7 +31,7 @@ class BatchFit:
 
 @functools.lru_cache(maxsize=64)
 def batch_fit(text: str) -> BatchFit:
-    """The fit that a text names.
+    """The fit that a text such as "kaplan 2.0" names.
 
     >>> batch_fit("kaplan 2.0")
     BatchFit(fit='kaplan', at=2.0)
@@ -51,7 +51,7 @@ def batch_fit(text: str) -> BatchFit:
 
 
 def _critical(value: Any) -> Any:
-    """Tokens, or the text of a fit."""
+    """A number of tokens, or the text of a fit."""
     if isinstance(value, str) and _FORM.fullmatch(" ".join(value.split())):
         batch_fit(str(value))
         return value

@@ -7,7 +7,7 @@ SAFE = 0.9  # chance that a search prefers by default
 
 @record
 class Assumption:
-    """A value that is not in the scenario: its path there, the value in words, and where it is from."""
+    """A value that the scenario does not state: its path, the value in words, and its origin."""
 
     path: str
     value: str
@@ -16,7 +16,7 @@ class Assumption:
 
 @record
 class FlagQuestion:
-    """What flags of the command line ask for: the words themselves, and what they leave to defaults."""
+    """A question asked by command-line flags: the words of the command, and the values assumed for it."""
 
     words: tuple[str, ...] = ()
     assumed: tuple[Assumption, ...] = ()

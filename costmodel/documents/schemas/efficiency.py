@@ -49,7 +49,7 @@ class Fitted(Document):
 
     @property
     def bounds(self) -> Mapping[str, tuple[float, float]]:
-        """The least and the greatest of each size it was fitted on."""
+        """The smallest and largest value of each size that the constants were fitted on."""
         return _bounds(self.range or "")
 
 
@@ -59,7 +59,7 @@ _BOUNDS = re.compile(rf"\b([a-z]+) {_SIZE} (?:to {_SIZE}|and more)")
 
 @functools.lru_cache(maxsize=256)
 def _bounds(text: str) -> Mapping[str, tuple[float, float]]:
-    """Sizes in the words that `costmodel calibrate` writes.
+    """The size ranges in a text that `costmodel calibrate` wrote.
 
     >>> dict(_bounds("ranks 2 to 4, bytes 1.02 kB to 268 MB, seq 1,024 and more"))
     {'ranks': (2.0, 4.0), 'bytes': (1020.0, 268000000.0), 'seq': (1024.0, inf)}
@@ -149,7 +149,7 @@ class SustainedFit(SourcedFit):
     fitted: Fitted | None = optional("Residual")
 
     def covers(self, name: str, maker: str) -> bool:
-        """Whether runs on an accelerator, or on others of its maker, are among those it was fitted on."""
+        """Whether the fit used runs on this accelerator or on others of its maker."""
         return name in (self.parts or [name]) and maker in (self.makers or [maker])
 
 

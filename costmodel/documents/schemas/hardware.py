@@ -79,7 +79,7 @@ class Peak(Sourced):
 
     @property
     def wide(self) -> FlopRate | None:
-        """In 16 bits: bf16, of a part without it fp16."""
+        """The 16-bit peak rate: bf16, or fp16 if the part lacks bf16."""
         return self.fp16 if self.bf16 is None else self.bf16
 
 
@@ -129,7 +129,7 @@ class UsualOffer(Document):
 
     @property
     def others(self) -> tuple[float, float] | None:
-        """The lowest and the highest price of other nodes, where these have any."""
+        """The lowest and highest price of comparable nodes, if both are stated."""
         return None if self.low is None or self.high is None else (float(self.low), float(self.high))
 
 
@@ -256,7 +256,7 @@ class ListPrice(Sourced):
     @model_validator(mode="before")
     @classmethod
     def _of_what_is_rented(cls, given: Any) -> Any:
-        """The unit of the price states what is rented, and `per` must not contradict it."""
+        """Checks that the unit of the price agrees with `per`."""
         per, hourly = (given.get("per", "node"), given.get("hourly")) if isinstance(given, dict) else ("", None)
         stated = rented(hourly) if isinstance(hourly, str) else ""
         if stated and stated != per:
@@ -315,12 +315,12 @@ class Node(Document):
 
     @property
     def built(self) -> float:
-        """Accelerators that the whole node has."""
+        """The number of accelerators in the complete node."""
         return self.built_with or self.accelerators
 
     @property
     def list_price(self) -> ListPrice | None:
-        """The list price; none where more accelerators are in use than the price is of."""
+        """The list price; None if more accelerators are in use than the node has."""
         return None if self.accelerators > self.built else self.price
 
 
@@ -358,7 +358,7 @@ class Cluster(Document):
     @model_validator(mode="before")
     @classmethod
     def _of_groups(cls, given: Any) -> Any:
-        """The first group's node and the number of all nodes, where groups are written in their place."""
+        """Fills node and number of nodes from the groups: the first group's node and the total."""
         groups = given.get("groups") if isinstance(given, dict) else None
         if not isinstance(groups, list) or not groups or not all(isinstance(group, dict) for group in groups):
             return given

@@ -122,7 +122,7 @@ B = TypeVar("B", bound=Document)
 
 
 def bounded(kind: type[B], result: str) -> B:
-    """A result that nothing bounds until a scenario does; its name is the title where the key is another."""
+    """A field for a limit on a result, without bounds by default; the field's title is the result's name."""
     meaning = (TRAINING_RESULTS | RUN_RESULTS)[result].meaning
     field: B = Field(default_factory=kind.model_construct, description=meaning[0].upper() + meaning[1:], title=result)
     return field

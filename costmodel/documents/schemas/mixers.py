@@ -33,19 +33,19 @@ class Attention(Document):
 
     @property
     def projected(self) -> tuple[Literal["k", "v"], ...]:
-        """What has a projection of its own beside queries: keys and values, keys alone, or neither."""
+        """The separate projections besides queries: keys and values, only keys, or none."""
         if self.shared_kv:
             return ()
         return ("k",) if self.keys_as_values else ("k", "v")
 
     @property
     def value_width(self) -> float:
-        """Width of a head's value and result."""
+        """The width of a head's value and output."""
         return self.head_dim if self.value_dim is None else self.value_dim
 
     @property
     def core_width(self) -> float:
-        """Width that the core works in: the mean of keys and values, for one product runs over each."""
+        """The mean of key and value width: one product of the attention core runs over each."""
         return self.head_dim if self.value_dim is None else (self.head_dim + self.value_dim) / 2
 
     @model_validator(mode="after")
@@ -103,7 +103,7 @@ class Entries(Document):
 
     @property
     def series(self) -> float:
-        """Vectors that a token projects to: one for the entry of its run, with overlap one for the next entry too."""
+        """The vectors that a token is projected to: one per compressed entry to which it contributes."""
         return 2.0 if self.overlap else 1.0
 
 

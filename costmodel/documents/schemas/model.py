@@ -97,7 +97,7 @@ class Layers(Document):
 
     @property
     def mixers(self) -> list[AnyMixer]:
-        """The mixers of the layer: one, none, or attention and the state space or scan beside it."""
+        """The mixers of the layer: none, one, or attention with a parallel state space or scan."""
         found = (
             *(self.attention, self.latent, self.compressed),
             *(self.state_space, self.linear, self.selective_scan),
@@ -106,12 +106,12 @@ class Layers(Document):
 
     @property
     def heads(self) -> float | None:
-        """Heads of the first mixer, if there is one."""
+        """The number of heads of the first mixer; None without a mixer."""
         return self.head_counts[0] if self.mixers else None
 
     @property
     def head_counts(self) -> tuple[float, ...]:
-        """Heads of every mixer, which tensor parallelism shards; of linear attention those of keys, else channels.
+        """The head count of every mixer that tensor parallelism shards; linear attention counts key heads.
 
         Of compressed attention they are the groups of its heads.
         """
@@ -119,13 +119,13 @@ class Layers(Document):
 
     @property
     def scan_heads(self) -> tuple[float, ...]:
-        """Heads of its mixers that run along the sequence, whose ranks exchange heads for tokens under any cp_type."""
+        """Head counts of mixers that scan the sequence; for them, ranks exchange heads for tokens under any cp_type."""
         counts = zip(self.mixers, self.head_counts, strict=True)
         return tuple(heads for mixer, heads in counts if isinstance(mixer, ScanMixer))
 
     @property
     def recurrent(self) -> bool:
-        """Whether its core is a scan along the sequence alone: no scores, and a state of fixed size."""
+        """Whether the layer only scans the sequence: no attention scores, and a state of fixed size."""
         return (self.state_space or self.linear or self.selective_scan) is not None and self.attention is None
 
     @property
@@ -135,7 +135,7 @@ class Layers(Document):
 
     @property
     def dense(self) -> Mlp | None:
-        """What every token goes through in the feed-forward half: the MLP, or the shared experts."""
+        """The feed-forward part that every token uses: the MLP, or the shared experts."""
         return self.experts.shared if self.experts is not None else self.mlp
 
 
@@ -282,22 +282,22 @@ class Model(Sourced):
 
     @property
     def kinds(self) -> list[Layers]:
-        """Every kind of layer, that of multi-token prediction too."""
+        """All kinds of layers, including the multi-token-prediction layer."""
         return [*self.layers, *([] if self.prediction is None else [self.prediction.layer])]
 
     @property
     def is_encoder(self) -> bool:
-        """Whether tokens of its text see later ones, so that it generates none."""
+        """Whether attention is bidirectional, so that the model does not generate tokens."""
         return any(kind.attention is not None and kind.attention.bidirectional for kind in self.layers)
 
     @property
     def cut_kinds(self) -> list[Layers]:
-        """Every kind of layer that tensor parallelism cuts, those of the vision tower too."""
+        """All kinds of layers that tensor parallelism shards, including those of the vision tower."""
         return [*self.kinds, *([] if self.vision is None else self.vision.layers)]
 
     @property
     def on_one_stage(self) -> bool:
-        """Whether layers read what other layers or tables of the first stage made, which no pipeline sends on."""
+        """Whether layers read results of other layers or tables that pipeline stages do not pass on."""
         shared = any(kind.attention is not None and kind.attention.shared_kv for kind in self.layers)
         return shared or self.layer_embedding is not None
 

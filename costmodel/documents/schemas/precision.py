@@ -66,12 +66,12 @@ class Recipe:
 
     @property
     def narrow(self) -> bool:
-        """Whether the products read fewer bits than everything else."""
+        """Whether matrix products use fewer bits than everything else."""
         return self.type != self.wide
 
     @property
     def full(self) -> bool:
-        """Whether weights, activations and messages are in 32 bits, without a master copy beside."""
+        """Whether weights, activations and messages are in 32 bits, without a separate master copy."""
         return self.wide in ("fp32", "tf32")
 
 
@@ -195,7 +195,7 @@ _RECIPES = (
 
 
 def _placed(costs: Recipe | Single, name: str) -> dict[str, Any]:
-    """Its numbers, each with the part it belongs to."""
+    """The constants of a recipe by name, each with its place."""
     numbers = {part.name: getattr(costs, part.name) for part in fields(costs)}
     found = {leaf: value for leaf, value in numbers.items() if isinstance(value, float)}
     return {leaf: Figure(value, Place(name, path=leaf)) for leaf, value in found.items()}

@@ -14,12 +14,12 @@ Leaf = Literal[OfEfficiencies, OfStacks, OfBands]
 
 
 def kind_of(leaf: Leaf) -> str:
-    """The kind of documents that have such a leaf."""
+    """The kind of documents that contain a leaf."""
     return "efficiency" if leaf in get_args(OfEfficiencies) else "stack"
 
 
 def on_a_scale(value: float, *, share: bool) -> bool:
-    """Whether all numbers of a value have a logarithm or, as shares, log-odds; otherwise it cannot be fitted."""
+    """Whether a value can be fitted on a log scale or, for a share, on a log-odds scale."""
     return value > 0 and not (share and value >= 1)
 
 
@@ -51,17 +51,17 @@ class Prior(Document):
 
     @property
     def kind(self) -> str:
-        """Kind of the documents."""
+        """The kind of the documents."""
         return kind_of(self.leaf)
 
     @property
     def group(self) -> str:
-        """The group of the leaf in each document: what stands ahead of the first dot."""
+        """The group of the leaf in each document: the part of the path before the first dot."""
         return self.leaf.partition(".")[0]
 
     @property
     def key(self) -> str:
-        """Its key there."""
+        """The key of the leaf in its group."""
         return self.leaf.partition(".")[2]
 
 

@@ -23,7 +23,7 @@ from costmodel.ground.quoting import quoted_value
 
 
 def _of_nodes(value: Any) -> Any:
-    """A rate per node. The unit must name the node, so that a rate of the whole job is not mistaken for it."""
+    """Checks that the unit of a rate names the node, so that a rate of the whole job is not mistaken for it."""
     if isinstance(value, str) and "node" not in value:
         words = {"given": quoted_value(value), "sample": example("1/node/s")}
         sentence = "{given} is no rate of nodes; write e.g. {sample}, and one of the whole job under job"
@@ -59,7 +59,7 @@ class Repair(Sourced):
 
 
 def _time_alone(value: Any) -> Any:
-    """A time is a repair of that time."""
+    """Turns a plain time into a repair of that time."""
     return {"time": value} if isinstance(value, str) else value
 
 

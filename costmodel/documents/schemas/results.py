@@ -13,7 +13,7 @@ from costmodel.ground.record import record
 
 @record
 class ResultColumn:
-    """A figure of an answer, and a column of a table of answers.
+    """A result of an answer, which is also a column in a table of answers.
 
     band: by the error of steps as they run, or of the kernels of a term; bands of terms do not add up
     """
@@ -26,12 +26,12 @@ class ResultColumn:
 
     @property
     def written(self) -> str:
-        """The unit as people write it, with what it counts."""
+        """The unit for people, including the thing counted."""
         return self.counted or self.unit
 
     @property
     def sign(self) -> float:
-        """−1 where higher is better, else 1: a figure times its sign is better where it is lower."""
+        """−1 if higher is better, else 1; a figure times its sign is better if it is lower."""
         return -1.0 if self.better == "higher" else 1.0
 
 
@@ -348,7 +348,7 @@ _SUFFIXES = {
 
 
 def _with_bands(rows: Mapping[str, ResultColumn]) -> Iterator[tuple[str, ResultColumn]]:
-    """Every column; a banded one is followed by the ends of its band."""
+    """Every column; a column with an error band is followed by the ends of the band."""
     for name, column in rows.items():
         yield name, column
         for end, (place, side) in _ENDS.items() if column.band else ():
@@ -398,12 +398,12 @@ BANDS_BESIDE = {"tpot": ("tpot_high",), "ttft_p99": ("ttft_p99_high",)}  # ends 
 
 
 def banded_results(rows: Mapping[str, ResultColumn], by: Literal["step", "term"] = "step") -> tuple[str, ...]:
-    """The results that have a band by such an error."""
+    """The results that have an error band of this kind."""
     return tuple(name for name, column in rows.items() if column.band == by)
 
 
 def column_of(name: str) -> ResultColumn:
-    """The unit and the better direction of a result, which every workload that has it shares; its meaning is of one."""
+    """The column of a result; unit and direction are the same in every workload, the meaning is that of one."""
     return _ALL[name]
 
 
@@ -417,7 +417,7 @@ def machine_name(name: str) -> str:
 
 
 def is_share(name: str) -> bool:
-    """Whether a result is a part of something, so that a user may write a percentage.
+    """Whether a result is a fraction, so that a user may write a percentage.
 
     >>> is_share("memory_share"), is_share("mfu"), is_share("concurrency")
     (True, True, False)
@@ -426,7 +426,7 @@ def is_share(name: str) -> bool:
 
 
 def is_money(name: str) -> bool:
-    """Whether a result of any workload counts with the price.
+    """Whether a result of any workload depends on the price.
 
     >>> is_money("rent_per_month"), is_money("cost_within_limits_low"), is_money("gpus_needed")
     (True, True, False)
@@ -435,7 +435,7 @@ def is_money(name: str) -> bool:
 
 
 def is_of_run(name: str) -> bool:
-    """Whether a result of a training job counts with the time from its first step to its last.
+    """Whether a result of a training job depends on the time from its first step to its last.
 
     >>> is_of_run("run_time_low"), is_of_run("goodput"), is_of_run("restart_time")
     (True, True, False)
@@ -444,7 +444,7 @@ def is_of_run(name: str) -> bool:
 
 
 def without_money(costs: Mapping[str, float]) -> dict[str, float]:
-    """Results of a plan that fails: without its rents, which compare with nothing that works.
+    """The results of a failing plan, with its costs set to NaN.
 
     >>> without_money({"gpus": 8.0, "rent_per_month": 4.0})
     {'gpus': 8.0, 'rent_per_month': nan}

@@ -36,12 +36,12 @@ Mode = Literal["sync", "async", "memory"]
 
 
 def _interval(value: Any) -> Any:
-    """best, or useful time between two checkpoints."""
+    """The text "best", or the training time between two checkpoints."""
     return value if value == "best" else _SPAN.validate(value)
 
 
 def _in_steps(value: Any) -> bool:
-    """Whether an interval is written as a number of steps."""
+    """Whether a checkpoint interval is written as a number of steps."""
     return isinstance(value, str) and value.split()[1:] in (["step"], ["steps"])
 
 
@@ -53,7 +53,7 @@ Interval = Annotated[
 
 
 def _spares(value: Any) -> Any:
-    """A number of nodes, or the share of the time for which spares are to be enough."""
+    """A number of spare nodes, or the share of the time for which the spares should be enough."""
     if isinstance(value, str) and value.rstrip().endswith("%"):
         return _COVERED.validate(value)
     return _NODES.validate(value)
@@ -144,7 +144,7 @@ class Elastic(Document):
 
 
 def _elastic(value: Any) -> Any:
-    """true is elastic with all that is usual, false none."""
+    """Turns true into an elastic job with default values, and false into None."""
     return {True: {}, False: None}.get(value, value) if isinstance(value, bool) else value
 
 

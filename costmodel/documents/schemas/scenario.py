@@ -188,7 +188,7 @@ class Scenario(Document):
 
     @property
     def from_tokens(self) -> list[tuple[str, FromTokens]]:
-        """Every batch that was written in tokens, with the key it stands at."""
+        """Every batch size that was written in tokens, with its key."""
         batches = [("workload.global_batch", self.workload.global_batch)]
         batches += [] if self.plan is None else [("plan.micro_batch", self.plan.micro_batch)]
         batches += (
@@ -199,7 +199,7 @@ class Scenario(Document):
     @model_validator(mode="wrap")
     @classmethod
     def _in_sequences(cls, value: Any, read: "ModelWrapValidatorHandler[Scenario]") -> "Scenario":
-        """Batches that were written in tokens, as sequences of the workload's length."""
+        """Converts batch sizes in tokens to sequences of the workload's length."""
         scenario = read(value)
         workload, plan, search = scenario.workload, scenario.plan, scenario.search
         changed: dict[str, Any] = {}
@@ -219,7 +219,7 @@ class Scenario(Document):
 
 
 def _sequences(batch: float, sequence: float, path: str) -> float:
-    """A batch in sequences; a fault for one in tokens that holds none."""
+    """A batch size in sequences; a fault for a batch in tokens that is smaller than one sequence."""
     if not isinstance(batch, InTokens):
         return batch
     if batch < sequence:

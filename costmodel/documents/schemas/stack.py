@@ -133,8 +133,8 @@ class KernelChoice(Sourced):
     )
 
     def runs(self, family: str) -> AttentionKernel:
-        """The class on accelerators of a family: torch takes cuDNN's kernels on Hopper since 2.9 (sdp_utils.cpp,
-        check_prefer_cudnn_attention), which are of the class flash-3, and FlashAttention 2 elsewhere.
+        """The class of attention kernels on a family of accelerators: on Hopper torch uses cuDNN's kernels since 2.9
+        (sdp_utils.cpp, check_prefer_cudnn_attention), which are of the class flash-3, and FlashAttention 2 elsewhere.
         """
         if self.attention == "sdpa":
             return "flash-3" if family == "hopper" else "flash-2"
@@ -168,7 +168,7 @@ class HostLaunch(Sourced):
 
     @property
     def each(self) -> float:
-        """Host time of an operation: none where a graph issues it."""
+        """Host time per operation; 0 if a CUDA graph launches it."""
         return Figure(0.0, Place("CUDA graphs", path="stack.launch.graphs")) if self.graphs else self.operation
 
 
@@ -318,7 +318,7 @@ _NONE = Figure(0.0, Place("stack.weights", path="bf16: no copy in fp32"))
 
 
 def _alone(states: StateBytes) -> dict[str, object]:
-    """States in bf16 alone: no fp32 copy anywhere."""
+    """Training states only in bf16: no fp32 copy anywhere."""
     gone = {"master": _NONE, "cast": False, "gradient_copies": False, "step_gradient": None, "freed_gradient": False}
     shard = None if states.sharded_gradient is None else _TWO
     return {**gone, "weights": _TWO, "compute": _TWO, "sharded_gradient": shard}
@@ -428,20 +428,20 @@ class Stack(Document):
         return changed
 
     def chosen(self, key: Literal["compile", "loss"], value: str) -> Self:
-        """The same software with another value of a key that decides its kernels or its loss."""
+        """A copy of the stack with another value for `compile` or `loss`."""
         found = self.model_copy(update={key: value})
         return found.model_copy(update=found._changed())
 
     def untuned(self, maker: str) -> float:
-        """How many times longer its products and attention take on parts of a maker."""
+        """The factor by which matrix products and attention are slower on parts of a maker."""
         return 1.0 if self.elsewhere is None else self.elsewhere.slower.get(maker, 1.0)
 
     def has(self, axis: Axis) -> bool:
-        """Whether its software has an axis of parallelism."""
+        """Whether the software supports an axis of parallelism."""
         return self.layouts is None or getattr(self.layouts, axis) is not None
 
     def zero_with(self, pp: float) -> list[ZeroStage]:
-        """Sharding stages it offers with so many pipeline stages, its default first."""
+        """The ZeRO stages that the stack supports with this pipeline size, the default first."""
         return self.zero if pp == 1 else self.pipelined_zero or self.zero
 
 

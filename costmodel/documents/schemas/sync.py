@@ -17,7 +17,7 @@ _FORM = re.compile(r"(all-reduce|async)|(parameter-server)( [0-9]{1,9})?|(stale|
 
 @record
 class Sync:
-    """A way to agree, and its number: of further server machines, of steps of staleness, of replicas waited for."""
+    """A synchronisation method and its number: extra parameter servers, steps of staleness, or replicas to wait for."""
 
     way: Way
     number: float = 0.0
@@ -25,7 +25,7 @@ class Sync:
 
 @functools.lru_cache(maxsize=256)
 def sync_of(text: str) -> Sync:
-    """The way that a plan names.
+    """The synchronisation method that a plan names.
 
     >>> sync_of("parameter-server 16"), sync_of("async")
     (Sync(way='parameter-server', number=16.0), Sync(way='async', number=0.0))
@@ -40,7 +40,7 @@ def sync_of(text: str) -> Sync:
 
 
 def _sync(value: Any) -> Any:
-    """The text of a way that there is."""
+    """The text of a synchronisation method, validated."""
     if not isinstance(value, str):
         raise PydanticCustomError("quantity_unit", "sync is a text; write {wanted}", {"wanted": _WRITTEN})
     sync_of(str(value))

@@ -30,7 +30,7 @@ class Tuning(Document):
 
 
 def adaptable(kind: Layers, *, experts: bool) -> tuple[Adapted, ...]:
-    """The weight matrices of a layer that an adapter can stand beside, those of routed experts if they may have any."""
+    """The weight matrices of a layer that can have an adapter; with `experts`, also those of routed experts."""
     mixer: tuple[Adapted, ...] = () if kind.attention is None else ("q", *kind.attention.projected, "o")
     if kind.latent is not None:
         queries: tuple[Adapted, ...] = ("q",) if kind.latent.query_rank is None else ("q-down", "q-up")

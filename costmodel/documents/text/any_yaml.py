@@ -18,12 +18,12 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class _Shallow(Composer):
-    """Stops at nesting far deeper than any document needs, because reading time grows with its square."""
+    """A composer that stops at deep nesting, because reading time grows with its square."""
 
     depth = 0
 
     def compose_node(self, parent: Any, index: int) -> Any:
-        """One node, unless it lies too deep."""
+        """Composes one node; an error if it is nested too deep."""
         if self.depth > HOPELESS_DEPTH:
             raise RecursionError
         self.depth += 1
@@ -48,7 +48,7 @@ def composed(text: str) -> Any:
 
 
 def _not_yaml(error: YAMLError, text: str) -> NotYaml:
-    """The problem that ruamel.yaml finds, in short, and its place."""
+    """The problem that ruamel.yaml reports, in short, with its place."""
     lines = _LINE_END.split(text)
     opened, mark = getattr(error, "context_mark", None), getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).splitlines()[0])

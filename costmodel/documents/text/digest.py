@@ -24,13 +24,13 @@ _OPENING = ("schema", _VERSION)
 
 
 def sealed(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with its digest, behind what opens a file."""
+    """The tree with its digest, which follows the opening keys of the file."""
     opening = {key: tree[key] for key in _OPENING if key in tree} | {DIGEST: digest_of(tree)}
     return {**opening, **{key: value for key, value in tree.items() if key not in opening}}
 
 
 def digest_of(tree: Mapping[str, Any]) -> str:
-    """A digest of the contents of a file, sixteen letters.
+    """A digest of the contents of a file: sixteen characters.
 
     >>> digest_of({"a": 8.0, "b": "x"}) == digest_of({"b": "x", "a": 8, "digest": "any"})
     True
@@ -48,7 +48,7 @@ def is_sealed(tree: Mapping[str, Any]) -> bool:
 
 
 def check_seal(tree: Mapping[str, Any], what: str, file: str, hint: str) -> None:
-    """A fault for a file whose digest is missing or of other content.
+    """A fault for a file whose digest is missing or does not match its content.
 
     The digest of another version may be over other contents. So only a file of this version may have been changed.
     """
@@ -64,7 +64,7 @@ def check_seal(tree: Mapping[str, Any], what: str, file: str, hint: str) -> None
 
 
 def written_by_another(tree: Mapping[str, Any], what: str, file: str) -> Fault | None:
-    """The fault for a file that an older or newer version wrote and this one cannot read; none for one of its own."""
+    """The fault for a file that another version wrote, to use if it cannot be read; None for a file of this version."""
     version = tree.get(_VERSION)
     theirs, ours = _order(version), _order(costmodel.__version__)
     if not theirs or theirs == ours:
@@ -83,7 +83,7 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:\.dev(\d+))?", re.ASCII)
 
 
 def _order(version: object) -> tuple[float, ...]:
-    """A version as numbers that sort; empty for what is no version.
+    """A version in sortable form; empty if the text is not a version.
 
     >>> _order("0.1.0") < _order("0.2.0.dev1") < _order("0.2.0.dev10") < _order("0.2.0")
     True
@@ -93,7 +93,7 @@ def _order(version: object) -> tuple[float, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as it counts: a whole number is the same with a point as without."""
+    """A value in normal form for the digest: 8 and 8.0 are equal."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -32,7 +32,7 @@ _found: set[str] = set()  # files of documents that such a program found by thei
 
 @contextmanager
 def only_texts(texts: Mapping[str, str]) -> Iterator[None]:
-    """Within this no file is opened but documents that are found by name: where a question names a file, it stands for
+    """A context in which only documents found by name are opened as files; a file that a question names stands for
     one of these texts.
     """
     _texts.append(texts)
@@ -43,28 +43,28 @@ def only_texts(texts: Mapping[str, str]) -> Iterator[None]:
 
 
 def is_text(name: str) -> bool:
-    """Whether a name stands for a text that came with the question."""
+    """Whether a name refers to a text that came with the question."""
     return bool(_texts) and name in _texts[-1]
 
 
 def opens_files() -> bool:
-    """Whether a path leads to a file."""
+    """Whether paths may be opened as files."""
     return not _texts
 
 
 def may_look(path: str | os.PathLike[str]) -> bool:
-    """Whether it may be looked what stands at a path."""
+    """Whether the program may check if a path exists."""
     return not _texts or str(path) in _found
 
 
 def found_by_name(path: str | os.PathLike[str]) -> None:
-    """Note a file of a document that was found by its name."""
+    """Records a file that belongs to a document found by name."""
     if _texts:
         _found.add(str(path))
 
 
 def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_BYTES) -> str:
-    """The text of a file, or of standard input, of so many bytes at most."""
+    """The text of a file or of standard input, up to a maximum size."""
     shown, data = _shown(path), _data(path, place, largest)
     if len(data) > largest:
         raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)
@@ -72,7 +72,7 @@ def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_B
 
 
 def file_head(path: str, most: int) -> tuple[str, bool]:
-    """The whole lines in the first so many bytes of a file, or of standard input; and whether there are more."""
+    """The complete lines in the first bytes of a file or of standard input, and whether there is more."""
     shown, data = _shown(path), _data(path, None, most)
     more = len(data) > most
     return _decoded(data[: data.rfind(b"\n", 0, most) + 1] if more else data, shown), more
@@ -83,7 +83,7 @@ def _shown(path: str) -> Place:
 
 
 def _data(path: str, place: Place | None, largest: int) -> bytes:
-    """The bytes of a file, one more than the largest it may be where it has more."""
+    """The bytes of a file; one byte more than the maximum if it is larger."""
     shown = _shown(path)
     if not path.isprintable() and any(unicodedata.category(letter) in _UNSEEN for letter in path):
         raise fail("D001", "the name of the file holds characters that do not print", shown, "rename the file")
@@ -118,11 +118,11 @@ def _decoded(data: bytes, shown: Place) -> str:
 
 
 def digest(text: str) -> str:
-    """A fingerprint of a text: twelve letters of its hash."""
+    """A fingerprint of a text: twelve characters of its hash."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @functools.lru_cache(maxsize=1)
 def _read(stream: TextIO, largest: int) -> bytes:
-    """What stands in standard input, which can be read only once."""
+    """The content of standard input, which can be read only once."""
     return stream.buffer.read(largest + 1) or b""  # nothing comes from a stream that does not wait

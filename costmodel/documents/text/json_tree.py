@@ -20,11 +20,11 @@ _DEEPEST = 64
 
 
 class _NoJson(Exception):
-    """The text is something else."""
+    """The text is not JSON."""
 
 
 def composed(text: str) -> Node | None:
-    """The nodes of a JSON text; None where it is none, or is nested too deep for a document."""
+    """The nodes of a JSON text; None if it is not JSON or is nested too deep."""
     reader = _TokenReader(text)
     try:
         node = reader.value(0)
@@ -35,12 +35,12 @@ def composed(text: str) -> Node | None:
 
 
 def looks_like_json(text: str) -> bool:
-    """Whether a text begins as an object of JSON does."""
+    """Whether a text starts like a JSON object."""
     return re.match(r'\s*\{\s*["}]', text) is not None
 
 
 def fault_of(text: str) -> tuple[str, int, int] | None:
-    """What keeps a text from being JSON, with its line and column; None where nothing does."""
+    """The problem that makes a text invalid JSON, with its line and column; None if it is valid."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -51,7 +51,7 @@ def fault_of(text: str) -> tuple[str, int, int] | None:
 
 
 class _TokenReader:
-    """Takes tokens one by one, the last of them in `token`."""
+    """Reads tokens one by one; `token` is the last one."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -76,7 +76,7 @@ class _TokenReader:
         return Mark(line, index - self.starts[line])
 
     def value(self, depth: int) -> Node:
-        """The value that comes next."""
+        """The next value."""
         kind, text = self.next()
         start = self.mark(self.start)
         if kind == "{" and depth < _DEEPEST:
@@ -92,7 +92,7 @@ class _TokenReader:
         return ScalarNode(tag, json.loads(text) if tag == "str" else text, start, self.mark(self.end))
 
     def pairs(self, depth: int) -> list[tuple[Node, Node]]:
-        """What an object holds."""
+        """The entries of an object."""
         found: list[tuple[Node, Node]] = []
         while (token := self.next())[0] != "}":
             if found:
@@ -108,7 +108,7 @@ class _TokenReader:
         return found
 
     def items(self, depth: int) -> list[Any]:
-        """What an array holds."""
+        """The items of an array."""
         found: list[Any] = []
         before = self.end
         while self.next()[0] != "]":

@@ -13,7 +13,7 @@ class Mark(NamedTuple):
 
 
 class _Node:
-    """What was written between two places."""
+    """The value between two places in the text."""
 
     __slots__ = ("end_mark", "flow_style", "start_mark", "tag", "value")
     id: ClassVar[str]

@@ -36,11 +36,11 @@ _WORDS = {
 
 
 class _NotPlain(Exception):
-    """The text holds something that is left to ruamel.yaml."""
+    """The text contains YAML that is left to ruamel.yaml."""
 
 
 def composed(text: str) -> Node | None:
-    """The nodes of a plain YAML text; None where it is none."""
+    """The nodes of a plain YAML text; None if ruamel.yaml has to read it."""
     if _UNUSUAL.search(text):
         return None
     reader = _BlockReader(text)
@@ -51,7 +51,7 @@ def composed(text: str) -> Node | None:
 
 
 def _tag(value: str) -> str:
-    """The kind that a plain value has."""
+    """The type of a plain value."""
     if value[0] in "-+.0123456789":
         return "float" if _FLOAT.fullmatch(value) else "int" if _INTEGER.fullmatch(value) else "str"
     if value in ("<<", "="):
@@ -64,7 +64,7 @@ def _scalar(tag: str, value: str, line: int, start: int, end: int) -> ScalarNode
 
 
 class _BlockReader:
-    """Takes lines one by one: each is its number, its indentation and what stands behind that."""
+    """Reads block-style YAML line by line; each line is its number, its indentation and its content."""
 
     def __init__(self, text: str) -> None:
         self.lines: list[tuple[int, int, str]] = []
@@ -85,7 +85,7 @@ class _BlockReader:
         return node
 
     def block(self) -> Node:
-        """What begins on this line."""
+        """The node that starts on this line."""
         self.depth += 1
         if self.depth > _DEEPEST:
             raise _NotPlain
@@ -101,7 +101,7 @@ class _BlockReader:
         return node
 
     def level(self, indent: int) -> str | None:
-        """What stands on the next line, if it belongs to a block of this indentation."""
+        """The content of the next line, if it has this indentation; None if it is indented less."""
         if self.at == len(self.lines) or self.lines[self.at][1] < indent:
             return None
         _, found, content = self.lines[self.at]
@@ -110,7 +110,7 @@ class _BlockReader:
         return content
 
     def mapping(self, indent: int) -> MappingNode:
-        """Keys below one another."""
+        """A mapping: keys on successive lines."""
         pairs: list[tuple[Node, Node]] = []
         start = Mark(self.lines[self.at][0], indent)
         while (content := self.level(indent)) is not None:
@@ -124,7 +124,7 @@ class _BlockReader:
         return MappingNode("map", pairs, start, Mark(start.line + 1, 0))
 
     def after_key(self, line: int, indent: int, content: str, after: int) -> Node:
-        """The value of a key, behind it or below it."""
+        """The value of a key, on the same line or below it."""
         if not _REST.match(content, after):
             origin = _SPACES.match(content, after).end()  # type: ignore[union-attr]  # matches everywhere
             if content[origin:] == ">-":
@@ -139,7 +139,7 @@ class _BlockReader:
         return _scalar("null", "", line, indent + after, indent + after)
 
     def continued(self, line: int, indent: int, column: int, first: str) -> ScalarNode:
-        """A plain value and the lines further in below its key, with no empty line among them: they are one text."""
+        """A plain value with its continuation lines, which are indented further than its key and not empty."""
         texts, ended = [first], Mark(line, column + len(first))
         while self.at < len(self.lines) and self.lines[self.at][0] == ended.line + 1:
             _, found, content = self.lines[self.at]
@@ -152,7 +152,7 @@ class _BlockReader:
         return ScalarNode("str" if texts[1:] else _tag(text), text, Mark(line, column), ended)
 
     def folded(self, line: int, indent: int, start: Mark) -> ScalarNode:
-        """The lines below a key that are one text: all of one indentation, with no empty line among them."""
+        """A folded text (>-) below a key: lines of one indentation without an empty line."""
         origin = ended = line + 1
         width = _SPACES.match(self.raw[origin]).end() if origin < len(self.raw) else 0  # type: ignore[union-attr]
         while ended < len(self.raw) and self.raw[ended][:width].isspace() and self.raw[ended][width:].strip(" "):
@@ -167,7 +167,7 @@ class _BlockReader:
         return ScalarNode("str", " ".join(text[width:] for text in self.raw[origin:ended]), start, Mark(ended, 0))
 
     def sequence(self, indent: int) -> SequenceNode:
-        """Items below one another; what stands behind a dash is read as a line of its own."""
+        """A list: items on successive lines; the text after a dash is read as a separate line."""
         items: list[Node] = []
         start = Mark(self.lines[self.at][0], indent)
         while (content := self.level(indent)) is not None and (found := _ITEM.match(content)):
@@ -179,7 +179,7 @@ class _BlockReader:
         return SequenceNode("seq", items, start, Mark(start.line + 1, 0))
 
     def value(self, line: int, column: int, content: str) -> Node:
-        """A value on one line, with at most a comment behind it."""
+        """A value on one line, optionally followed by a comment."""
         if content[0] in "[{":
             flow = _FlowReader(line, column, content)
             node, end = flow.node(0), flow.end
@@ -195,18 +195,18 @@ class _BlockReader:
 
 
 class _FlowReader:
-    """Takes brackets that close on their line."""
+    """Reads a list or mapping in brackets on one line."""
 
     def __init__(self, line: int, column: int, content: str) -> None:
         self.line, self.column, self.content, self.end = line, column, content, 0
 
     def next(self) -> str:
-        """The character that comes next, behind blanks."""
+        """The next character after blanks."""
         self.end = _SPACES.match(self.content, self.end).end()  # type: ignore[union-attr]  # matches everywhere
         return self.content[self.end : self.end + 1]
 
     def node(self, depth: int) -> Node:
-        """What begins here."""
+        """The node that starts here."""
         first, origin = self.next(), self.end
         if depth > _DEEPEST:
             raise _NotPlain
@@ -227,7 +227,7 @@ class _FlowReader:
         return Mark(self.line, self.column + index)
 
     def items(self, depth: int) -> list[Node]:
-        """What a list holds."""
+        """The items of a list."""
         self.end += 1
         found: list[Node] = []
         while self.next() != "]":
@@ -238,7 +238,7 @@ class _FlowReader:
         return found
 
     def pairs(self, depth: int) -> list[tuple[Node, Node]]:
-        """What a mapping holds."""
+        """The entries of a mapping."""
         self.end += 1
         found: list[tuple[Node, Node]] = []
         while self.next() != "}":
@@ -255,7 +255,7 @@ class _FlowReader:
         return found
 
     def comma(self) -> None:
-        """Passes the comma between two."""
+        """Skips the comma between two entries."""
         if self.content[self.end : self.end + 1] != ",":
             raise _NotPlain
         self.end += 1

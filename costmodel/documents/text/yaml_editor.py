@@ -29,7 +29,7 @@ def _yaml() -> YAML:
 
 
 def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = (), nowhere: str = "") -> str:
-    """The text with the entries at these paths changed: a key of an entry is replaced, added, or with None removed.
+    """The text with changed entries at these paths; in each entry, keys are replaced, added, or removed if None.
 
     Before that, the parts that are dropped go, and from every entry the key that is to be nowhere. Sources made by
     costmodel that nothing cites any more go, too.
@@ -61,7 +61,7 @@ def _entries(tree: Any) -> Iterator[Any]:
 
 
 def _change(entry: Any, values: Mapping[str, Any]) -> None:
-    """An entry with these values: a mapping inside it keeps its comments and loses the keys it no longer has."""
+    """Changes an entry to these values; a mapping inside it keeps its comments and loses keys without a new value."""
     for name, value in values.items():
         if value is None:
             _remove(entry, name)
@@ -74,7 +74,7 @@ def _change(entry: Any, values: Mapping[str, Any]) -> None:
 
 
 def _remove(entry: Any, name: str) -> None:
-    """Without a key; the comment that stood behind it, often the heading of what follows, stays."""
+    """Removes a key; a comment after it stays, because it is often the heading of the next part."""
     if name not in entry:
         return
     position = list(entry).index(name)
@@ -87,14 +87,14 @@ def _remove(entry: Any, name: str) -> None:
 
 
 def _tail(entry: Any, name: str) -> tuple[Any, str]:
-    """The mapping and key of the last line of what stands under a key."""
+    """The mapping and key of the last line below a key."""
     while isinstance(entry[name], Mapping) and entry[name]:
         entry, name = entry[name], list(entry[name])[-1]
     return entry, name
 
 
 def _set(entry: Any, name: str, value: Any, order: list[str]) -> None:
-    """A key where it stands, or a new one behind those it follows."""
+    """Sets an existing key, or inserts a new key in the given order."""
     if name in entry:
         entry[name] = value
         return
@@ -103,7 +103,7 @@ def _set(entry: Any, name: str, value: Any, order: list[str]) -> None:
 
 
 def _entry(tree: Any, path: tuple[str, ...]) -> Any:
-    """The mapping at a path; made where there is none, before the sources so that they stay last."""
+    """The mapping at a path; missing mappings are inserted before `sources`, which stays last."""
     for name in path:
         if name not in tree:
             before = list(tree).index("sources") if "sources" in tree else len(tree)
@@ -113,22 +113,22 @@ def _entry(tree: Any, path: tuple[str, ...]) -> Any:
 
 
 def document_text(kind: str, name: str) -> str:
-    """The text of a document as it is found by its name."""
+    """The text of a document that is found by its name."""
     return file_text(str(find(kind, name)))
 
 
 def in_use(path: Path) -> str:
-    """The text of the document that one of the working folder replaces, or that it is; empty where there is none."""
+    """The text of a document in the working folder, else of the shipped document it would replace; may be empty."""
     return next((place.read_text("utf-8") for place in (path, shipped_file(str(path))) if place.is_file()), "")
 
 
 def refuse_shipped(paths: Iterable[Path]) -> None:
-    """A fault where a document is a shipped one: those are the priors of your runs, and stay."""
+    """Raises a fault for a shipped document, which is the prior for your runs and must not change."""
     for path in paths:
         if is_shipped(path) or is_checkout(Path()):
             raise fail("C002", f"{path} is a shipped file", Place(str(path)), "run calibrate in your own folder")
 
 
 def place_of(kind: str, name: str) -> Path:
-    """The file in the working folder that goes before every other document of that name."""
+    """The file in the working folder that takes precedence over other documents of this name."""
     return Path(FOLDER_OF[kind]) / f"{name}.yaml"

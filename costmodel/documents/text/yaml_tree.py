@@ -29,7 +29,7 @@ _NOT_FINITE = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
 
 class Text(str):
-    """Text that remembers its place; a key also remembers the place of its value."""
+    """A text that remembers its place; if it is a key, also the place of its value."""
 
     __slots__ = ("at", "place")
     place: Place
@@ -68,14 +68,14 @@ def _placed(kind: type, value: Any, place: Place) -> Any:
 
 
 def key_at(name: Any, place: Place, at: Place | None = None) -> Text:
-    """A key with its own place and that of its value."""
+    """A key with its place and the place of its value."""
     key: Text = _placed(Text, name, place)
     key.at = at or place
     return key
 
 
 def put_at(tree: Mapping, path: str, value: Any, place: Place, at: Place | None = None) -> None:
-    """Sets the value of a path such as a.b, in mappings that are made where they are missing."""
+    """Sets the value at a path such as a.b; missing mappings are created."""
     *above, last = path.split(".")
     for section in above:
         inner = tree.get(section)
@@ -88,7 +88,7 @@ def put_at(tree: Mapping, path: str, value: Any, place: Place, at: Place | None 
 
 
 def copied(tree: Any) -> Any:
-    """A copy for changes: new mappings and lists; keys, values and places, which are never changed, are shared."""
+    """A copy of a tree that may be changed: mappings and lists are new, keys and values are shared."""
     if isinstance(tree, Mapping):
         mapping: Mapping = _placed(Mapping, {key: copied(value) for key, value in tree.items()}, tree.place)
         return mapping
@@ -100,7 +100,7 @@ def copied(tree: Any) -> Any:
 
 
 class _Builder:
-    """Turns composed YAML nodes into mappings, lists and scalars that know their place."""
+    """Turns composed YAML nodes into mappings, lists and scalars with places."""
 
     def __init__(self, file: str, text: str, quoted: bool) -> None:
         self.file, self.private = file, not (quoted or is_near(file))
@@ -183,7 +183,7 @@ class _Builder:
 
 @functools.lru_cache(maxsize=512)
 def _composed(text: str) -> Any:
-    """The nodes of a YAML text, cached; scenarios that name the same document share them, so they are read-only."""
+    """The nodes of a YAML text, cached and shared; callers must not change them."""
     node = json_tree.composed(text) if looks_like_json(text) else plain_yaml.composed(text)
     if node is not None:
         return node
@@ -193,7 +193,7 @@ def _composed(text: str) -> Any:
 
 
 def read_tree(text: str, file: str, *, or_nothing: bool = False, quoted: bool = False) -> tuple[Any, tuple[Fault, ...]]:
-    """The tree of a YAML text, and what was found wrong with it although it could be read."""
+    """The tree of a YAML text, and faults that did not prevent reading it."""
     if len(text) > MAXIMUM_BYTES:
         raise fail("D001", f"the text is over {MAXIMUM_BYTES / 1e6:.0f} MB", Place(file))
     if len(text) > LONGEST_WORD:
@@ -216,7 +216,7 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False, quoted: bool = 
 
 
 def _of_length(text: str, file: str) -> None:
-    """A fault for a long text that is not quite JSON, or long for YAML: its reader would take minutes to state it."""
+    """A fault for a long text that is invalid JSON or too long for the slow YAML parser."""
     if looks_like_json(text):
         fault = fault_of(text)
         if fault is not None:
@@ -228,7 +228,7 @@ def _of_length(text: str, file: str) -> None:
 
 
 def _of_words(text: str, file: str) -> None:
-    """A fault for what is written without an end in sight."""
+    """A fault for a single word that is too long."""
     opening = 0
     for between in (*_BETWEEN_WORDS.finditer(text), None):
         ended = len(text) if between is None else between.start()
@@ -242,7 +242,7 @@ def _of_words(text: str, file: str) -> None:
 
 
 def parse(text: str, file: str, *, quoted: bool = False) -> Any:
-    """The tree of a YAML text: dicts, lists and scalars that know where they were written.
+    """The tree of a YAML text: dicts, lists and scalars with their places.
 
     quoted: faults may show its lines wherever it lies, as of a file that is printed in another form.
     """
@@ -265,7 +265,7 @@ _NO_SPACE = re.compile(r"(?<=[{,])(\s*[A-Za-z_]\w*):(?=[^\s,}])")
 
 
 def assigned(path: str, text: str, option: str = "") -> tuple[Place, Any]:
-    """A value given with an option, read as YAML, and its place; a key in braces needs no space behind its colon."""
+    """The place and YAML value of an option such as `--set path=value`; `{key:value}` needs no blank."""
     written = f"{option} {text}" if option else f"--set {path}={text}"
     place = Place(COMMAND_LINE, 0, len(written) - len(text) + 1, path, written, max(1, len(text)))
     if not text.strip():

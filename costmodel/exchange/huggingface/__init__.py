@@ -39,7 +39,7 @@ _SLIP = 0.9  # likeness of a name that is meant to be another
 def read_config(
     text: str, file: str, name: str = "", title: str = "", beside: tuple[str, str] | None = None
 ) -> Imported:
-    """The model document of a config.json; `name` is that of the document, else the file's own or the class'.
+    """The model document of a config.json; `name` names the document (default: the file's name or its class).
 
     beside: text and name of the file that states how the checkpoint was quantised, where there is one
     """
@@ -69,13 +69,13 @@ def read_config(
 
 
 def _quantised(text: str, file: str) -> Mapping | None:
-    """The settings of a file beside a config.json."""
+    """The quantisation settings of a file beside a config.json."""
     found = parse_json(text, file)
     return found if isinstance(found, Mapping) else None
 
 
 def _around(config: Config, choice: FamilyChoice, whole: Mapping) -> Iterator[StatedKey]:
-    """What became of keys of a multimodal file around its text model: those that name the model are read."""
+    """The verdict for every key of a multimodal file outside its text model."""
     lost = {loss.place: VERDICTS[loss.kind] for loss in choice.losses if loss.place is not None}
     for key in (key for key in whole if choice.inside and key != choice.inside):
         name, verdict = str(key), lost.get(key.place)
@@ -87,7 +87,7 @@ def _around(config: Config, choice: FamilyChoice, whole: Mapping) -> Iterator[St
 
 
 def _verdicts(config: Config, choice: FamilyChoice, losses: list[Loss], whole: Mapping) -> Iterator[StatedKey]:
-    """What became of every key of the file; a loss stands at the place of its key."""
+    """The verdict for every key of the file."""
     lost = {loss.place: VERDICTS[loss.kind] for loss in losses if loss.place is not None}
     stated = whole[choice.inside] if choice.inside else whole
     for key in (key for key in config.tree if key in stated):
@@ -100,7 +100,7 @@ def _verdicts(config: Config, choice: FamilyChoice, losses: list[Loss], whole: M
 
 
 def _title(tree: Mapping, name: str, family: Family) -> str:
-    """What the file calls itself, else the name given, else its class."""
+    """The title of the model: the name in the file, else the given name, else the family name."""
     written = tree.get("_name_or_path")
     if isinstance(written, str) and written.strip("./ "):
         last = written.rstrip("/").rsplit("/", 1)[-1][:LONGEST_NAME]
@@ -128,7 +128,7 @@ def _family_losses(config: Config) -> list[Loss]:
 
 
 def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
-    """A fault for every loss of too many parameters to be left out."""
+    """A fault for every loss whose parameters are too many to be left out."""
     least = least_parameters(tree) if not config.faults else float("inf")
     for loss in losses:
         if abs(loss.parameters) > WEIGHTY * least:
@@ -139,7 +139,7 @@ def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
 
 
 def _costs(config: Config, choice: FamilyChoice) -> list[Loss]:
-    """Options that are set in the file and missing in the document, by their effect on the cost."""
+    """Losses for options that the file sets and the document does not state, by their effect on the cost."""
     losses, used = [], known_options(config.family)
     for key, value in config.tree.items():
         name = str(key)
@@ -155,13 +155,13 @@ def _costs(config: Config, choice: FamilyChoice) -> list[Loss]:
 
 
 def known_options(family: Family) -> set[str]:
-    """Keys at the top of a file that options of the family read, or that refusals look at."""
+    """Keys at the top level of a file that options of the family or refusals read."""
     spelled = [name for option in family.options.values() for name in option.names]
     return {name.split(".")[0] for name in (*spelled, *(refusal.name for refusal in family.refusals))}
 
 
 def knows(family: Family, name: str) -> bool:
-    """Whether the table has an entry for an option, or lists it as without cost."""
+    """Whether the table has an entry for an option, or lists it as free of cost."""
     return (
         name in known_options(family)
         or name in KEYS
@@ -176,7 +176,7 @@ def _costless(name: str, family: Family) -> bool:
 
 
 def _unknown(config: Config, choice: FamilyChoice) -> list[Fault]:
-    """One warning that lists the options that the table does not know; the nearest known one where a letter is off."""
+    """One warning that lists the options that the table does not know, each with a suggestion for a likely typo."""
     used = known_options(config.family)
     unknown = [key for key in config.tree if not knows(config.family, str(key)) and str(key) not in choice.outer]
     if not unknown:
@@ -233,7 +233,7 @@ def model(config: Config, name: str, title: str) -> dict[str, Any]:
 
 
 def lone_routers(tree: dict[str, Any]) -> Iterator[Loss]:
-    """The routers of layers with one expert: classes build them, and costmodel has none, for there is no choice."""
+    """A loss for the routers of layers with one expert: the classes build them, and costmodel does not count them."""
     alone = [kind for kind in tree["layers"] if "experts" in kind and kind["experts"]["count"].value == 1]
     if alone:
         rows = sum(kind["count"].value for kind in alone)
@@ -241,7 +241,7 @@ def lone_routers(tree: dict[str, Any]) -> Iterator[Loss]:
 
 
 def least_parameters(tree: dict[str, Any]) -> float:
-    """Parameters of the tables and of the feed-forward matrices alone: a bound from below for what losses weigh."""
+    """A lower bound of the parameter count: embedding tables and feed-forward matrices only."""
     hidden = tree["hidden"].value
     found = tree["vocab"].value * hidden * (1 if tree["tied"].value else 2)
     for kind in tree["layers"]:

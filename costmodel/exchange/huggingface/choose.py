@@ -22,7 +22,7 @@ _KNOWN = [name for family in FAMILIES for name in family.classes]
 
 
 class FamilyChoice(NamedTuple):
-    """A family, the mapping that it reads, what of the file is left out, and the key that holds the mapping, if one."""
+    """The chosen family, the mapping that it reads, the losses, and the key of the file that contains the mapping."""
 
     family: Family
     tree: Mapping
@@ -33,7 +33,7 @@ class FamilyChoice(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """How a mapping names its model: the first of its architectures, and its model type."""
+    """The names that a mapping gives its model: the first architecture and the model type."""
 
     architecture: str
     model_type: str
@@ -41,7 +41,7 @@ class _Named(NamedTuple):
 
 
 def choose(tree: Any, file: str) -> FamilyChoice:
-    """The family of a file, or a fault that names class and key."""
+    """The family of a config.json, or a fault that shows the class and the key."""
     if not isinstance(tree, Mapping):
         raise fail("X001", "a config.json is a mapping of keys to values", Place(file, 1, 1))
     named = _named(tree, file)
@@ -52,7 +52,7 @@ def choose(tree: Any, file: str) -> FamilyChoice:
 
 
 def _named(tree: Mapping, file: str) -> _Named:
-    """The names in a mapping; at least one of the two has to be there."""
+    """The names of the model in a mapping; a fault if both are missing."""
     listed, model_type = tree.get("architectures"), tree.get("model_type")
     places = {str(key): key.at for key in tree if str(key) in ("architectures", "model_type")}
     place = places.get("architectures") or places.get("model_type") or Place(file, 1, 1)
@@ -73,14 +73,14 @@ def _odd(listed: Any) -> bool:
 
 
 def _around(wrapper: Wrapper, named: _Named) -> bool:
-    """Whether a file is of that wrapper: its class decides, where it names one."""
+    """Whether a file belongs to a wrapper class: by `architectures`, or by `model_type` if no class is named."""
     if named.architecture:
         return named.architecture in wrapper.classes
     return named.model_type in wrapper.types
 
 
 def _family(named: _Named) -> Family:
-    """The family of a class; of several that share one, that of the model type. Without a class, by the type alone."""
+    """The family of a class; the model type chooses between several, and decides alone if no class is named."""
     if named.architecture:
         of_class = [family for family in FAMILIES if named.architecture in family.classes]
         of_both = [family for family in of_class if named.model_type in family.types]
@@ -94,7 +94,7 @@ def _family(named: _Named) -> Family:
 
 
 def _unknown(named: _Named) -> Fault:
-    """A fault for a class or type that no table has: refused for a reason, of another task, or not known."""
+    """A fault for an unknown class or type: refused for a stated reason, for another task, or simply unknown."""
     name = named.architecture or f"model type {shown(named.model_type)}"
     why = reason(named.model_type, named.architecture)
     if why:
@@ -112,7 +112,7 @@ def _unknown(named: _Named) -> Fault:
 
 
 def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> FamilyChoice:
-    """The text model of a multimodal file, with the option that ties its tables as the wrapper reads it."""
+    """The text model inside a multimodal file, with the tied-embeddings option that the wrapper applies."""
     key = next((key for key in wrapper.keys if isinstance(tree.get(key), Mapping)), "")
     if not key and not wrapper.flat:
         raise fail("X002", f"{wrapper.keys[0]} is missing: it holds the text model", named.place)
@@ -139,7 +139,7 @@ def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> Family
 
 
 def _inner_family(wrapper: Wrapper, named: _Named) -> Family:
-    """The family of a text model inside a wrapper; a class without its head still names it by its type."""
+    """The family of a text model inside a wrapper; for an unknown class the model type decides."""
     by_type = [family for family in FAMILIES if named.model_type in family.types]
     if by_type and named.architecture not in _KNOWN:
         return by_type[0]
@@ -149,7 +149,7 @@ def _inner_family(wrapper: Wrapper, named: _Named) -> Family:
 
 
 def _tied_as_outer(wrapper: Wrapper, tree: Mapping, inner: Mapping, family: Family) -> Mapping:
-    """The mapping of the text model, with the outer option in the place of its own where that one counts."""
+    """The mapping of the text model, with the wrapper's tied-embeddings option where the wrapper's one counts."""
     if inner is tree or wrapper.ties == "inner":
         return inner
     outer_key = next((key for key in tree if key == _TIED), None)

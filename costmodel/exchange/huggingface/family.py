@@ -22,7 +22,7 @@ from costmodel.ground.record import record
 
 @record
 class DerivedValue:
-    """A value computed from others; `text` describes the rule, for the origin and the printed table."""
+    """A rule that computes a field from other fields; `text` describes it for the origin and the printed table."""
 
     text: str
     apply: Callable[[Any], OriginValue | None] = field(repr=False)
@@ -37,7 +37,7 @@ class Fact:
 
 @record
 class ForeignOption:
-    """One option.
+    """One option of a configuration class.
 
     names: its spellings, today's first. default: what stands where the file leaves it out. null: the rule for a value
     of null, written or by default; without one, null means that there is no such thing. old: the last version of a
@@ -53,12 +53,12 @@ class ForeignOption:
 
 
 def option(*names: str, default: Any = None, null: DerivedValue | None = None, **more: Any) -> ForeignOption:
-    """An option by its spellings."""
+    """An option with these spellings."""
     return ForeignOption(names, default, null, **more)
 
 
 def version(text: Any) -> tuple[int, ...]:
-    """A version as numbers to compare: (4, 31, 0) of '4.31.0.dev0'; () of what is none."""
+    """A version as numbers to compare: (4, 31, 0) for '4.31.0.dev0'; () if the text is not a version."""
     numbers = []
     for part in str(text).split(".")[:3]:
         if not part.isascii() or not part.isdigit() or len(part) > 9:
@@ -85,7 +85,7 @@ _HARMLESS: dict[Kind, Any] = {"count": 1, "flag": False, "word": "", "list": [],
 
 
 class Refusal(NamedTuple):
-    """An option that a costmodel document can express only with these values.
+    """An option that a costmodel document can express only if it has one of these values.
 
     A harmless value of '=hidden' is the value of that field. Absent, an option is harmless.
     """
@@ -97,7 +97,7 @@ class Refusal(NamedTuple):
 
 @record
 class Family:
-    """One family: the names by which files call it, and where a file states each field of its models.
+    """One model family: its names, and where a file states each field of its models.
 
     layers: the kind of every layer in turn, as a mark; half: what a layer of that mark consists of. losses: what its
     models have that no costmodel key expresses. code: whose code fixes the facts. quiet: its options that cost nothing.
@@ -119,13 +119,13 @@ class Family:
 
     @property
     def options(self) -> dict[str, ForeignOption]:
-        """The fields that options of its configuration class fill."""
+        """The fields that options of the configuration class fill."""
         return {name: source for name, source in self.fields.items() if isinstance(source, ForeignOption)}
 
     def like(
         self, name: str, classes: tuple[str, ...], configuration: str, *, without: tuple[str, ...] = (), **changes: Any
     ) -> Family:
-        """Another family that differs from this one in fields, by their names, or in other respects.
+        """A copy of this family with other fields or attributes.
 
         A plain value for a field that is an option here is the option's other default; elsewhere it is a fact.
         """
@@ -142,7 +142,7 @@ def _changed(source: Source | None, given: Any) -> Source:
 
 
 class Config:
-    """The values of one file, as its family reads them.
+    """The values of one config.json, read by the rules of its family.
 
     A fault is kept and a harmless value continues in its place, so that all faults of a file are found at once.
     """
@@ -158,13 +158,13 @@ class Config:
         self.looked_at: set[str] = set()  # keys at the top of the file
 
     def __getitem__(self, name: str) -> OriginValue:
-        """The value of a field; of an optional one that is absent, None."""
+        """The value of a field; None for an optional field that is absent."""
         if name not in self._values:
             self._values[name] = self._resolved(name, self.family.fields.get(name))
         return self._values[name]
 
     def number(self, name: str) -> int:
-        """The count of a field; 0 where an optional one is absent."""
+        """The value of a field as an integer; 0 for an optional field that is absent."""
         return int(self[name].value or 0)
 
     def flag(self, name: str) -> bool:
@@ -177,13 +177,13 @@ class Config:
         return OriginValue(value, Origin("derived", text, next((place for place in places if place is not None), None)))
 
     def sound(self, *names: str) -> bool:
-        """Whether the file states these fields without a fault, so that rules over them can be checked."""
+        """Whether these fields have no fault, so that rules that combine them can be checked."""
         for name in names:
             self[name]  # reading it finds its faults
         return self._unsound.isdisjoint(names)
 
     def refuse(self, code: str, sentence: str, place: Place | None = None, hint: str = "") -> None:
-        """A fault; without a place of its own it is the file's."""
+        """Records a fault, at the place of the file if no other place is given."""
         fault = Fault(code, sentence, place or self.place, hint)
         if fault not in self.faults:
             self.faults.append(fault)
@@ -194,7 +194,7 @@ class Config:
         return Place(self.file)
 
     def written(self, name: str) -> tuple[Any, Place | None]:
-        """What stands at a key, one in another mapping by its path with dots, and where; _ABSENT where it does not."""
+        """The value that the file states under a dotted path, and its place; `_ABSENT` if there is none."""
         here: Any = self.tree
         place: Place | None = None
         self.looked_at.add(name.partition(".")[0])
@@ -231,7 +231,7 @@ class Config:
         return value
 
     def _of_option(self, name: str, option: ForeignOption) -> OriginValue | None:
-        """What the file states of an option, else its default."""
+        """The value that the file states for an option, else the default."""
         found = [(spelling, *self.written(spelling)) for spelling in option.names]
         found = [(spelling, value, place) for spelling, value, place in found if value is not _ABSENT]
         if not found:
@@ -260,7 +260,7 @@ class Config:
         return OriginValue(None if absent else option.default, Origin("default", f"{spelling}: {text}"))
 
     def _of_its_age(self, spelling: str, option: ForeignOption, place: Place | None) -> None:
-        """A warning where a spelling is of old, or younger than the version that the file is of."""
+        """Records a warning for a spelling that is outdated, or newer than the version that wrote the file."""
         if spelling in option.old:
             sentence = f"{spelling} was an option until transformers {option.old[spelling]}"
             self.warnings.append(Fault("X006", sentence, place, f"today {option.names[0]} states it"))
@@ -269,7 +269,7 @@ class Config:
             self.warnings.append(Fault("X006", sentence, place, "it is read as it is today"))
 
     def _checked(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
-        """The value, if it is of the kind of its field; else a fault, and a harmless one."""
+        """The value if it has the type of its field; else records a fault and returns a harmless value."""
         field = FIELDS[name]
         kind = field.kind
         if isinstance(value, list) and kind == "count" and field.of_each_layer:
@@ -286,7 +286,7 @@ class Config:
         return _HARMLESS[kind]
 
     def _one_of_all(self, name: str, spelling: str, listed: list[Any], place: Place | None) -> Any:
-        """The one value of a list with an entry for every layer; the list itself where entries differ."""
+        """The common value of a list with one entry per layer; the list itself if the entries differ."""
         layers = self.number("layer_count")
         if len(listed) != layers and self.sound("layer_count"):
             sentence = f"{spelling} has {len(listed)} entries, and the model has {layers} layers"
@@ -296,7 +296,7 @@ class Config:
         return listed[0] if listed and all(entry == listed[0] for entry in listed) else listed
 
     def _number(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
-        """A number in its range; 0 of an optional count means none."""
+        """The number if it is in range, else a harmless value and a recorded fault; an optional count of 0 is None."""
         kind, optional = FIELDS[name].kind, FIELDS[name].optional
         least = -LARGEST if kind == "figure" else 0 if optional else 1
         if isinstance(value, bool) or not isinstance(value, int | float):

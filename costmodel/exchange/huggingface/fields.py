@@ -8,7 +8,7 @@ Kind = Literal["count", "flag", "word", "list", "figure", "width"]
 
 
 class Field(NamedTuple):
-    """What a field holds, and the key of the model document that it fills; none where only rules read it."""
+    """The kind of value of a field, and the key of the model document that it fills (empty if only rules read it)."""
 
     kind: Kind
     key: str = ""

@@ -12,14 +12,14 @@ Feed = Literal["mlp", "experts", ""]
 
 
 class LayerHalves(NamedTuple):
-    """Which halves a layer has; window: a query sees the last tokens alone; both: attention and a state space."""
+    """The mixer and feed-forward half of a layer; window: sliding-window attention; both: attention and state space."""
 
     mixer: Mixer
     feed: Feed
 
 
 def standard_layer(config: Config, mark: LayerHalves) -> Half:
-    """A layer of the halves named."""
+    """A layer with the given mixer and feed-forward half."""
     layer: Half = _flags(config, "parallel") | {"norms": config["norms"]}
     if mark.mixer in ("full", "window", "both"):
         layer["attention"] = attention(config, windowed=mark.mixer == "window")
@@ -39,14 +39,14 @@ def standard_layer(config: Config, mark: LayerHalves) -> Half:
 
 
 def single_half(config: Config, mark: LayerHalves) -> Half:
-    """A layer of one half alone, with the one normalisation before it."""
+    """A layer that is only a mixer or only a feed-forward half, with one normalisation."""
     layer = standard_layer(config, mark)
     layer["norms"] = OriginValue(1, config["norms"].origin)
     return layer
 
 
 def attention(config: Config, *, windowed: bool) -> Half:
-    """Multi-head or grouped-query attention, of all layers or of those with a window."""
+    """Multi-head or grouped-query attention, with or without a window."""
     half = {key: config[key] for key in ("heads", "kv_heads", "head_dim")}
     half |= _flags(config, "biases", "output_bias", "qk_norm", "qk_norm_whole", "sinks", "output_gate", "bidirectional")
     if windowed and config["window"].value is not None:
@@ -65,7 +65,7 @@ def latent_attention(config: Config) -> Half:
 
 
 def compressed_attention(config: Config, *, rate: str | None, indexed: bool) -> Half:
-    """Attention over a window and entries of that rate, those that an indexer picks of overlapping runs."""
+    """Attention over a window and over compressed entries; `indexed`: an indexer picks the entries."""
     keys = ("heads", "head_dim", "rope_dim", "query_rank", "window", "output_groups", "output_rank", "sinks")
     half: Half = {key: config[key] for key in keys}
     if rate is not None:
@@ -106,7 +106,7 @@ def mlp(config: Config) -> Half:
 
 
 def experts(config: Config) -> Half:
-    """Routed experts and, beside them, shared ones as one MLP."""
+    """Routed experts, and the shared experts as one MLP."""
     if config["experts"].value is None:
         config.refuse("X005", "a layer of experts is listed, and the file has no experts", config["experts"].place)
     count = OriginValue(config["experts"].value or 1, config["experts"].origin)
@@ -129,11 +129,11 @@ def experts(config: Config) -> Half:
 
 
 def _grouped(config: Config) -> bool:
-    """Whether a token may choose from some groups of experts alone; one group, or a greedy choice, limits nothing."""
+    """Whether routing limits a token to some groups of experts; one group or greedy routing limits nothing."""
     limited = config["groups"].value is not None and config["group_limit"].value is not None
     return limited and config.number("groups") > 1 and config["routing_method"].value != "greedy"
 
 
 def _flags(config: Config, *names: str) -> Half:
-    """Those of the flags that are true; the others are the default of the document."""
+    """The flags that are true; the others have the default of the document."""
     return {name: config[name] for name in names if config.flag(name)}

@@ -23,7 +23,7 @@ _MLP_TYPES: dict[str, Feed] = {"dense": "mlp", "sparse": "experts"}
 
 
 def layer_count(config: Config) -> int:
-    """Layers of the model; a count beyond any real model is a fault."""
+    """The number of layers of the model; a fault for a number beyond any real model."""
     count = config.number("layer_count")
     if count > MOST_LAYERS:
         place = config["layer_count"].place
@@ -33,13 +33,13 @@ def layer_count(config: Config) -> int:
 
 
 def leading_layers(config: Config, name: str) -> int:
-    """A number of layers at the start, no more than there are; none where nothing states it."""
+    """The number of leading layers that a field states, at most all layers; 0 if nothing states it."""
     first = config[name].value
     return min(max(0, int(first)), layer_count(config)) if isinstance(first, int | float) else 0
 
 
 def layers(mixers: Mixers, feeds: Feeds) -> Callable[[Config], Sequence[LayerHalves]]:
-    """Layers of two halves, each half in its own order."""
+    """A function that combines the mixer order and the feed-forward order into layers."""
 
     def marked(config: Config) -> list[LayerHalves]:
         return [LayerHalves(mixer, feed) for mixer, feed in zip(mixers(config), feeds(config), strict=True)]
@@ -51,17 +51,17 @@ def layers(mixers: Mixers, feeds: Feeds) -> Callable[[Config], Sequence[LayerHal
 
 
 def everywhere(mixer: Mixer) -> Mixers:
-    """The same in every layer."""
+    """A function that gives every layer the same mixer."""
     return lambda config: [mixer] * layer_count(config)
 
 
 def windows_everywhere(config: Config) -> list[Mixer]:
-    """A window in every layer, if there is one."""
+    """Window attention in every layer, if the model has a window."""
     return [windowed(config)] * layer_count(config)
 
 
 def rotary_layers(config: Config) -> list[bool]:
-    """Which layers have rotary positions: as listed, or all but every nth."""
+    """Whether each layer has rotary positions: as listed, or all layers except every nth."""
     listed, count, step = config["block_types"].value, layer_count(config), config["window_pattern"].value
     if listed and len(listed) == count:
         return [bool(here) for here in listed]
@@ -75,7 +75,7 @@ def windows_without_positions(config: Config) -> list[Mixer]:
 
 
 def chunks_with_positions(config: Config) -> list[Mixer]:
-    """A chunk in the layers with rotary positions, all tokens in those without."""
+    """Chunked attention in the layers with rotary positions, full attention in the others."""
     return [windowed(config) if rotary else "full" for rotary in rotary_layers(config)]
 
 
@@ -85,7 +85,7 @@ def windows_where_on(config: Config) -> list[Mixer]:
 
 
 def by_type(otherwise: Mixers) -> Mixers:
-    """The types listed layer by layer; where the file lists none, another order."""
+    """A function that reads the mixer of every layer from layer_types, or uses another order if there is no list."""
 
     def typed(config: Config) -> list[Mixer]:
         types, count = config["layer_types"], layer_count(config)
@@ -100,7 +100,7 @@ def by_type(otherwise: Mixers) -> Mixers:
 
 
 def full_every(config: Config) -> list[Mixer]:
-    """A window in all but every nth layer."""
+    """Full attention in every nth layer, a window in the others."""
     step, count = config["window_pattern"].value, layer_count(config)
     if not isinstance(step, int) or step < 1:
         return ["full"] * count
@@ -109,7 +109,7 @@ def full_every(config: Config) -> list[Mixer]:
 
 
 def full_first_of(step: int) -> Mixers:
-    """A window in all but the first of every so many layers."""
+    """A function that gives full attention to the first layer of every `step` layers, and a window to the others."""
 
     def ordered(config: Config) -> list[Mixer]:
         window = windowed(config)
@@ -119,7 +119,7 @@ def full_first_of(step: int) -> Mixers:
 
 
 def windows_from(config: Config) -> list[Mixer]:
-    """No window in the first so many layers, where windows are switched on at all."""
+    """Full attention in the first `window_from` layers; a window in the others, if windows are switched on."""
     count, ahead = layer_count(config), leading_layers(config, "window_from")
     window = windowed(config) if config.flag("windowed") else "full"
     mixers: list[Mixer] = ["full"] * ahead
@@ -127,7 +127,7 @@ def windows_from(config: Config) -> list[Mixer]:
 
 
 def windowed(config: Config) -> Mixer:
-    """Attention with a window; without, if it has none or one longer than any sequence."""
+    """The mixer "window" if attention has a window shorter than the longest sequence, else "full"."""
     window = config["window"].value
     return "full" if window is None or window >= config.number("max_sequence") else "window"
 
@@ -143,7 +143,7 @@ def _mixer(config: Config, item: Any) -> Mixer:
 
 
 def as_many(config: Config, listed: Sequence[Any], count: int, name: str) -> bool:
-    """Whether a list has an entry for every layer; a fault where it does not."""
+    """Whether a list has one entry per layer; records a fault if it does not."""
     if len(listed) != count and config.sound(name, "layer_count"):
         sentence = f"{name} lists {len(listed)} layers, and the model has {count}"
         config.refuse("X005", sentence, config[name].place, "one entry for every layer")
@@ -164,14 +164,14 @@ def sparse(config: Config) -> list[Feed]:
 
 
 def leading_dense(config: Config) -> list[Feed]:
-    """An MLP in the first so many layers, experts in the others."""
+    """An MLP in the leading dense layers, experts in the others."""
     count, ahead = layer_count(config), leading_layers(config, "leading_dense")
     feeds: list[Feed] = ["mlp"] * ahead
     return feeds + [sparse_feed(config)] * (count - ahead)
 
 
 def sparse_steps(config: Config) -> list[Feed]:
-    """Experts in every nth layer, but for layers that are listed as dense."""
+    """Experts in every nth layer, except in layers that are listed as dense."""
     step, listed = config.number("sparse_step"), listed_layers(config)
     feeds: list[Feed] = []
     for index in range(layer_count(config)):
@@ -180,7 +180,7 @@ def sparse_steps(config: Config) -> list[Feed]:
 
 
 def by_mlp_type(otherwise: Feeds) -> Feeds:
-    """The kinds listed layer by layer; where the file lists none, another order."""
+    """A function that reads the feed-forward half of every layer from a list, or uses another order without a list."""
 
     def typed(config: Config) -> list[Feed]:
         types, count = config["mlp_types"], layer_count(config)
@@ -200,11 +200,11 @@ def by_mlp_type(otherwise: Feeds) -> Feeds:
 
 
 def sparse_feed(config: Config) -> Feed:
-    """Experts, if there are any, else an MLP."""
+    """Experts if the model has any, else an MLP."""
     return "mlp" if config["experts"].value is None else "experts"
 
 
 def listed_layers(config: Config) -> set[int]:
-    """The layers that are listed by their numbers."""
+    """The layer numbers that the configuration lists."""
     listed = config["numbered_layers"].value or []
     return {item for item in listed if isinstance(item, int) and not isinstance(item, bool)}

@@ -9,18 +9,18 @@ from costmodel.exchange.imported import Loss, Origin, OriginValue
 
 
 def same(name: str) -> DerivedValue:
-    """The value of another field."""
+    """A rule that copies another field."""
     return DerivedValue(f"as {name}", lambda config: config[name])
 
 
 def times(name: str, factor: int) -> DerivedValue:
-    """A multiple of another field."""
+    """A rule that multiplies another field by a factor."""
     text = f"{factor} x {name}"
     return DerivedValue(text, lambda config: config.derived(factor * config.number(name), text, name))
 
 
 def product(*names: str) -> DerivedValue:
-    """Several fields multiplied; nothing where one of them is absent or 0."""
+    """A rule that multiplies several fields; None if one of them is absent or 0."""
     text = " x ".join(names)
 
     def multiplied(config: Config) -> OriginValue | None:
@@ -44,7 +44,7 @@ def negated(name: str) -> DerivedValue:
 
 
 def one_if(name: str, otherwise: str) -> DerivedValue:
-    """1 where a flag is true, else another field."""
+    """A rule that gives 1 if a flag is true, else another field."""
     text = f"1 with {name}, else {otherwise}"
     return DerivedValue(text, lambda config: config.derived(1, text, name) if config.flag(name) else config[otherwise])
 
@@ -83,7 +83,7 @@ LossOf = Callable[[Config], Loss | None]
 def uncounted_parameters(
     sentence: str, parameters: Callable[[Config], float], when: Callable[[Config], bool] | None = None
 ) -> LossOf:
-    """Parameters of a family's models that costmodel does not count, or counts although they are absent (negative)."""
+    """Parameters of a family's models that costmodel does not count; negative if it counts too many."""
 
     def lost(config: Config) -> Loss | None:
         if when is not None and not when(config):
@@ -94,7 +94,7 @@ def uncounted_parameters(
 
 
 def per_layer(count: Callable[[Config], float]) -> Callable[[Config], float]:
-    """So much in every layer."""
+    """A function that multiplies a count per layer by the number of layers."""
     return lambda config: config.number("layer_count") * count(config)
 
 
@@ -116,7 +116,7 @@ CHUNKS = uncounted_parameters(
 
 
 def heads_fill_hidden(config: Config) -> Loss | None:
-    """A fault where all heads are not as wide as the model: the class has an output matrix of hidden x hidden."""
+    """A fault unless heads × head width equals the hidden size: the class has a hidden × hidden output matrix."""
     heads, head_dim, hidden = (config.number(name) for name in ("heads", "head_dim", "hidden"))
     if heads * head_dim != hidden and config.sound("heads", "head_dim", "hidden"):
         sentence = f"{heads} heads of {head_dim} are not the hidden size {hidden}"
@@ -125,7 +125,7 @@ def heads_fill_hidden(config: Config) -> Loss | None:
 
 
 def latent_biases(config: Config) -> float:
-    """Biases of one layer of latent attention: of the matrices down to the narrow vectors, and of the output."""
+    """The number of biases in one layer of latent attention: down-projections and output."""
     down = config.number("query_rank") + config.number("kv_rank") + config.number("rope_dim")
     return down + config.number("hidden")
 

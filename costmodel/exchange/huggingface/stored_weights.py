@@ -83,14 +83,14 @@ _DEEPEST, _MOST = 8, 12
 
 @record
 class _Kept:
-    """What settings come to: a type, or nothing, and what of it is not so."""
+    """The weight type that quantisation settings describe (None if unknown), and a note on how it is approximated."""
 
     type: str | None
     nearly: str = ""
 
 
 class Stored(NamedTuple):
-    """Keys of the model document, what is lost, and what became of every key of the settings."""
+    """The keys of the model document about stored weights, the losses, and the verdict for every settings key."""
 
     keys: dict[str, OriginValue]
     losses: list[Loss]
@@ -98,7 +98,7 @@ class Stored(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """The settings as they are written, the key that holds them, and its place."""
+    """The quantisation settings as written, the name of their key, and its place."""
 
     written: Any
     name: str
@@ -106,7 +106,7 @@ class _Settings(NamedTuple):
 
     @property
     def values(self) -> Mapping[Any, Any]:
-        """The settings; those of modelopt may stand a level deeper."""
+        """The settings, with those of modelopt that are nested one level deeper."""
         inner = self.written.get("quantization")
         return {**self.written, **inner} if isinstance(inner, Mapping) else self.written
 
@@ -114,7 +114,7 @@ class _Settings(NamedTuple):
 def stored_weights(
     config: Config, whole: Mapping[Any, Any], beside: Mapping[Any, Any] | None, *, mixture: bool
 ) -> Stored:
-    """What a checkpoint keeps, of the settings in the text model, around it, or in a file beside."""
+    """The weight types of a checkpoint, from quantisation settings in config.json or in a file beside it."""
     found, losses = _settings(config.tree, whole, beside), list[Loss]()
     if found is None:
         expert = _of_experts(config, {}, losses) if mixture else {}
@@ -154,7 +154,7 @@ def _method(settings: Mapping[Any, Any]) -> str:
 
 
 def _cache(settings: Mapping[Any, Any], found: _Settings) -> tuple[dict[str, OriginValue], list[Loss]]:
-    """The type of keys and values that the checkpoint has scales for, and the loss of one that no workload has."""
+    """The KV-cache type that the checkpoint has scales for, or a loss for a type that no workload has."""
     scheme, algorithm = settings.get("kv_cache_scheme"), settings.get("kv_cache_quant_algo")
     if isinstance(scheme, Mapping):
         name, kind = "kv_cache_scheme", f"{scheme.get('type', 'int')}{shown(scheme.get('num_bits'))}"
@@ -174,7 +174,7 @@ _EXPERTS = {
 
 
 def _of_experts(config: Config, settings: Mapping[Any, Any], losses: list[Loss]) -> dict[str, OriginValue]:
-    """The type of routed experts where expert_dtype states one; groups of fp4 have scales of powers of two."""
+    """The weight type of routed experts, if expert_dtype states one."""
     value, place = config.written("expert_dtype")
     stated = settings.get("expert_dtype", value if place is not None else None)
     if stated is None:
@@ -189,7 +189,7 @@ def _of_experts(config: Config, settings: Mapping[Any, Any], losses: list[Loss])
 
 
 class _Types:
-    """The type of each linear map: in 16 bits where a list names it, else of its group, else of all."""
+    """The weight type of each linear map: 16 bits if it is excluded, else of its group, else the general type."""
 
     def __init__(self, settings: Mapping[Any, Any], named: str, place: Place | None, *, mixture: bool) -> None:
         self.named, self.place = named, place
@@ -203,12 +203,12 @@ class _Types:
         self.kept = [kept for _, kept in self._groups]
 
     def _targets(self, targets: object) -> Patterns | None:
-        """The modules of a group; nothing for all of them."""
+        """The modules of a group; None if the group covers all modules."""
         listed = list(targets) if isinstance(targets, list | tuple) else []
         return None if not listed or any(str(each) == "Linear" for each in listed) else Patterns(listed)
 
     def of(self, index: int, module: WeightModule) -> str | None:
-        """The type of a map of the layer with that number; nothing for 16 bits."""
+        """The weight type of a linear map in a given layer; None for 16 bits."""
         if self._ignored.match(index, module):
             return None
         for targets, kept in self._groups:
@@ -224,13 +224,13 @@ class _Types:
 
     @property
     def unread(self) -> list[str]:
-        """Patterns that are not understood."""
+        """Patterns that could not be read."""
         groups = [targets for targets, _ in self._groups if targets is not None]
         return [text for each in (self._ignored, *groups) for text in each.unread]
 
 
 def _of_modules(config: Config, types: _Types, losses: list[Loss], found: _Settings) -> dict[str, OriginValue]:
-    """Keys of the types of weights."""
+    """The document keys for the weight types of a model's linear maps."""
     place = found.place
     if all(kept.type is None for kept in types.kept):
         losses.append(Loss("not expressible", f"{types.named}: {_NO_TYPE}", place))
@@ -266,7 +266,7 @@ def _typed(config: Config, types: _Types) -> TypedModules:
 
 
 def _most(kinds: Mapping[str | None, float]) -> str | None:
-    """The narrow type of most parameters; nothing where nearly all are in 16 bits."""
+    """The quantised type that holds most parameters; None if nearly all are in 16 bits."""
     narrow = {kind: size for kind, size in kinds.items() if kind is not None}
     total = sum(kinds.values())
     if not narrow or sum(narrow.values()) < 0.001 * total:
@@ -275,7 +275,7 @@ def _most(kinds: Mapping[str | None, float]) -> str | None:
 
 
 def _other_types(types: _Types, typed: TypedModules, others: str | None, routed: str | None) -> Iterator[Loss]:
-    """Losses of maps that are in another type than most."""
+    """Losses for linear maps whose type differs from the most frequent one."""
     for of, kinds, most in (("", typed.others, others), (" of routed experts", typed.routed, routed)):
         for kind, size in kinds.items():
             if kind == most or (kind is None and (not of or most is None)):
@@ -288,7 +288,7 @@ def _other_types(types: _Types, typed: TypedModules, others: str | None, routed:
 
 
 def _groups(settings: Mapping[Any, Any]) -> Iterator[tuple[object, _Kept]]:
-    """Modules with a type of their own: groups of compressed-tensors, layers of modelopt, of quark."""
+    """Groups of modules with a type each: of compressed-tensors, modelopt or quark."""
     groups, layers = settings.get("config_groups"), settings.get("quantized_layers")
     if isinstance(groups, Mapping):
         for group in groups.values():
@@ -322,7 +322,7 @@ def _kept(method: str, settings: Mapping[Any, Any]) -> _Kept:
 
 
 def _of_whole_numbers(method: str, settings: Mapping[Any, Any]) -> _Kept:
-    """Whole numbers of some bits with scales of groups; those of hqq stand two levels deeper."""
+    """The type of integer weights with group scales; the settings of hqq are nested two levels deeper."""
     for name in ("quant_config", "weight_quant_params"):
         inner = settings.get(name)
         settings = inner if isinstance(inner, Mapping) else settings
@@ -338,7 +338,7 @@ def _first_of(settings: Mapping[Any, Any], names: Sequence[str], otherwise: obje
 
 
 def _of_torchao(settings: Mapping[Any, Any]) -> _Kept:
-    """A name with its arguments beside, or a configuration with its class and its data."""
+    """The type that torchao settings describe: a name with arguments, or a configuration class with its data."""
     stated, arguments = settings.get("quant_type"), settings.get("quant_type_kwargs")
     whole = stated.get("default") if isinstance(stated, Mapping) else None
     if isinstance(whole, Mapping):
@@ -367,7 +367,7 @@ def _wide(kind: str) -> str:
 
 
 def _of_bitsandbytes(settings: Mapping[Any, Any]) -> _Kept:
-    """nf4 and fp4: half a byte, and a scale of 4 bytes for each 64 weights, itself in a byte where it is quantised."""
+    """The type of bitsandbytes weights: int8, or nf4 and fp4 as the 4-bit type with the same number of bytes."""
     if settings.get("load_in_8bit"):
         return _Kept("int8")
     if not settings.get("load_in_4bit"):
@@ -377,7 +377,7 @@ def _of_bitsandbytes(settings: Mapping[Any, Any]) -> _Kept:
 
 
 def _of_group(group: Mapping[Any, Any]) -> _Kept:
-    """A group of compressed-tensors."""
+    """The type of one group of compressed-tensors."""
     weights = group.get("weights")
     if not isinstance(weights, Mapping):
         return _Kept(None)
@@ -408,7 +408,7 @@ def _of_integers(bits: float, size: float) -> _Kept:
 
 
 def _number(value: object) -> float:
-    """A group size; nothing, or -1, is a whole column."""
+    """A group size; -1 (a whole column) if nothing states a number."""
     return float(value) if isinstance(value, int | float) else -1.0
 
 
@@ -416,7 +416,7 @@ def _number(value: object) -> float:
 
 
 def _inside(tree: Mapping[Any, Any], above: str, place: Place | None, depth: int) -> Iterator[StatedKey]:
-    """Every key of settings at every level; those under the names of groups and modules count by themselves."""
+    """The verdict for every key of the settings at every level of nesting."""
     for key, value in tree.items():
         name, at = str(key), getattr(key, "place", None) or place
         opened = isinstance(value, Mapping) and depth < _DEEPEST and name not in ("producer", "meta")

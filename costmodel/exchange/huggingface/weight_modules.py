@@ -26,7 +26,7 @@ _MOST = 64  # patterns with wildcards of one layer, and of all of them; regular 
 
 
 class WeightModule(NamedTuple):
-    """A linear map of a layer: its names behind the number of the layer, its parameters, and whether it is routed."""
+    """A linear map of a layer: its names after the layer number, its parameters, and whether it is routed."""
 
     names: tuple[str, ...]
     parameters: float
@@ -122,7 +122,7 @@ _MAPS: dict[str, Callable[[float, dict[str, Any]], Maps]] = {
 
 
 class Patterns:
-    """Patterns over names of modules; `unread` are those that are not understood."""
+    """Patterns over module names; `unread` lists the patterns that could not be read."""
 
     def __init__(self, patterns: Sequence[object]) -> None:
         self.unread = list[str]()
@@ -155,12 +155,12 @@ class Patterns:
 
     @property
     def name_numbers(self) -> bool:
-        """Whether any of them may distinguish layers."""
+        """Whether any pattern may distinguish layers."""
         texts = [*self._parts, *itertools.chain(*self._globs.values()), *(each.pattern for each in self._expressions)]
         return any(re.search(r"\d", text) for text in texts)
 
     def match(self, index: int, module: WeightModule) -> bool:
-        """Whether a map of the layer with that number is named."""
+        """Whether a pattern matches a linear map in a given layer."""
         return any(self._matches(index, name) for name in module.names)
 
     def _matches(self, index: int, name: str) -> bool:
@@ -179,7 +179,7 @@ class Patterns:
 
 
 def _compiled(text: str) -> re.Pattern[str] | None:
-    """A regular expression that is quick on any name; none where it repeats groups, or repeats often."""
+    """A regular expression that is fast on any name; None if it has nested or many repetitions."""
     if len(text) > _LONGEST or len(_REPEAT.findall(text)) > _MOST_REPEATS or re.search(r"\)[*+{]|\(\?[^:]", text):
         return None
     try:
@@ -189,7 +189,7 @@ def _compiled(text: str) -> re.Pattern[str] | None:
 
 
 class TypedModules(NamedTuple):
-    """Parameters of linear maps by their type, those of routed experts apart; no type is 16 bits."""
+    """Parameter counts of linear maps by weight type, with routed experts apart; None stands for 16 bits."""
 
     others: dict[str | None, float]
     routed: dict[str | None, float]
@@ -202,7 +202,7 @@ def typed_modules(
     *,
     alike: bool,
 ) -> TypedModules:
-    """The types of all layers; where layers of a kind are alike, each kind is looked at once."""
+    """Parameter counts by weight type over all layers; equal layers of a kind are evaluated once."""
     found = TypedModules({}, {})
     counts = {mark: marks.count(mark) for mark in dict.fromkeys(marks)}
     built = {mark: modules(mark) for mark in counts}

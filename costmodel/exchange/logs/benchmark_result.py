@@ -56,7 +56,7 @@ _LARGEST = 1e12
 
 
 class BenchmarkRow(NamedTuple):
-    """One benchmark by the columns of a table of serving runs, tokens generated a second, and a remark."""
+    """One benchmark as a row of a table of serving runs, with its output tokens per second and a remark."""
 
     cells: dict[str, Any]
     tokens_per_s: float | None
@@ -64,7 +64,7 @@ class BenchmarkRow(NamedTuple):
 
 
 class BenchmarkResults(NamedTuple):
-    """The program whose results a file holds, its rows, and what became of every key."""
+    """The program that wrote a result file, its rows, and the verdict for every key."""
 
     program: str
     rows: tuple[BenchmarkRow, ...]
@@ -73,7 +73,7 @@ class BenchmarkResults(NamedTuple):
 
 
 def benchmark_results(text: str, file: str) -> BenchmarkResults | None:
-    """The rows of a text; none where it is no result of a benchmark, and a fault where no row of it can be read."""
+    """The rows of a benchmark result; None for any other text, and a fault if no row can be read."""
     if not RESULTS.search(text):
         return None
     program, stated, found = _found(text)
@@ -88,7 +88,7 @@ def benchmark_results(text: str, file: str) -> BenchmarkResults | None:
 
 
 def is_result_file(name: str) -> bool:
-    """Whether a file is JSON with results of a benchmark, or the state of a trainer, by its first letters."""
+    """Whether a file is JSON with benchmark results or a trainer state, by its extension and its first part."""
     there = is_text(name) or (may_look(name) and Path(name).is_file())
     if not name.lower().endswith((".json", ".jsonl")) or not there:
         return False
@@ -97,7 +97,7 @@ def is_result_file(name: str) -> bool:
 
 
 def _found(text: str) -> tuple[str, Sequence[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The program, what the text states, and its results by the names of vLLM's JSON."""
+    """The program, the stated keys, and the results under the names of vLLM's JSON."""
     trees = list(_trees(text))
     if any("mean_ttft_ms" in tree for tree in trees):
         of_sglang = any(
@@ -115,7 +115,7 @@ def _found(text: str) -> tuple[str, Sequence[Mapping[str, Any]], list[Mapping[st
 
 
 def _trees(text: str) -> Iterator[Mapping[str, Any]]:
-    """One JSON, or one in each line."""
+    """The JSON mapping of a text, or one from each line (JSON Lines)."""
     for written in (text, *text.splitlines()[:_MOST]):
         try:
             tree = json.loads(written) if written.lstrip().startswith("{") else None
@@ -128,7 +128,7 @@ def _trees(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _printed(body: str, ahead: str) -> dict[str, Any]:
-    """The lines of a printed result, and the rate and the cap that stand ahead of it; others by their own names."""
+    """The lines of a printed result, with the request rate and concurrency cap printed before them."""
     own = {_NAMES.get(name.strip(), name.strip()): value for name, value in _LINE.findall(body)}
     lines = ((_NAMES.get(name.strip(), ""), value) for name, value in _LINE.findall(ahead[-2_000:]))
     return {name: value for name, value in lines if name} | own
@@ -155,7 +155,7 @@ _LITTLE = "no load is printed: as many are in flight as rate times latency"
 
 
 def _in_tables(text: str) -> tuple[str, list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The program, the cells of its tables, and its results, of tables in a text."""
+    """The program, the table cells, and the results of tables in a text."""
     guided, profiles = list[dict[str, str]](), list[Mapping[str, Any]]()
     ahead = dict(_LOAD.findall(text))
     for heads, rows in _tables(text):
@@ -178,7 +178,7 @@ def _in_tables(text: str) -> tuple[str, list[Mapping[str, Any]], list[Mapping[st
 
 
 def _tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
-    """Heads of columns, and rows, of each table with bars."""
+    """The column heads and the rows of each table drawn with bars."""
     heads, rows, inside = list[list[str]](), list[list[str]](), False
     for line in [*(each.strip() for each in text.translate(_BARS).splitlines()), ""]:
         ruled = len(line) > 2 and not line.strip(_RULED)
@@ -194,7 +194,7 @@ def _tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
 
 
 def _joined(heads: Sequence[Sequence[str]]) -> list[str]:
-    """One name for each column: an empty cell of a head repeats the one at its left."""
+    """One name for each column; an empty head cell repeats the cell on its left."""
     columns = [""] * len(heads[-1])
     for head in heads:
         last = ""
@@ -205,7 +205,7 @@ def _joined(heads: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _of_table(cells: Mapping[str, Any], ahead: Mapping[str, str]) -> dict[str, Any]:
-    """One row of a table by the names of vLLM's JSON, with its load."""
+    """One table row under the names of vLLM's JSON, with its load."""
     found: dict[str, Any] = {"completed": 1.0, "model_id": ahead.get("model"), "remark": ""}
     for name, words in _FROM_TABLE.items():
         found[name] = next((cells[word] for word in words if word in cells), None)
@@ -233,7 +233,7 @@ def _first(tree: Any, *paths: str) -> Any:
 
 
 def _guided(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """One benchmark of GuideLLM; its values are of requests that were answered."""
+    """One benchmark of GuideLLM; its values count successful requests only."""
 
     def mean(name: str) -> Any:
         return _first(tree, f"metrics.{name}.successful.mean", f"{name}.successful.mean", f"{name}.mean")
@@ -275,7 +275,7 @@ def _profiled(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    """A number above 0 that is none of an overflow; nothing for any other."""
+    """A number above 0 that is not an overflow; None for anything else."""
     try:
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
     except ValueError:
@@ -284,7 +284,7 @@ def _number(value: Any) -> float | None:
 
 
 def _row(tree: Mapping[str, Any]) -> BenchmarkRow | None:
-    """The row of one result: lengths on average, the load that bound, and mean times."""
+    """One result as a row: mean lengths, the limiting load, and mean times."""
     completed, ttft = _number(tree.get("completed")), _number(tree.get("mean_ttft_ms"))
     inputs, outputs = _number(tree.get("total_input_tokens")), _number(tree.get("total_output_tokens"))
     if completed is None or ttft is None or inputs is None or outputs is None:
@@ -390,7 +390,7 @@ _FIGURE = re.compile(
 
 
 def _keys(trees: Sequence[Mapping[str, Any]], program: str, file: str) -> tuple[dict[str, StatedKey], list[Loss]]:
-    """What became of each key that results state, by its name, and what is lost with it."""
+    """The verdict for each key that the results state, and the losses."""
     found, losses = dict[str, StatedKey](), list[Loss]()
     for tree in trees:
         tabled = program in (GUIDELLM_TABLE, PROFILE_TABLE)

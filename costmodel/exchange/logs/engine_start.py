@@ -34,12 +34,12 @@ _NOT_STATED = ("None", "none", "null", "auto")
 
 
 def is_engine_start(text: str) -> bool:
-    """Whether a text is the log of an engine that starts: it states the memory of its cache."""
+    """Whether a text is the start-up log of a serving engine: it states the size of the KV cache."""
     return MARKS.search(text) is not None
 
 
 def start_as_table(text: str) -> str:
-    """The log as a table of one row, with the columns that `costmodel explain D014` lists; unknown cells are empty."""
+    """A start-up log as a CSV table of one row, with the columns of `costmodel explain D014`."""
     engine = _SGLANG if "KV Cache is allocated" in text else _VLLM
     cells = {"engine": engine, "engine_version": _version(text, engine), "gpu": _gpu(text)}
     cells |= {column: _stated(text, keys) for column, keys in _KEYS[engine].items()}
@@ -70,7 +70,7 @@ def _version(text: str, engine: str) -> str:
 
 
 def _gpu(text: str) -> str:
-    """An accelerator by the name that its driver gives it; nvidia-smi -L prints it, engines only sometimes."""
+    """The accelerator's name as its driver prints it; empty if the log has none. `nvidia-smi -L` prints it too."""
     match = _GPU.search(text)
     return match[0].strip().replace("_", " ") if match else ""
 
@@ -88,7 +88,7 @@ def _cache(text: str) -> str:
 
 
 def _pool(text: str, engine: str) -> str:
-    """Memory of one device for keys and values, GiB: the last that is stated, of one rank."""
+    """The KV-cache pool of one device in GiB, as the log states it last."""
     if engine == _SGLANG:
         found = re.findall(r"K size: ([\d.]+) GB, V size: ([\d.]+) GB", text)
         return f"{sum(map(float, found[-1])):g}" if found else _last(r"KV size: ([\d.]+) GB", text)

@@ -31,7 +31,7 @@ class MeasuredRun:
 
 
 def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
-    """The run that a log is; a fault where too few steps are left behind the warm-up."""
+    """The measured run in a log; a fault if too few steps remain after the warm-up."""
     if log.whole is not None:
         return _summed_up(log, log.whole, warm_up)
     kept = [step for step in log.steps if step.number > warm_up]
@@ -51,7 +51,7 @@ def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
 
 
 def _summed_up(log: Log, whole: RunSummary, warm_up: int) -> MeasuredRun:
-    """A run of which only the summary is known."""
+    """A run for which the log has only a summary."""
     if whole.steps < warm_up + FEWEST:
         sentence = f"the summary is of {whole.steps} steps: too few behind a warm-up of {warm_up}"
         raise fail("X002", sentence, whole.place, f"at least {FEWEST} make a run")
@@ -60,7 +60,7 @@ def _summed_up(log: Log, whole: RunSummary, warm_up: int) -> MeasuredRun:
 
 
 def _covered(steps: tuple[StepLine, ...], warm_up: int) -> int:
-    """Steps that the lines behind the warm-up stand for: a line is a mean since the line before it."""
+    """The number of steps that the lines after the warm-up cover: each line is a mean since the previous line."""
     numbers = [warm_up, *(step.number for step in steps if step.number > warm_up)]
     return numbers[-1] - numbers[0]
 
@@ -103,14 +103,14 @@ def _row(found: dict[str, float], kept: list[StepLine], log: Log) -> dict[str, f
 
 
 def _batch_of(kept: list[StepLine], otherwise: float) -> float:
-    """Sequences of a step from the samples of two lines, since some programs count their steps from 0."""
+    """Sequences per step from the sample counts of two lines, because some programs count steps from 0."""
     marks = [(step.number, step.figures["samples"]) for step in kept if "samples" in step.figures]
     (first, before), (last, behind) = marks[0], marks[-1]
     return float(round((behind - before) / (last - first) if last > first else otherwise))
 
 
 def _by_wall(log: Log, kept: list[StepLine]) -> float | None:
-    """Seconds of a step from the times in front of lines, from the last one of the warm-up on."""
+    """Seconds per step from the timestamps of lines, starting with the last line of the warm-up."""
     before = [step for step in log.steps if step.number < kept[0].number and step.wall is not None]
     marks = [*before[-1:], *(step for step in kept if step.wall is not None)]
     if len(marks) < 2 or marks[0].wall is None or marks[-1].wall is None:

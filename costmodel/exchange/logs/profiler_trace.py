@@ -32,7 +32,7 @@ _OTHER = {"ph": ""}
 
 @record
 class ProfiledStep:
-    """Seconds of the mean recorded step, its terms, and what has to be known of how they were read."""
+    """The mean recorded step in seconds, its time by term, and notes on how the trace was read."""
 
     step: float
     terms: dict[str, float]
@@ -40,7 +40,7 @@ class ProfiledStep:
 
 
 class _KernelRun(NamedTuple):
-    """A kernel's run on the device, in microseconds, and what it did: a kind, or the axis it communicated on."""
+    """One kernel run on the device, in microseconds, with its kind or the axis on which it communicates."""
 
     start: float
     end: float
@@ -48,7 +48,7 @@ class _KernelRun(NamedTuple):
 
 
 def profiled_step(path: str, degrees: Mapping[str, float]) -> ProfiledStep:
-    """The mean step of a trace; degrees: of the plan by axis, which distinguish groups without a name.
+    """The mean step of a trace; `degrees` (of the plan, by axis) identify communication groups without a name.
 
     Raises:
         CostModelError: X001 where the file is no such trace, X002 where it has no steps or no kernels, X010 where it
@@ -67,7 +67,7 @@ def _of_steps(
     runs: list[_KernelRun],
     degrees: Mapping[str, float],
 ) -> ProfiledStep:
-    """The mean of recorded steps, from what runs within them."""
+    """The mean of the recorded steps, from the kernels that run within them."""
     starts = sorted(run.start for run in runs)
     spans = [(start, end) for start, end in _apart(steps) if bisect_left(starts, end) > bisect_left(starts, start)]
     if not spans:
@@ -78,7 +78,7 @@ def _of_steps(
 
 
 def _apart(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Steps that do not overlap: each begins where the one before it ends."""
+    """Steps cut so that they do not overlap: each starts no earlier than the previous one ends."""
     found: list[tuple[float, float]] = []
     for start, end in steps:
         begun = max(start, found[-1][1]) if found else start
@@ -88,7 +88,7 @@ def _apart(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _data(path: str) -> bytes:
-    """The bytes of a trace, unpacked as far as a trace can be large."""
+    """The bytes of a trace, decompressed up to the size limit."""
     if not opens_files():
         return file_text(path, largest=LARGEST).encode()
     try:
@@ -125,14 +125,14 @@ def _events(path: str, data: bytes) -> list[Mapping[str, Any]]:
 
 
 def _of_use(entry: dict[str, Any]) -> dict[str, Any]:
-    """A mapping of a trace; in place of events of the host, which are most of them, one that takes no memory."""
+    """A trace event, or an empty stand-in for host events, which are numerous and not needed."""
     if "ph" not in entry or "traceEvents" in entry:
         return entry
     return entry if str(entry.get("cat")).lower() in (*_ON_DEVICE, _MARK) else _OTHER
 
 
 def _timed(event: Mapping[str, Any]) -> bool:
-    """Whether an event has a start and a length that can be times."""
+    """Whether an event has a valid start and duration."""
     start, length = event.get("ts"), event.get("dur")
     if not isinstance(start, int | float) or not isinstance(length, int | float):
         return False
@@ -155,7 +155,7 @@ def _steps(path: str, events: Iterable[Mapping[str, Any]]) -> list[tuple[float, 
 def _runs(
     path: str, events: Iterable[Mapping[str, Any]], degrees: Mapping[str, float]
 ) -> tuple[object, list[_KernelRun]]:
-    """The runs of kernels of the device that has most of them."""
+    """The kernel runs of the device with the most kernels."""
     on_device: defaultdict[object, list[_KernelRun]] = defaultdict(list)
     for event in events:
         if str(event.get("cat")).lower() not in _ON_DEVICE:
@@ -180,7 +180,7 @@ def _axis(name: str, detail: Mapping[str, Any], degrees: Mapping[str, float]) ->
 
 
 def _terms(runs: list[_KernelRun], steps: list[tuple[float, float]]) -> dict[str, float]:
-    """Time within steps by kind: compute as it runs; communication whole, and its part that no compute hides; and idle
+    """Time within steps by kind: compute, communication (total, and exposed: not hidden by compute), and idle
     time.
     """
     compute = [run for run in runs if not run.kind.startswith("axis ")]
@@ -226,7 +226,7 @@ def _length(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def _shared(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The time that two lists of spans have in common, each in order and without overlap.
+    """The spans of time that two lists of spans have in common; each list is sorted and without overlap.
 
     >>> _shared([(0.0, 4.0), (5.0, 6.0)], [(1.0, 2.0), (3.0, 5.5)])
     [(1.0, 2.0), (3.0, 4.0), (5.0, 5.5)]
@@ -246,7 +246,7 @@ def _shared(one: list[tuple[float, float]], other: list[tuple[float, float]]) ->
 def _as_terms(
     times: Mapping[str, float], step: float, steps: int, device: object, degrees: Mapping[str, float]
 ) -> tuple[dict[str, float], tuple[str, ...]]:
-    """The terms of a step as estimate names them, and what was not one of them."""
+    """The terms of a step under the names that `estimate` prints, and notes on the rest."""
     notes = [f"mean of {steps} recorded step{'s' if steps > 1 else ''} of device {device}"]
     terms = {kind: times.get(kind, 0.0) for kind in COMPUTED}
     used = [axis for axis, degree in degrees.items() if degree > 1]
@@ -300,7 +300,7 @@ def kernel_kind(name: str) -> str:
 
 
 def axis_of(name: str, group: str, size: int, degrees: Mapping[str, float]) -> str:
-    """Axis of a communication kernel: by the name of its group, else by its size and operation; or nothing.
+    """The parallelism axis of a communication kernel, by its group name, else by size and operation; may be empty.
 
     degrees: of the plan, by axis; an axis of one rank has no communication.
 

@@ -54,7 +54,7 @@ Column = list[float]
 
 @record
 class Trace:
-    """Requests in the order of their arrival; times in seconds, none where the file has none."""
+    """Requests in order of arrival; times in seconds, None if the file states no times."""
 
     format: str
     times: Column | None
@@ -65,7 +65,7 @@ class Trace:
 
 
 def read_trace(text: str, file: str) -> Foreign:
-    """A trace as keys of a serving workload, with what is lost; its name stands for it in `workload.trace`."""
+    """A request trace as keys of a serving workload, with the losses; the trace is named in `workload.trace`."""
     trace = requests_of(text, file)
     tree = dict[str, Any]()
     remarks = [*trace.remarks]
@@ -92,7 +92,7 @@ def read_trace(text: str, file: str) -> Foreign:
 
 
 def rates_of_trace(text: str, file: str) -> list[float]:
-    """Requests a second of each whole hour of a trace; of one longer than a week those of a mean week."""
+    """Requests per second for each full hour of a trace; for a trace over a week, those of a mean week."""
     times = requests_of(text, file).times
     if times is None or times[-1] - times[0] < 2 * HOUR:
         hint = "state rates in their place: --day 2,2,5,9"
@@ -105,7 +105,7 @@ def rates_of_trace(text: str, file: str) -> list[float]:
 
 
 def is_trace(text: str) -> bool:
-    """Whether a text looks like a trace: JSON, or a table with a column of prompts and one of answers."""
+    """Whether a text looks like a request trace: JSON, or a table with prompt and answer columns."""
     first = text.lstrip()[:1]
     names = {_WORDS.get(_plain(cell)) for cell in text.lstrip("\ufeff").partition("\n")[0].split(",")}
     return first in ("{", "[") or {"prompt", "answer"} <= names
@@ -123,7 +123,7 @@ def requests_of(text: str, file: str) -> Trace:
 
 
 class _Row(NamedTuple):
-    """A request as it is written: where it stands, its cells by meaning, the form of its file."""
+    """One request as written: its place, its cells by meaning, and the format of its file."""
 
     file: str
     line: int
@@ -134,7 +134,7 @@ class _Row(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """The place of the row."""
         return place_in(self.file, self.line, 1 if self.line else 0, self.text[:2000])
 
     def at(self, name: str) -> Place:
@@ -172,7 +172,7 @@ def _table_rows(text: str, file: str) -> Iterator[_Row]:
 
 
 def _columns(cells: Sequence[str], place: Place) -> list[str | None]:
-    """The meaning of each column; a fault for one that is missing or stands twice."""
+    """The meaning of each column; a fault for a missing or repeated column."""
     found = [_WORDS.get(_plain(cell)) for cell in cells]
     for wanted in ("prompt", "answer"):
         if wanted not in found:
@@ -232,7 +232,7 @@ def _json(text: str, file: str, line: int) -> Any:
 
 
 def _of_talk(talk: list[Any]) -> dict[str, Any]:
-    """The lengths of the first two turns, as benchmarks take them, by their letters; nothing of fewer."""
+    """The token counts of the first two turns, estimated from their letters; empty if there are fewer turns."""
     texts = [turn.get("value", turn.get("content")) for turn in talk[:2] if isinstance(turn, dict)]
     words = [text for text in texts if isinstance(text, str) and text]
     if len(words) < 2:
@@ -283,7 +283,7 @@ def _tokens(row: _Row, name: str) -> float:
 
 
 def _seconds(row: _Row) -> float:
-    """A time in seconds: a number of them, or of their parts since 1970, or a date and a time of day."""
+    """A time in seconds, from a number (of s, ms, … since 1970) or from a date and time of day."""
     value, unit = row.cells["time"], row.cells.get("unit", 1.0)
     try:
         found = float(value) * float(unit)
@@ -314,7 +314,7 @@ def _in_order(trace: Trace) -> Trace:
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float]:
-    """The mean, and the standard deviation over it."""
+    """The mean, and the standard deviation divided by the mean."""
     mean = math.fsum(values) / len(values)
     return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values)) / mean
 
@@ -324,7 +324,7 @@ def _rounded(spread: float) -> float:
 
 
 def _counts(times: Column, bins: int, width: float) -> list[int]:
-    """Requests of so many spans of time from the first one on."""
+    """The number of requests in each of several equal spans of time."""
     found = [0] * bins
     for time in times:
         place = int((time - times[0]) / width)
@@ -334,7 +334,7 @@ def _counts(times: Column, bins: int, width: float) -> list[int]:
 
 
 def _tick(times: Column) -> float:
-    """The unit that times are whole multiples of, where requests share moments; 0 where none do."""
+    """The unit of which all times are whole multiples, if requests share a time; 0 if there is none."""
     moved = [other - one for one, other in itertools.pairwise(times) if other > one]
     if not moved or len(moved) >= _OFTEN * (len(times) - 1):
         return 0.0
@@ -343,13 +343,13 @@ def _tick(times: Column) -> float:
 
 
 def _apart(times: Column, tick: float) -> Column:
-    """The times, at random within the unit that they are written in where requests share moments."""
+    """Times spread at random within their unit, if requests share a time."""
     drawn = random.Random(0)
     return sorted(time + tick * drawn.random() for time in times) if tick else times
 
 
 def _arrivals(times: Column, file: str) -> dict[str, Any]:
-    """The mean rate, and the spread of gaps within an hour, over the mean of that hour."""
+    """The mean arrival rate, and the spread of the gaps relative to the mean of their hour."""
     span = times[-1] - times[0]
     if span > _LONGEST:
         hint = "state times in seconds, or in ms in a column timestamp_ms"
@@ -370,7 +370,7 @@ def _arrivals(times: Column, file: str) -> dict[str, Any]:
 
 
 def _lost_of_times(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
-    """How far the rate differs from its mean, and how much more counts vary than gaps make them."""
+    """The losses: how far the rate differs from its mean, and how much more counts vary than gaps explain."""
     span = times[-1] - times[0]
     rate = (len(times) - 1) / span
     width, name = (HOUR, "hour") if span >= 2 * HOUR else (60.0, "minute")
@@ -392,7 +392,7 @@ def _lost_of_times(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _lost_of_lengths(trace: Trace) -> str:
-    """What log-normal lengths that do not depend on each other lose."""
+    """The loss from independent log-normal lengths, compared with the real tails and correlation."""
     parts, found = [], []
     for name, lengths in (("prompts", trace.prompts), ("answers", trace.answers)):
         mean, spread = _moments(lengths)
@@ -410,7 +410,7 @@ def _lost_of_lengths(trace: Trace) -> str:
 
 
 def _beginnings(trace: Trace) -> list[dict[str, Any]]:
-    """Leading blocks that came before, put together by how many requests lie between two uses of them."""
+    """Shared leading blocks, grouped by the number of requests between two uses."""
     block = max(math.ceil(prompt / len(ids)) for prompt, ids in zip(trace.prompts, trace.hashes, strict=True) if ids)
     last, tokens, uses, apart = dict[Any, int](), dict[int, float](), dict[int, int](), dict[int, float]()
     for request, (prompt, ids) in enumerate(zip(trace.prompts, trace.hashes, strict=True)):
@@ -450,7 +450,7 @@ def _span(times: Column | None) -> str:
 
 
 def _words(value: Any) -> str:
-    """A value of a workload in a few words."""
+    """A workload value in a few words."""
     if isinstance(value, dict):
         return f"{value['mean']:,} ± {percent(value['spread'])}"
     if isinstance(value, list):

@@ -25,7 +25,7 @@ _WALL = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{1,6})")
 
 
 class Measure(NamedTuple):
-    """A figure of a step: how it is printed, and what makes our unit of it."""
+    """A figure of a step: the pattern that finds it, and the factor that converts it to costmodel's unit."""
 
     pattern: re.Pattern[str]
     factor: float = 1.0
@@ -36,7 +36,7 @@ def _figure(text: str, factor: float = 1.0) -> Measure:
 
 
 class LogFormat(NamedTuple):
-    """A program's way to print a step: where its number stands, the figures behind it, and a word of such lines."""
+    """The step lines of one program: a pattern for the step number, its figures, and a word that all lines contain."""
 
     name: str
     step: re.Pattern[str]
@@ -113,7 +113,7 @@ LOG_FORMATS = (
 
 @record
 class StepLine:
-    """One step as it is printed, several times where every rank prints it."""
+    """One step as printed; several lines if every rank prints it."""
 
     number: int
     figures: dict[str, float]
@@ -122,7 +122,7 @@ class StepLine:
 
 
 class RunSummary(NamedTuple):
-    """A run that a log sums up: seconds of a step, steps, and sequences in a step if they are known."""
+    """The summary of a run in a log: seconds per step, steps, and sequences per step if known."""
 
     seconds: float
     steps: int
@@ -132,7 +132,7 @@ class RunSummary(NamedTuple):
 
 @record
 class Log:
-    """The steps of a log in the order of their numbers, and memory that another program's line states.
+    """The steps of a log by number, and the memory that lines of other programs state.
 
     whole: of a log without steps, its summary. remark: what its times have in them that is no step. unread: what of
     it was left out because it is long.
@@ -148,7 +148,7 @@ class Log:
 
 
 def read_log(text: str, file: str) -> Log:
-    """The steps of the program whose lines stand in a log; a fault where none does."""
+    """The steps of the first program whose lines occur in a log; a fault if there are none."""
     plain = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     for entry in LOG_FORMATS:
         marks = _marks(plain, entry)
@@ -160,18 +160,18 @@ def read_log(text: str, file: str) -> Log:
 
 
 def unread(marks: Sequence[object]) -> str:
-    """What is left out where a log has more lines of steps than are read."""
+    """A remark if a log has more step lines than are read; else empty."""
     return f"only its first {MOST_LINES:,} lines of steps are read" if len(marks) > MOST_LINES else ""
 
 
 def _marks(text: str, entry: LogFormat) -> list[re.Match[str]]:
-    """Where the steps of a format stand: no more than are read, and one more where there are."""
+    """The matches of a format's step pattern, up to one more than the limit."""
     found = entry.step.finditer(text)
     return list(islice(_followed(text, found, entry.word) if entry.word else found, MOST_LINES + 1))
 
 
 def _followed(text: str, marks: Iterator[re.Match[str]], word: str) -> Iterator[re.Match[str]]:
-    """Those behind which a word begins, soon and in the same line; the text is searched for it once."""
+    """The matches that are followed by a word soon after, on the same line; the text is searched only once."""
     at = 0
     for mark in marks:
         if at < mark.end():
@@ -183,7 +183,7 @@ def _followed(text: str, marks: Iterator[re.Match[str]], word: str) -> Iterator[
 
 
 def _windows(text: str, marks: Sequence[re.Match[str]]) -> Iterator[tuple[re.Match[str], str, str]]:
-    """Each step with what stands in its line before it, and behind it up to the next: no letter is in more than two."""
+    """Each step with the text before it on its line, and the text after it up to the next step."""
     done = 0
     for index, mark in enumerate(marks):
         before = text[max(done, mark.start() - _BEFORE) : mark.start()].rpartition("\n")[2]
@@ -193,7 +193,7 @@ def _windows(text: str, marks: Sequence[re.Match[str]]) -> Iterator[tuple[re.Mat
 
 
 def _memories(text: str) -> Iterator[float]:
-    """GB of 10⁹ bytes that lines beside those of steps state: of DeepSpeed's timer, and of Megatron-LM's ranks."""
+    """Memory in GB (10⁹ bytes) that lines of DeepSpeed's timer and of Megatron-LM's ranks state."""
     deepspeed = LOG_FORMATS[-1]
     for _, _, behind in _windows(text, _marks(text, deepspeed)):
         yield from (value for name, value in _figures(behind, deepspeed).items() if name == "memory")
@@ -246,7 +246,7 @@ def _wall(text: str) -> float | None:
 
 
 def _together(printed: list[StepLine]) -> StepLine:
-    """What several ranks print of one step: medians, and the memory of the most loaded."""
+    """One step from the lines of several ranks: medians, and the memory of the most loaded rank."""
     names = dict.fromkeys(name for step in printed for name in step.figures)
     columns = {name: [step.figures[name] for step in printed if name in step.figures] for name in names}
     found = {name: max(column) if name in _OF_FULLEST else median(column) for name, column in columns.items()}

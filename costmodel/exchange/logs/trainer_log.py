@@ -35,7 +35,7 @@ _MOST_STEPS = 1e9
 
 
 def trainer_log(text: str, file: str) -> Log | None:
-    """The run of the Trainer that a text states; None where it is no such text."""
+    """The run in a log of the transformers Trainer; None for any other text."""
     if not _STATE.search(text):
         return None
     whole = _whole(text, file)
@@ -62,7 +62,7 @@ def is_trainer_state(text: str) -> bool:
 
 
 def _of_state(text: str, file: str, whole: RunSummary | None) -> Log:
-    """The steps of trainer_state.json where its entries state times, or its summary; a fault where neither does."""
+    """The steps or the summary of trainer_state.json; a fault if neither has times."""
     place = Place(file, text.count("\n", 0, text.index(_HISTORY)) + 1, 1)
     try:
         history = json.loads(text).get("log_history")
@@ -86,7 +86,7 @@ def _of_state(text: str, file: str, whole: RunSummary | None) -> Log:
 
 
 def _entry(entry: Any, place: Place, batch: float | None) -> StepLine | None:
-    """One entry of log_history about training; none for an evaluation, and for the summary at the end."""
+    """One training entry of log_history; None for an evaluation or a summary."""
     stated = entry if isinstance(entry, Mapping) else {}
     number = figure(stated.get("step"))
     if not number or not 0 < number < _MOST_STEPS or any(str(key).startswith("eval_") for key in stated):
@@ -100,7 +100,7 @@ def _entry(entry: Any, place: Place, batch: float | None) -> StepLine | None:
 
 
 def _number(text: str, name: str) -> tuple[float | None, int]:
-    """The last value of a key, and where it stands."""
+    """The last value of a key, and its position in the text."""
     marks = list(re.finditer(rf"""['"]{name}['"]:\s*['"]?([\d.]+(?:[eE][+-]?\d+)?)""", text))
     try:
         value = float(marks[-1].group(1)) if marks else 0.0
@@ -110,7 +110,7 @@ def _number(text: str, name: str) -> tuple[float | None, int]:
 
 
 def _whole(text: str, file: str) -> RunSummary | None:
-    """Seconds of a step and steps of the whole run, from its summary."""
+    """Seconds per step and number of steps of the whole run, from its summary."""
     seconds, at = _number(text, "train_runtime")
     rate, _ = _number(text, "train_steps_per_second")
     samples, _ = _number(text, "train_samples_per_second")
@@ -124,7 +124,7 @@ def _whole(text: str, file: str) -> RunSummary | None:
 
 
 def _bars(text: str, file: str, marks: list[re.Match[str]], whole: RunSummary | None) -> list[StepLine]:
-    """Steps with the time since the start, of the bar that runs longest."""
+    """Steps with elapsed time, from the progress bar that runs longest."""
     found: dict[int, dict[int, StepLine]] = {}
     line, counted = 1, 0
     for mark in marks:

@@ -17,7 +17,7 @@ _ITEMS = re.compile(r"[^\s,'\"\[\]()]+")
 
 
 class MegatronFlags:
-    """The values of one text.
+    """Reads and checks the option values of one text.
 
     A fault is kept and a harmless value continues in its place, so that all faults of a text are found at once.
     """
@@ -37,7 +37,7 @@ class MegatronFlags:
         self._lost: dict[str, Verdict] = {}
 
     def _state(self, option: Stated) -> None:
-        """The last of an option's places counts; a loss records the place of another value."""
+        """Records an option; of several occurrences the last one counts, and a different earlier value is a loss."""
         before = self.stated.get(option.name)
         self.stated[option.name] = option
         if before is None or option.name not in READ:
@@ -62,7 +62,7 @@ class MegatronFlags:
         return bool(self[name].value)
 
     def sound(self, *names: str) -> bool:
-        """Whether the text states these options without a fault, so that rules over them can be checked."""
+        """Whether these options are stated without a fault, so that rules that combine them can be checked."""
         for name in names:
             self[name]  # reading it finds its faults
         return self._unsound.isdisjoint(names)
@@ -82,21 +82,21 @@ class MegatronFlags:
         return OriginValue(value, Origin("derived", text, next((place for place in places if place is not None), None)))
 
     def fixed(self, value: Any, text: str) -> OriginValue:
-        """A value that is so in the code of Megatron-LM."""
+        """A value that the code of Megatron-LM fixes."""
         return OriginValue(value, Origin("class", f"{text}, {VERSION}"))
 
     def refuse(self, code: str, sentence: str, place: Place | None = None, hint: str = "") -> None:
-        """A fault; without a place of its own it is the text's."""
+        """Records a fault, at the place of the text if no other place is given."""
         fault = Fault(code, sentence, place or Place(self.file), hint)
         if fault not in self.faults:
             self.faults.append(fault)
 
     def need(self, sentence: str, hint: str, place: Place | None = None) -> None:
-        """A missing value that the user can give in another way."""
+        """Records a missing value that the user can give in another way."""
         self.missing.append(Fault("X002", sentence, place or Place(self.file), hint))
 
     def need_option(self, names: tuple[str, ...]) -> None:
-        """A fault for an option that has no default and is not given, or is 0."""
+        """Records a fault for a required option that is missing or 0."""
         if not self.sound(*names):
             return
         place = self.first(*names).place
@@ -104,7 +104,7 @@ class MegatronFlags:
         self.refuse("X002", sentence, place, "write it into the text")
 
     def lose(self, kind: LossKind, sentence: str, name: str = "", parameters: float = 0.0) -> None:
-        """An option that a scenario cannot express."""
+        """Records an option that a scenario cannot express."""
         place = self.stated[name].place if name in self.stated else None
         self._lost[name] = VERDICTS[kind]
         loss = Loss(kind, sentence, place, parameters)
@@ -112,7 +112,7 @@ class MegatronFlags:
             self.losses.append(loss)
 
     def verdicts(self) -> list[StatedKey]:
-        """What became of every option that the text states."""
+        """The verdict for every option that the text states."""
         return [
             StatedKey(printable(f"--{name}"), self._verdict(name), stated.place) for name, stated in self.stated.items()
         ]
@@ -193,5 +193,5 @@ class MegatronFlags:
 
 
 def _harmless(option: Row) -> Any:
-    """What stands in the place of a value that is not known."""
+    """The value that replaces an invalid one."""
     return False if option.kind.name == "flag" else None

@@ -25,14 +25,14 @@ _HALVES = {"M": "state space", "*": "attention", "+": "attention", "-": "mlp", "
 
 
 class LayerMark(NamedTuple):
-    """The properties that distinguish one layer from another."""
+    """The properties that distinguish layers: mixer and feed-forward half, and window."""
 
     halves: tuple[str, ...]
     windowed: bool = False
 
 
 def model(flags: MegatronFlags) -> dict[str, Any]:
-    """The model as nested mappings whose leaves are values with origins; without a vocabulary where none is known."""
+    """The model as nested mappings of values with origins; the vocabulary is left out if it is unknown."""
     marks = _hybrid(flags) if _pattern(flags) else _layers(flags)
     tree: dict[str, Any] = {}
     vocabulary = _vocabulary(flags)
@@ -58,7 +58,7 @@ def model(flags: MegatronFlags) -> dict[str, Any]:
 
 
 def _required(flags: MegatronFlags, *names: str) -> OriginValue:
-    """An option that has no default."""
+    """The value of an option that has no default."""
     value = flags.first(*names)
     if not value.value:
         flags.need_option(names)
@@ -95,7 +95,7 @@ def _positions(flags: MegatronFlags) -> OriginValue:
 
 
 def _vocabulary(flags: MegatronFlags) -> OriginValue | None:
-    """Rows as released; what Megatron-LM pads beyond a multiple of 128 times tp is a loss."""
+    """The vocabulary size as released; padding beyond a multiple of 128 × tp is a loss."""
     padded = flags["padded-vocab-size"]
     if padded.value:
         return padded
@@ -128,7 +128,7 @@ def _padded(rows: int, multiple: int) -> int:
 
 
 def _layers(flags: MegatronFlags) -> list[LayerMark]:
-    """One mark for each layer of a model in which every layer has attention and an MLP or experts."""
+    """A mark for each layer of a model in which every layer has attention and an MLP or experts."""
     count = int(_required(flags, "num-layers", "encoder-num-layers").value)
     if count > 10_000:
         flags.refuse("X005", f"--num-layers {count:,} is more than 10,000", flags["num-layers"].place)
@@ -148,7 +148,7 @@ def _windows(flags: MegatronFlags, count: int) -> list[bool]:
 
 
 def _listed(flags: MegatronFlags, name: str, count: int, every: bool) -> list[bool]:
-    """A pattern of layers; a number n names every n-th, counted from the first, or all but every n-th."""
+    """A pattern of layers; a number n selects every nth layer, or all layers except every nth."""
     pattern = flags[name]
     if not isinstance(pattern.value, list):
         often = int(pattern.value or 1)
@@ -163,13 +163,13 @@ def _listed(flags: MegatronFlags, name: str, count: int, every: bool) -> list[bo
 
 
 def _pattern(flags: MegatronFlags) -> OriginValue | None:
-    """--hybrid-layer-pattern, if the text has one."""
+    """The value of --hybrid-layer-pattern, if the text has it."""
     value = flags.first("hybrid-layer-pattern", "hybrid-override-pattern")
     return value if value.value else None
 
 
 def _hybrid(flags: MegatronFlags) -> list[LayerMark]:
-    """One mark for each letter: a layer that is a mixer or a feed-forward half alone."""
+    """A mark for each letter of the hybrid pattern: a layer that is only a mixer or only a feed-forward half."""
     pattern = _pattern(flags)
     assert pattern is not None
     text = pattern.value
@@ -228,7 +228,7 @@ def _attention(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
 
 
 def _biased(flags: MegatronFlags) -> OriginValue:
-    """Biases in all linear maps, which are on unless the text switches them off."""
+    """The flag for biases in all linear maps, on by default."""
     off = flags["disable-bias-linear"]
     return OriginValue(not off.value, off.origin)
 
@@ -366,7 +366,7 @@ CANNOT = {
 
 
 def written_model(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
-    """Options that state the model, beside those that rows state; what they cannot express is refused."""
+    """The model options that code writes; a fault for what no option can express."""
     _check(model, remarks)
     attention = _one((kind.attention for kind in model.layers), "model.layers.attention", remarks, without="window")
     latent = _one((kind.latent for kind in model.layers), "model.layers.latent", remarks)
@@ -393,7 +393,7 @@ def written_model(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
 
 
 def _check(model: Model, remarks: TrainingRemarks) -> None:
-    """Refuses what no option can express."""
+    """Records a fault for each model property that no option can express."""
     kinds = model.layers
     for key, there in (
         ("model.position_rows", model.position_rows not in (None, model.max_sequence)),
@@ -431,7 +431,7 @@ def _check(model: Model, remarks: TrainingRemarks) -> None:
 
 
 def _one(parts: Iterable[Part | None], key: str, remarks: TrainingRemarks, *, without: str = "") -> Part | None:
-    """The one part that all layers with such a part have."""
+    """The part that all layers have in common; a fault if it differs between layers."""
     found: list[Any] = [part for part in parts if part is not None]
     shapes = [{name: value for name, value in part.model_dump().items() if name != without} for part in found]
     if any(shape != shapes[0] for shape in shapes):
@@ -442,7 +442,7 @@ def _one(parts: Iterable[Part | None], key: str, remarks: TrainingRemarks, *, wi
 def _written_biases(
     attention: Attention | None, mlp: Mlp | None, experts: Experts | None, remarks: TrainingRemarks
 ) -> Iterator[str]:
-    """Biases everywhere, on queries, keys and values alone, or nowhere."""
+    """The bias options: all linear maps, only queries, keys and values, or none."""
     inner = [part.biases for part in (mlp, experts) if part is not None]
     own = (attention.biases, attention.output_bias) if attention is not None else (False, False)
     if all((*own, *inner)) and attention is not None:
@@ -455,7 +455,7 @@ def _written_biases(
 
 
 def _router(part: Experts, remarks: TrainingRemarks) -> None:
-    """What the options leave open of a router, and a bias that it cannot be without."""
+    """Checks the router: records a fault for missing router biases and a note on biases."""
     if part.biases and not part.router_bias:
         remarks.refuse("model.layers.experts.router_bias", "biases on all linear maps are on the router's too")
     if part.biases:
@@ -522,7 +522,7 @@ def _written_experts(part: Experts, model: Model) -> dict[str, Any]:
 
 
 def layers_in_order(model: Model) -> list[Layers]:
-    """One entry for each layer: leading ones first, all other kinds mixed evenly, as a model document means it."""
+    """The layers in their order: leading layers first, all other kinds mixed evenly."""
     lead = [model.layers[0]] * round(model.layers[0].count) if model.layers[0].leading else []
     kinds = [kind for kind in model.layers if not kind.leading]
     counts = [round(kind.count) for kind in kinds]
@@ -537,7 +537,7 @@ def layers_in_order(model: Model) -> list[Layers]:
 
 
 def pattern(marks: Sequence[bool]) -> str:
-    """Marks as the list expression that Megatron-LM reads.
+    """A list of marks as the list expression that Megatron-LM reads.
 
     >>> pattern([False] * 3 + [True] * 5), pattern([True, False] * 4)
     ('[0]*3+[1]*5', '[1,0]*4')

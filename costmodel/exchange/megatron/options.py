@@ -18,12 +18,12 @@ _MOST_LAYERS = 10_000
 
 
 def several(words: Mapping[str, Any]) -> Kind:
-    """Some of several words, each with its meaning; of any words where none are named."""
+    """A kind of value: several words, each with a meaning."""
     return Kind("words", "words", str.split, lambda ours: spelling(words, ours), words)
 
 
 def _pattern(text: str) -> Any:
-    """One in so many layers, or a list with an entry for each."""
+    """A layer frequency n, or a list with one entry per layer; None if the text is neither."""
     try:
         found = evaluated(text)
     except ValueError:
@@ -58,7 +58,7 @@ _ATTENTION, _LATENT, _EXPERTS = f"{_LAYER}.attention", f"{_LAYER}.latent", f"{_L
 
 
 def spelling(words: Mapping[str, object], ours: object) -> str:
-    """The first spelling of a value of costmodel.
+    """The first spelling of a costmodel value.
 
     >>> spelling(EXCHANGES, "all-gather")
     'all_gather'

@@ -17,7 +17,7 @@ _DEGREES = {OF_LAYOUT[name].key.removeprefix("plan."): name for name in (
 
 
 def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, Any]:
-    """The plan as a mapping whose leaves are values with origins."""
+    """The plan as a mapping of values with origins."""
     degrees = _degrees(flags)
     tree: dict[str, Any] = {}
     dp = _data_parallel(flags, degrees, accelerators)
@@ -76,7 +76,7 @@ def _context(flags: MegatronFlags, cp: OriginValue) -> dict[str, OriginValue]:
 def _data_parallel(
     flags: MegatronFlags, degrees: dict[str, OriginValue], accelerators: OriginValue | None
 ) -> OriginValue | None:
-    """What the accelerators leave for data parallelism, checked as Megatron-LM checks it."""
+    """The data-parallel degree that the accelerators leave, checked like Megatron-LM does."""
     if accelerators is None:
         hint = "give the accelerators: nodes, and how many each has"
         flags.need("the number of accelerators is not stated", hint)
@@ -232,7 +232,7 @@ _LONGEST_LAYOUT = 20_000
 
 
 def pipeline(flags: MegatronFlags) -> dict[str, OriginValue]:
-    """Chunks, schedule and split of the stages."""
+    """Pipeline chunks, schedule and split of the stages."""
     stages = flags.number("pipeline-model-parallel-size", 1)
     given = [name for name in _VIRTUAL if flags[name].value is not None]
     if len(given) > 1:
@@ -269,7 +269,7 @@ def _chunks(flags: MegatronFlags, stages: int) -> OriginValue | None:
 
 
 def _chunks_of_layers(flags: MegatronFlags, stages: int, each: OriginValue) -> OriginValue | None:
-    """Chunks by the layers in each; embedding and loss count as layers where they are accounted for."""
+    """The number of chunks, from the layers per chunk; embedding and loss may count as layers."""
     ends = flags.on("account-for-embedding-in-pipeline-split") + flags.on("account-for-loss-in-pipeline-split")
     layers = flags.number("num-layers") + ends
     for name in ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"):
@@ -307,7 +307,7 @@ def _split(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
 
 
 def _laid_out(flags: MegatronFlags, stages: int, layout: OriginValue) -> dict[str, OriginValue]:
-    """A layout such as Et*3|(tt|)*29,m|L: its chunks, and how many layers its stages have."""
+    """The chunks and the layers of each stage from a layout such as Et*3|(tt|)*29,m|L."""
     segments = _segments(layout.value)
     if segments is None or len(segments) % stages:
         sentence = f"--pipeline-model-parallel-layout has no stages for {stages} ranks"
@@ -330,7 +330,7 @@ def _laid_out(flags: MegatronFlags, stages: int, layout: OriginValue) -> dict[st
 
 
 def _segments(text: str) -> list[str] | None:
-    """The segments of a layout, its multiplications written out."""
+    """The segments of a layout, with its repetitions expanded."""
     text = text.replace(",", "")
     for pattern in _REPEATED:
         for repeated in pattern.finditer(text):

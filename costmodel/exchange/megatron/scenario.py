@@ -33,7 +33,7 @@ _SLIP = 0.9  # likeness of a name that is meant to be another
 def read_options(
     text: str, file: str, *, size: GivenSize | None = None, vocab: int | None = None, title: str = "model"
 ) -> Imported:
-    """The values of a scenario that a text of Megatron-LM options states.
+    """The scenario values that a text of Megatron-LM options states.
 
     `size` is that of the cluster and `vocab` the vocabulary, as they are given beside the text. The text has no name
     for the model, so `title` is its title. Values that are stated nowhere are in `missing`; keys that need them are
@@ -75,7 +75,7 @@ def read_options(
 
 
 def _model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any]:
-    """The model with what a document needs to have: a name, which the caller may change, and its source."""
+    """The model with the name and the source that a document needs."""
     given = {} if vocab is None else {"vocab": OriginValue(vocab, Origin("assumed", "given beside the text"))}
     made = Origin("file", "the text itself", Place(flags.file))
     source = {"title": OriginValue("Options of Megatron-LM", made), "where": OriginValue(flags.file, made)}
@@ -102,7 +102,7 @@ def _refuse(flags: MegatronFlags) -> None:
 
 
 def _losses(flags: MegatronFlags) -> None:
-    """Options that are stated and fill no costmodel key, by their effect on the cost."""
+    """Losses for stated options that fill no costmodel key, by their effect on the cost."""
     for word in flags.statement.stray:
         flags.lose("ignored", f"{word.doubt.sentence if word.doubt else shown(word.text)}: read as nothing")
     for name, stated in flags.stated.items():

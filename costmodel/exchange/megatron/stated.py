@@ -36,7 +36,7 @@ _DERIVED = frozenset({"tensor_parallel_num_weight_shards", "expert_tensor_parall
 
 
 class Stated(NamedTuple):
-    """An option, the words behind it, and where it stands."""
+    """An option, its value words, and its place."""
 
     name: str
     words: tuple[Word, ...]
@@ -46,7 +46,7 @@ class Stated(NamedTuple):
 
 @dataclass
 class Statement:
-    """Everything a text states.
+    """All options that a text states.
 
     launch: words of the launcher, in front of the program. stray: words that belong to no option. resolved: whether
     the program itself states them, with its defaults and what follows from them.
@@ -62,13 +62,13 @@ class Statement:
     environment: tuple[tuple[str, Word], ...] = ()
 
     def named(self, name: str) -> str:
-        """What stands behind an option, or nothing."""
+        """The first value of an option, or an empty text."""
         words = next((stated.words for stated in self.options if stated.name == name), ())
         return words[0].text if words and words[0].doubt is None else ""
 
 
 def read_statement(text: str, file: str) -> Statement:
-    """The options of a text in any of the forms."""
+    """The options of a text in any supported form: script, YAML, or arguments in a log."""
     if _HEAD.search(text):
         return _of_log(text, file)
     if sum(match.group(1).replace("_", "-") in TABLE for match in _ENTRY.finditer(text)) >= _FEWEST:
@@ -103,7 +103,7 @@ def _texts(statement: Statement) -> list[list[str]]:
 
 
 def _flat(words: Sequence[Word]) -> tuple[Word, ...]:
-    """The words of a command; those of a command that is handed on as one word come out of it."""
+    """The words of a command, with a word that contains a whole command split up."""
     found: list[Word] = []
     for word in words:
         texts = word.text.split()
@@ -123,7 +123,7 @@ def _name(spelling: str) -> str:
 
 
 def _of_variables(script: Script, file: str) -> Statement:
-    """A part of a script, which starts nothing: the options that its variables hold."""
+    """The options in the variables of a script fragment that starts no program."""
     held = sorted(script.variables.values(), key=_known, reverse=True)
     taken: list[Word] = []
     for words in held:
@@ -155,7 +155,7 @@ def _of_command(command: ShellCommand, script: Script) -> Statement:
 
 
 def _gather(statement: Statement, words: Sequence[Word]) -> None:
-    """Options with the words behind each."""
+    """Adds each option with its value words."""
     for word in words:
         if _OPTION.match(word.text):
             spelling, equals, value = word.text.partition("=")
@@ -169,7 +169,7 @@ def _gather(statement: Statement, words: Sequence[Word]) -> None:
 
 
 def _belongs(option: Stated, word: Word) -> bool:
-    """Whether a word is a value of the option before it; one of which nothing is known only where one is expected."""
+    """Whether a word is a value of the preceding option; an unknown variable is one only where a value is expected."""
     if word.text or word.doubt is None or word.doubt.kind not in ("unset", "argument"):
         return True
     known = READ.get(option.name)

@@ -13,7 +13,7 @@ from costmodel.exchange.megatron.options import OPTIMIZERS, OVERLAPS, RECIPES
 
 
 def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
-    """The workload as a mapping whose leaves are values with origins."""
+    """The workload as a mapping of values with origins."""
     sequence = flags.first("seq-length", "encoder-seq-length")
     if not sequence.value:
         flags.need_option(("seq-length", "encoder-seq-length"))
@@ -46,7 +46,7 @@ def _global_batch(flags: MegatronFlags, dp: OriginValue | None) -> OriginValue |
 
 
 def _scheduled(flags: MegatronFlags, batch: OriginValue) -> OriginValue | None:
-    """The last batch of a schedule such as 0:512 1000:1024."""
+    """The last batch size of a schedule such as 0:512 1000:1024."""
     schedule = flags["step-batch-size-schedule"]
     if batch.value and not flags.statement.resolved:
         sentence = "--step-batch-size-schedule and --global-batch-size exclude each other"
@@ -104,7 +104,7 @@ def _precision(flags: MegatronFlags) -> OriginValue:
 
 
 def _gradients(flags: MegatronFlags) -> OriginValue:
-    """fp32 beside bf16, unless the text states otherwise; fp16 in its own type, unless the text states otherwise."""
+    """The gradient type: by default fp32 with bf16 weights, and fp16 with fp16 weights."""
     narrow, wide = flags["grad-reduce-in-bf16"], flags["accumulate-allreduce-grads-in-fp32"]
     if flags.on("fp16"):
         return wide._replace(value="fp32") if wide.value else flags.derived("fp16", "the type of the weights", "fp16")
@@ -140,7 +140,7 @@ def _optimizer(flags: MegatronFlags) -> OriginValue:
 
 
 def stack(flags: MegatronFlags) -> tuple[OriginValue, dict[str, Any]]:
-    """The stack by name, and the assumptions with which it does what the text states."""
+    """The name of the stack, and the assumptions that make it behave as the text states."""
     assume: dict[str, Any] = {}
     experts = _expert_assumptions(flags) if flags["num-experts"].value else {}
     if flags.on("use-torch-fsdp2"):
@@ -174,7 +174,7 @@ def _expert_assumptions(flags: MegatronFlags) -> dict[str, OriginValue]:
 
 
 def dropped(flags: MegatronFlags) -> None:
-    """A loss where the text trains with dropout, which is on by default."""
+    """A loss if the text trains with dropout, which is on by default."""
     for name in ("hidden-dropout", "attention-dropout"):
         value = flags[name].value
         if value is not None and float(value) > 0:
@@ -186,7 +186,7 @@ def dropped(flags: MegatronFlags) -> None:
 
 
 def accelerators(flags: MegatronFlags) -> dict[str, OriginValue]:
-    """Accelerators, and nodes where the text states them: of the launcher, else of the arguments in a log."""
+    """The number of accelerators: the world size in a log, else the counts of the launcher, with its nodes."""
     if flags["world-size"].value:
         return {"accelerators": flags["world-size"]}
     return launched_accelerators(flags.statement.launch)

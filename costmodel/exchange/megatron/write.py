@@ -39,7 +39,7 @@ _OF_EXPERTS = "--moe-router-load-balancing-type, --moe-router-topk-scaling-facto
 
 
 def write_megatron(job: Job, remarks: TrainingRemarks) -> str:
-    """The script; what it cannot express is refused."""
+    """The launch script for a job; keys that it cannot express are faults."""
     check_pipeline(job, remarks, _NAME)
     groups: tuple[tuple[str, Table, dict[str, Any]], ...] = (
         ("model", OF_MODEL, written_model(job.model, remarks)),
@@ -63,7 +63,7 @@ def _behind(value: Any) -> str:
 
 
 def _of_model(job: Job) -> Iterator[str]:
-    """What neither time nor memory follows from, so that no model document states it, though a checkpoint needs it."""
+    """Options that a checkpoint needs and a model document omits, because they affect neither time nor memory."""
     if job.model.positions == "rotary":
         yield "--rotary-base (10,000 without it), and any scaling, as --use-rope-scaling"
     yield "--norm-epsilon (1e-5 without it)"
@@ -72,7 +72,7 @@ def _of_model(job: Job) -> Iterator[str]:
 
 
 def check_pipeline(job: Job, remarks: TrainingRemarks, software: str) -> None:
-    """Faults for stages that neither Megatron-LM nor what is built on it takes."""
+    """Records faults for pipeline schedules and splits that software based on Megatron-LM does not support."""
     plan = job.plan
     if plan.pp > 1 and plan.schedule not in ("1f1b", "interleaved", None):
         remarks.refuse("plan.schedule", f"{plan.schedule} is no schedule of {software}", "1f1b, or interleaved")
@@ -84,13 +84,13 @@ def check_pipeline(job: Job, remarks: TrainingRemarks, software: str) -> None:
 
 
 def counted_ends(job: Job, ends: tuple[str, str]) -> dict[str, Any]:
-    """Options by which embedding and loss count as layers of the first and the last stage."""
+    """Options that count embedding and loss as layers of the first and the last stage."""
     on = {"lighter-ends": ends, "lighter-first": ends[:1], "lighter-last": ends[1:]}
     return dict.fromkeys(on.get(job.plan.split or "even", ()) if job.plan.pp > 1 else (), True)
 
 
 def recomputed_modules(job: Job, remarks: TrainingRemarks, software: str) -> list[str] | None:
-    """Modules that are recomputed, where the plan states them."""
+    """The modules that are recomputed, if the plan states them."""
     plan = job.plan
     if plan.recompute != "selective" or plan.recompute_modules is None:
         return None
@@ -101,7 +101,7 @@ def recomputed_modules(job: Job, remarks: TrainingRemarks, software: str) -> lis
 
 
 def offloaded_layers(job: Job, remarks: TrainingRemarks, software: str) -> int | None:
-    """Layers whose activations live on the host, with faults for what cannot live there."""
+    """The number of layers whose activations are offloaded to the host; faults for unsupported offloading."""
     plan = job.plan
     if "parameters" in plan.offload:
         remarks.refuse("plan.offload", f"{software} does not offload parameters")
@@ -128,7 +128,7 @@ def _sharding(job: Job) -> dict[str, Any]:
 
 
 def _kept(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
-    """Modules that are recomputed, and what lives on the host."""
+    """Options for recomputed modules and for offloading to the host."""
     found: dict[str, Any] = {"optimizer-cpu-offload": True} if "optimizer" in job.plan.offload else {}
     modules, layers = recomputed_modules(job, remarks, _NAME), offloaded_layers(job, remarks, _NAME)
     if modules is not None:
@@ -172,7 +172,7 @@ def _types(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
 
 
 def _software(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
-    """Overlap and dispatch, which a stack has and single options switch on."""
+    """Options for dropout, token dispatch and communication overlap."""
     found: dict[str, Any] = {"attention-dropout": "0.0", "hidden-dropout": "0.0"}
     if job.model.has_experts:
         found["moe-token-dispatcher-type"] = "flex" if job.deduplicated else "alltoall"

@@ -138,7 +138,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _allocation(keys: ForeignKeys, layer: Layer) -> tuple[dict[str, int], str]:
-    """The degrees of the trainer, and the engine; each part by its own key, or both by an older one."""
+    """The trainer's degrees and the engine, from one key each or from the older combined key."""
     older = str(keys["allocation_mode"].value or "")
     texts = [str(keys[f"{part}.backend"].value or "") for part in ("rollout", "actor")]
     names = ["rollout.backend", "actor.backend"]
@@ -173,7 +173,7 @@ def _allocation(keys: ForeignKeys, layer: Layer) -> tuple[dict[str, int], str]:
 
 
 def _degrees(keys: ForeignKeys, text: str, name: str) -> tuple[str, dict[str, int]]:
-    """The software and the degrees of a strategy such as fsdp:d4t2; of experts apart from the attention, both."""
+    """The software and the degrees of a strategy such as fsdp:d4t2, which may give experts their own degrees."""
     if not text:
         return "", {}
     if folded := _FOLDED.fullmatch(text):

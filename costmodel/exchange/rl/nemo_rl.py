@@ -201,7 +201,7 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _several(job: RlJob) -> dict[str, Any]:
-    """Options that state keys together."""
+    """Options that each combine several keys."""
     workload, (nodes, each) = job.workload, job.nodes_of(sum(job.ranks))
     by_megatron, packed = job.trainer == "megatron-core", f"{_P}.{_PACKED[0]}"
     section, again = (_G if by_megatron else _D), str(job.plan.recompute)

@@ -151,7 +151,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
-    """The trainer's accelerators, and those of engines; judges have the trainer's where all are together."""
+    """The accelerators of the trainer and of the engines."""
     names = [f"actor.num_{what}" for what in ("nodes", "gpus_per_node")]
     nodes, each = (keys[name] for name in names)
     trainer = keys.derived(nodes.value * each.value, "nodes × GPUs of the actor", names[1])
@@ -174,7 +174,7 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _judges(keys: ForeignKeys, *, together: bool) -> None:
-    """Separate accelerators of reference, critic and reward model; here they share the trainer's."""
+    """Accelerators of the reference, critic and reward models; costmodel puts these models on the trainer's."""
     for name in _PARTS[1:]:
         own = [keys[f"{name}.num_{what}"] for what in ("nodes", "gpus_per_node")]
         at = next((f"{name}.num_{what}" for what in ("nodes", "gpus_per_node")
@@ -185,7 +185,7 @@ def _judges(keys: ForeignKeys, *, together: bool) -> None:
 
 
 def _several(job: RlJob) -> dict[str, Any]:
-    """Options that state keys together."""
+    """Options that each combine several keys."""
     workload, (nodes, each), shared = job.workload, job.nodes_of(job.ranks[0]), not job.ranks[1]
     kinds = {"ppo": "gae", "grpo": "group_norm", "dapo": "group_norm", "rloo": "rloo"}
     engines = (job.ranks[1] or job.ranks[0]) // job.count("plan.rollout.tp")

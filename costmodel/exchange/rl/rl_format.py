@@ -56,7 +56,7 @@ DEGREES = {
 
 
 class Follows(NamedTuple):
-    """A fact that follows from the values of options, between blanks."""
+    """A fact that is derived from the values of several options, whose names are separated by blanks."""
 
     key: str
     options: str
@@ -65,7 +65,7 @@ class Follows(NamedTuple):
 
 @record
 class RlJob:
-    """An iteration to be written: its workload, and plans of which nothing is open.
+    """A reinforcement-learning job to write: its workload and its completed plans.
 
     ranks: accelerators of the trainer, and of engines where they have their own
     """
@@ -86,25 +86,25 @@ class RlJob:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a micro-batch on each rank that shares its sequences; 0 where sequences are counted."""
+        """Tokens of a micro-batch on each rank that shares its sequences; 0 if the micro-batch counts sequences."""
         held = self.plan.micro_batch
         return round(float(held) / self.count("plan.cp")) if isinstance(held, InTokens) else 0
 
     @property
     def mini_batch(self) -> int:
-        """Answers of an optimizer step."""
+        """Answers in one optimizer step."""
         return round(self.workload.mini_batch or self.workload.answers)
 
     def count(self, key: str) -> int:
-        """A count of the plan; one that is left open is 1."""
+        """A count of the plan; 1 if it is not stated."""
         return round(self.value(key) or 1)
 
     def nodes_of(self, ranks: int) -> tuple[int, int]:
-        """Nodes, and accelerators of each, of so many accelerators."""
+        """The number of nodes, and of accelerators per node, for a number of accelerators."""
         return max(1, ranks // self.per_node), min(ranks, self.per_node)
 
     def value(self, key: str) -> Any:
-        """The value of a key or fact; None where it is left open."""
+        """The value of a key or fact; None if it is not stated."""
         place, _, name = key.rpartition(".")
         prompts = self.mini_batch / self.workload.samples
         own = {
@@ -129,12 +129,12 @@ class RlJob:
 
 
 def _is_default(row: Row, ours: Any) -> bool:
-    """Whether the software has a value where it is left out."""
+    """Whether a value is the software's default for an option."""
     return row.default is not None and row.kind.read(row.default) == ours
 
 
 def yaml_lines(tree: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """A tree of words, numbers and flags as YAML."""
+    """A tree of texts, numbers and flags as YAML."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
             yield f"{indent}{name}:\n"
@@ -188,7 +188,7 @@ class RlFormat(Format):
         return lines_of([program, *words])
 
     def _counts(self, row: Row, job: RlJob, several: Mapping[str, Any]) -> bool:
-        """Whether an option has an effect beside the others of a job."""
+        """Whether an option has an effect, given the other options of a job."""
         if row.beside is None:
             return True
         name, wanted = row.beside
@@ -197,7 +197,7 @@ class RlFormat(Format):
         return bool(wanted(value) if callable(wanted) else value == wanted or (not value and not wanted))
 
     def read(self, tree: Mapping[Any, Any], file: str) -> Layer:
-        """What a text states, with the configurations that it overrides."""
+        """The facts that a text states, including those derived from several options."""
         keys = ForeignKeys(tree, self.table, file, self.version, open_numbers=False)
         layer = layer_of_rows(keys, self.title)
         layer.facts["stack"] = keys.derived(self.name, self.version.rpartition(" ")[0], next(iter(keys.stated), ""))
@@ -209,23 +209,23 @@ class RlFormat(Format):
 
 
 def not_stated(table: Table, own: Mapping[str, str]) -> dict[str, str]:
-    """The keys that no option of a table states, with the usual reasons and those of the format alone."""
+    """The keys that no option of a table states, with the usual reasons and those of this format."""
     filled = {path for row in table.values() for path in row.fills.split()}
     return {**{key: reason for key, reason in _USUAL.items() if key not in filled}, **own}
 
 
 def tools(names: str, *harmless: Any) -> list[Row]:
-    """Options by which an answer waits for something outside of the model."""
+    """Options for tools and other calls outside the model, for which an answer waits."""
     return lost("not expressible", "turns with tools or an environment: state workload.environment", names, *harmless)
 
 
 def eager(name: str) -> Row:
-    """An option by which engines run without CUDA graphs."""
+    """An option that makes engines run without CUDA graphs."""
     return part(name, "", "flag", False, loss=("approximated", "engines without graphs: here with them"))
 
 
 def fill_algorithm(keys: ForeignKeys, layer: Layer, name: str, exact: tuple[str, ...], dropping: str) -> None:
-    """The algorithm: dapo where prompts are dropped; those without a critic cost what grpo costs, not all `exact`."""
+    """Fills the algorithm: dapo if prompts are dropped; other algorithms without a critic cost as much as grpo."""
     kind, written = keys[name], str(keys.stated.get(name, (keys.table[name].default,))[0])
     if kind.value == "grpo" and written not in exact:
         lose_algorithm(keys, written, name)
@@ -234,12 +234,12 @@ def fill_algorithm(keys: ForeignKeys, layer: Layer, name: str, exact: tuple[str,
 
 
 def lose_algorithm(keys: ForeignKeys, written: object, name: str) -> None:
-    """A loss for an algorithm that costs what grpo costs."""
+    """Records a loss for an algorithm that costmodel treats as grpo."""
     keys.lose("approximated", f"{str(written)[:40]} has no critic: what it costs is what grpo costs", name)
 
 
 def engine_of(keys: ForeignKeys, name: str, layer: Layer) -> None:
-    """The engine that generates, where a document describes it."""
+    """Fills the engine that generates answers; a fault if no document describes it."""
     found = keys[name]
     if found.value in ENGINES:
         layer.fill("stack.rollout", found._replace(value=ENGINES[found.value]))
@@ -248,13 +248,13 @@ def engine_of(keys: ForeignKeys, name: str, layer: Layer) -> None:
 
 
 def tokens_of(value: OriginValue, ranks: int) -> OriginValue:
-    """A micro-batch that holds so many tokens of each rank that shares a sequence."""
+    """A micro-batch in tokens: tokens per rank × the ranks that share a sequence."""
     text = value.origin.text if ranks == 1 else f"{value.origin.text} × cp {ranks}"
     return value._replace(value=f"{value.value * ranks} tokens", origin=value.origin._replace(text=text))
 
 
 def stated_if(keys: ForeignKeys, layer: Layer, path: str, value: Any, *names: str) -> None:
-    """A fact that follows from keys, at the place of the first that is stated; a default where none is."""
+    """Fills a fact derived from several keys; it counts as a default if the text states none of them."""
     first = next((name for name in names if keys.given(name)), "")
     if first:
         layer.facts[path] = keys.derived(value, ", ".join(names), first)

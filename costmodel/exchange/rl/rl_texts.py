@@ -35,7 +35,7 @@ _PRODUCT = re.compile(r"\$\{mul:(.*)\}", re.DOTALL)
 
 @dataclass
 class RlText:
-    """What one text states.
+    """The keys that one text states, and the other files that it names.
 
     named: configurations whose values it overrides, the lowest first. of_trainer: files of the trainer that a launcher
     names. unless: faults that --set takes away. ahead: what the environment and a launcher in front of the program
@@ -51,7 +51,7 @@ class RlText:
 
 
 def stated_text(text: str, file: str, entry: RlFormat) -> RlText:
-    """The tree of a configuration, or of the one command in a script that is of the format."""
+    """The keys of a configuration file, or of the single command of this format in a script."""
     if not is_command(text, entry):
         return _of_configuration(tree_of(text, file))
     script = read_script(text, file)
@@ -85,7 +85,7 @@ def is_command(text: str, entry: RlFormat) -> bool:
 
 
 def _begins(command: ShellCommand, entry: RlFormat) -> Iterator[int]:
-    """Where the words behind the program begin."""
+    """The positions of the first word after the program."""
     for index, word in enumerate(command.words):
         if entry.program.search(word.text) and not word.text.startswith("-"):
             yield index + 1
@@ -93,7 +93,7 @@ def _begins(command: ShellCommand, entry: RlFormat) -> Iterator[int]:
 
 
 def _of_launcher(words: Sequence[Word], file: str, read: RlText) -> Layer:
-    """What a launcher in front of the program states; Ray has no part in the sizes of a job."""
+    """The facts that the launcher before the program states; Ray states no sizes."""
     names = [PurePath(word.text).name for word in words]
     if "accelerate" in names:
         behind = words[names.index("accelerate") + 1 :]
@@ -110,12 +110,12 @@ def _of_launcher(words: Sequence[Word], file: str, read: RlText) -> Layer:
 
 
 def _without_program(words: Sequence[Word]) -> Sequence[Word]:
-    """The options of a launcher, without a module that it starts."""
+    """The options of a launcher, without the module that it starts."""
     return words[:-1] if words and not words[-1].text.startswith("-") and len(words) % 2 else words
 
 
 def _configured(words: Sequence[Word], entry: RlFormat, read: RlText) -> Iterator[Word]:
-    """The words without those that name a configuration, which are noted."""
+    """The words that do not name a configuration; the named configurations are recorded."""
     folder = ""
     index = 0
     while index < len(words):
@@ -137,7 +137,7 @@ def _configured(words: Sequence[Word], entry: RlFormat, read: RlText) -> Iterato
 
 
 def _overrides(words: Sequence[Word], table: Table, read: RlText) -> None:
-    """Words such as a.b=1 in the tree; those that are no such words cost nothing."""
+    """Adds overrides such as a.b=1 to the tree; other words cost nothing."""
     for word in words:
         found = _WORD.fullmatch(word.text)
         if found is None or (found[3] is None and found[1] != "~"):
@@ -155,7 +155,7 @@ def put_word(tree: Mapping, name: str, value: str | None, place: Place) -> None:
 
 
 def _of_configuration(tree: Mapping) -> RlText:
-    """A YAML, with the configurations that it names under `defaults`."""
+    """A YAML configuration, with the files that it names under `defaults`."""
     key = next((key for key in tree if key == DEFAULTS), None)
     if key is None:
         return RlText(tree)
@@ -166,7 +166,7 @@ def _of_configuration(tree: Mapping) -> RlText:
 
 
 def put_beneath(tree: Mapping, other: Mapping) -> None:
-    """Adds the values of a configuration that the tree does not state."""
+    """Adds the values of a base configuration that the tree does not state."""
     for key, value in other.items():
         if key not in tree:
             tree[key] = value
@@ -178,7 +178,7 @@ def put_beneath(tree: Mapping, other: Mapping) -> None:
 
 
 def fill_references(tree: Mapping) -> list[str]:
-    """Puts values in the place of what stands for them, as ${policy.precision} does; the keys left open."""
+    """Replaces references such as ${policy.precision} by their values; returns the unresolved keys."""
     left = list[str]()
     _fill(tree, tree, "", left)
     return left
@@ -196,7 +196,7 @@ def _fill(here: Mapping, tree: Mapping, above: str, left: list[str]) -> None:
 
 
 def _meant(text: str, tree: Mapping, above: str, depth: int) -> tuple[Any, bool]:
-    """What a value stands for, and whether that is known."""
+    """The value that a reference resolves to, and whether it is known."""
     text = text.strip()
     if depth == _DEEPEST or "${" not in text:
         return (None, False) if depth == _DEEPEST else (None if text.lower() in _NOTHING else text, True)

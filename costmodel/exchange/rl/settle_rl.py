@@ -24,7 +24,7 @@ _OF_TRAINING = ("workload.sequence", "workload.global_batch", "accumulation", "s
 
 
 def settled_rl(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
-    """One scenario of layers, in the order of their weight; of files that train, the layout alone.
+    """A scenario from layers in order of priority; files of the trainer contribute only the layout.
 
     model: the shape, where it is known. shipped: its name in the library, which is not used
     """
@@ -47,7 +47,7 @@ def settled_rl(layers: Sequence[Layer], file: str, model: Model | None, shipped:
 
 
 def _sizes_given(layers: Sequence[Layer]) -> None:
-    """A number of accelerators that the text does not decide may be given beside it."""
+    """Requires a number of accelerators beside a text that does not decide it."""
     stated = [layer.facts["accelerators"].origin.kind for layer in layers if "accelerators" in layer.facts]
     given = "assumed" in stated
     for layer in layers:
@@ -57,7 +57,7 @@ def _sizes_given(layers: Sequence[Layer]) -> None:
 
 
 def as_trainer(layer: Layer) -> None:
-    """What a file of the trainer states, such as a configuration of DeepSpeed, as a part of the job."""
+    """Turns the facts of a trainer's file, such as a DeepSpeed configuration, into facts of the trainer."""
     for facts in (layer.facts, layer.weak):
         for path in [path for path in facts if path in _OF_TRAINING]:
             del facts[path]
@@ -68,7 +68,7 @@ def as_trainer(layer: Layer) -> None:
 
 
 def _engines(found: Settled, model: Model | None) -> None:
-    """Degrees that mean something for mixtures of experts alone."""
+    """Removes or completes degrees that apply only to mixtures of experts."""
     sparse = model is not None and model.has_experts
     if model is not None and not sparse:
         for path in ("plan.ep", "plan.etp", "plan.rollout.ep", "plan.rollout.dp_attention"):
@@ -80,7 +80,7 @@ def _engines(found: Settled, model: Model | None) -> None:
 
 
 def _ranks(found: Settled) -> int | None:
-    """Accelerators of the trainer, those of the engines, and all of them."""
+    """The accelerators in total, from those of the trainer and of the engines."""
     facts = found.facts
     trainer, own, world = facts.pop("trainer_ranks", None), facts.pop("rollout_ranks", None), facts.get("accelerators")
     own = facts.get("plan.rollout.ranks", own)
@@ -124,7 +124,7 @@ def _ranks(found: Settled) -> int | None:
 
 
 def _batches(found: Settled, dp: int | None) -> None:
-    """Prompts of an iteration and answers of an optimizer step, of counts by prompt, by rank or by part."""
+    """Prompts per iteration and answers per optimizer step, from counts per prompt, rank or part."""
     facts, samples = found.facts, found.number("workload.samples")
     of_rank, mini = facts.pop("rank_answers", None), facts.pop("rank_mini_batch", None)
     by_prompt, parts = facts.pop("mini_prompts", None), facts.pop("mini_batches", None)
@@ -157,7 +157,7 @@ def _batches(found: Settled, dp: int | None) -> None:
 
 
 def _lengths(found: Settled) -> None:
-    """The limit of an answer, where a file states one of prompt and answer together."""
+    """The limit of an answer, if a file states one limit for prompt and answer together."""
     longest, prompt = found.facts.pop("longest", None), found.facts.pop("longest_prompt", None)
     ahead = prompt if prompt is not None else found.facts.get("workload.prompt")
     if longest is not None and "workload.response.limit" not in found.facts:
@@ -187,7 +187,7 @@ def _needs(found: Settled) -> None:
 
 
 def _stack(found: Settled) -> None:
-    """The software with what is stated of its parts; its own trainer and engine are not written again."""
+    """The software stack with the stated changes to its parts; its default trainer and engine are not repeated."""
     facts = found.facts
     own: RlStack = read("stack", str(facts["stack"].value))
     for part in ("trainer", "rollout"):

@@ -135,7 +135,7 @@ _OWN = known(
 
 
 def _of_trainer(row: Row) -> Row:
-    """An option of Megatron-LM that no row reads: one of the model's shape costs nothing, which a checkpoint names."""
+    """A row for a Megatron-LM option that is not read; model-shape options cost nothing."""
     parts = {path.partition(".")[0] for path in row.fills.split()}
     kind: LossKind = "not expressible" if parts & {"plan", "stack"} else "approximated"
     loss = (kind, "as the trainer does it by default") if parts & {"plan", "stack", "assume"} else row.loss
@@ -158,7 +158,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _further_prompts(keys: ForeignKeys, layer: Layer) -> None:
-    """Prompts beyond those of an iteration: for a later one, for those that are dropped, or for the slowest."""
+    """Prompts beyond one iteration: for a later iteration, to replace dropped ones, or to skip slow ones."""
     dropped, drawn = keys["dynamic-sampling-filter-path"], keys["over-sampling-batch-size"]
     prompts, cut = keys["rollout-batch-size"].value or 0, keys["partial-rollout"]
     if not (drawn.value or 0) > prompts > 0:
@@ -198,7 +198,7 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _several(job: RlJob) -> dict[str, Any]:
-    """Options that state keys together."""
+    """Options that each combine several keys."""
     workload, (nodes, each), shared = job.workload, job.nodes_of(job.ranks[0]), not job.ranks[1]
     ahead = round(workload.prompts * (1 + workload.staleness)) if workload.rollouts == "partial" else None
     away = bool(job.rollout.offload)

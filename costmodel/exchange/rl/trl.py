@@ -75,7 +75,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _batches(keys: ForeignKeys, layer: Layer) -> None:
-    """Answers of a rank: those of a step, and those between two generations."""
+    """Answers per rank: in one optimizer step, and between two generations."""
     each, often = keys["per_device_train_batch_size"], keys["gradient_accumulation_steps"]
     layer.fill("plan.micro_batch", each)
     name = "gradient_accumulation_steps" if keys.given("gradient_accumulation_steps") else "per_device_train_batch_size"
@@ -91,7 +91,7 @@ def _batches(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _sharding(keys: ForeignKeys, layer: Layer) -> None:
-    """What arguments of transformers state of shards, by their own reader."""
+    """Sharding facts in TrainingArguments, read by the reader for transformers."""
     own = PlacedMapping({key: value for key, value in keys.tree.items() if str(key) in _SHARDS})
     own.place = getattr(keys.tree, "place", Place(keys.file))
     inner = read_training_arguments(own, keys.file)
@@ -118,7 +118,7 @@ def _engine(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _several(job: RlJob) -> dict[str, Any]:
-    """Options that state keys together."""
+    """Options that each combine several keys."""
     workload, ways = job.workload, job.ranks[0]
     each = job.count("plan.micro_batch")
     often, answers = job.mini_batch / (each * ways), workload.answers
@@ -140,7 +140,7 @@ def _several(job: RlJob) -> dict[str, Any]:
 
 
 def _program(job: RlJob) -> str:
-    """Accelerate's launcher, which states what is sharded."""
+    """The accelerate launcher command, which states the sharding."""
     name = "rloo" if job.workload.algorithm == "rloo" else "grpo"
     shards = {"transformers-deepspeed": f" --use_deepspeed --zero_stage {job.count('plan.zero')}",
               "transformers-fsdp": " --use_fsdp"}  # fmt: skip

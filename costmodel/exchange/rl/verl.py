@@ -195,7 +195,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _batches(keys: ForeignKeys, layer: Layer) -> None:
-    """Batches, which are counted in prompts; of the asynchronous trainer those between two sets of weights."""
+    """Batch sizes in prompts; for the asynchronous trainer, the prompts between two weight updates of the engines."""
     stale = keys["async_training.staleness_threshold"]
     if not keys.under("async_training"):
         layer.fill("workload.prompts", keys["data.train_batch_size"])
@@ -262,7 +262,7 @@ def _megatron(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _offload(keys: ForeignKeys, layer: Layer, engine: str) -> None:
-    """Whether states of training leave while answers are generated."""
+    """Fills whether training states are offloaded while answers are generated."""
     names = [f"{_A}.{engine}.{name}_offload" for name in ("optimizer", "param")]
     moved = [bool(keys[name].value) for name in names]
     if moved[0] != moved[1]:
@@ -271,13 +271,13 @@ def _offload(keys: ForeignKeys, layer: Layer, engine: str) -> None:
 
 
 def _reference(keys: ForeignKeys, name: str, own: object) -> None:
-    """A degree of the reference, which is that of the trainer here."""
+    """Records a loss if the reference model has another degree than the trainer."""
     if (keys[name].value or 1) != (own or 1) and keys.given(name):
         keys.lose("approximated", f"the reference: {_OWN_LAYOUT}", name)
 
 
 def _several(job: RlJob) -> dict[str, Any]:
-    """Options that state keys together."""
+    """Options that each combine several keys."""
     workload, (nodes, each) = job.workload, job.nodes_of(job.ranks[0])
     by_megatron, cp = job.trainer == "megatron-core", job.count("plan.cp")
     engine = "megatron" if by_megatron else "fsdp_config"
@@ -305,7 +305,7 @@ def _several(job: RlJob) -> dict[str, Any]:
 
 
 def _apart(job: RlJob) -> dict[str, Any]:
-    """Options of the asynchronous trainer, whose engines have accelerators of their own."""
+    """Options of the asynchronous trainer, whose engines run on separate accelerators."""
     workload, (nodes, each) = job.workload, job.nodes_of(job.ranks[1])
     batches = workload.answers / job.mini_batch
     return {

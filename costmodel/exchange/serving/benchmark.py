@@ -51,7 +51,7 @@ TABLE = known(
 
 
 def read_benchmark(tree: Any, file: str, *, of_sglang: bool) -> Layer:
-    """What a benchmark asks of an engine: its options that state no load have no part in a scenario."""
+    """The load that a benchmark command states; its other options are ignored."""
     keys = ForeignKeys({key: value for key, value in tree.items() if key in TABLE}, TABLE, file, VERSION)
     layer = Layer(TITLE)
     data = keys["dataset-name"]
@@ -69,7 +69,7 @@ def read_benchmark(tree: Any, file: str, *, of_sglang: bool) -> Layer:
 
 
 def _several_prefixes(keys: ForeignKeys, layer: Layer) -> None:
-    """So many prefixes, each before as many prompts: vLLM's data set of that name, with its defaults."""
+    """Fills several shared prefixes, each used by equally many prompts: vLLM's prefix-repetition data set."""
     names = ("prefix-len", "suffix-len", "num-prefixes", "output-len")
     stated = [keys[f"prefix-repetition-{name}"].value for name in names]
     prefix, suffix, count, output = (
@@ -82,7 +82,7 @@ def _several_prefixes(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _lengths(keys: ForeignKeys, layer: Layer, *, of_sglang: bool) -> None:
-    """Lengths, uniform over a range: of SGLang from a share of the length to it, else as far on both sides of it."""
+    """Fills lengths that are uniform over a range: for SGLang from ratio × length to length, else ± ratio × length."""
     stated = keys["random-range-ratio"]
     try:
         ratio = float(stated.value) if stated.value is not None else 0.0
@@ -135,7 +135,7 @@ def _read_load(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool = False) -> list[str]:
-    """The words of the benchmark of one replica."""
+    """The command words of a benchmark of one replica."""
     workload = job.workload
     words = [*program, "--dataset-name random"]
     prefix = round(workload.shared_prefix)
@@ -160,7 +160,7 @@ def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool 
 
 
 def _range(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> float:
-    """The option for lengths that spread uniformly; of SGLang 1 is one length."""
+    """The value of the range option for uniformly spread lengths; 0 (for SGLang 1) means equal lengths."""
     spread = job.workload.spread("prompt")
     if spread != job.workload.spread("output"):
         remarks.note("prompts and answers spread differently: this benchmark has one range for both")
@@ -174,7 +174,7 @@ def _range(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> float:
 
 
 def _bursts(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
-    """The option for arrivals that are not at random, as one of several replicas gets them."""
+    """The option for bursty arrivals, as one of several replicas receives them; empty for random arrivals."""
     workload = job.workload
     square = 1.0 / workload.burstiness if workload.burstiness else (workload.arrival_spread or 1.0) ** 2
     shape = 1.0 / max(1.0 + (square - 1.0) / job.count("replicas"), 0.01)
@@ -187,7 +187,7 @@ def _bursts(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
 
 
 def _written_load(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
-    """Requests of one replica, whose share of the load is as large as that of the others."""
+    """The load options of one replica, which receives an equal share of the load."""
     workload, replicas = job.workload, job.count("replicas")
     if workload.rate is not None:
         most = workload.concurrency
@@ -204,12 +204,12 @@ def _written_load(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list
 
 
 def pool_words(job: ServingJob) -> str:
-    """How near the pool of a real engine comes, of the runs that its document was fitted on."""
+    """The expected error of the predicted KV-cache pool, as text, from the runs that the engine was fitted on."""
     return f"(± {100 * job.engine.spread.pool:.2g} %)"
 
 
 def commented(job: ServingJob, expected: list[str], asked: list[str]) -> str:
-    """What to expect and the benchmark, as comments behind the command."""
+    """The expected figures and the benchmark command, as comments after the command."""
     longest = [f"requests over {job.context:,} tokens would be refused:", job.bound]
     printed = (job.printed,) if job.printed else ()
     words = [part for line in (*expected, *longest, *printed, MEASURED) for part in comment_lines("#", line)]

@@ -33,7 +33,7 @@ _IMAGES = re.compile(r"(?:^|/)vllm-openai(?:[:@]|$)")  # whose entry point is th
 
 
 class ServeCommand(NamedTuple):
-    """What one command starts, the words behind its name, whether it comes about, how often, and of which image."""
+    """A command that starts an engine or benchmark: the program, its words, doubt, copies and container image."""
 
     starts: str
     words: tuple[Word, ...]
@@ -46,7 +46,7 @@ class ServeCommand(NamedTuple):
 
 
 def serve_commands(text: str, file: str) -> list[ServeCommand]:
-    """Every such command of a text, in order."""
+    """Every command of a text that starts an engine or a benchmark, in order."""
     found: list[ServeCommand] = []
     if is_manifest(text):
         for container in container_commands(text, file):
@@ -89,7 +89,7 @@ def _of_words(
 
 
 def _text_of_shell(behind: Sequence[Word]) -> Word | None:
-    """The commands that a shell is given in one word, behind -c."""
+    """The script that a shell receives as one word after -c."""
     for option, text in itertools.pairwise(behind[:4]):
         if re.fullmatch(r"-[a-z]*c", option.text):
             return text
@@ -97,7 +97,7 @@ def _text_of_shell(behind: Sequence[Word]) -> Word | None:
 
 
 def _started(word: str, behind: Sequence[str]) -> tuple[str, int]:
-    """What a word of a command starts, and how many words behind it belong to its name."""
+    """The program that a word starts, and the number of following words that belong to the program's name."""
     first, second = (*behind, "", "")[:2]
     name = PurePosixPath(word).name
     if word == "-m" and first in _MODULES:

@@ -34,8 +34,8 @@ _PRODUCTS = (
 
 
 class Container(NamedTuple):
-    """One container: its mapping, how often it runs where that is stated, whether a compose file has it, and what has
-    its resources.
+    """One container: its mapping, its copies if stated, whether a compose file defines it, and the mapping with its
+    resources.
     """
 
     tree: Mapping
@@ -45,7 +45,7 @@ class Container(NamedTuple):
 
 
 class ContainerCommand(NamedTuple):
-    """The words that a container starts, how often it runs where that is stated, its variables, image and GPUs."""
+    """The command words of a container, its copies if stated, its variables, image and GPUs."""
 
     words: tuple[Word, ...]
     copies: OriginValue | None
@@ -64,7 +64,7 @@ def is_manifest(text: str) -> bool:
 
 
 def manifest_trees(text: str, file: str) -> Iterator[Mapping]:
-    """Each document of a manifest, the lines of its places counted from the head of the file."""
+    """Each YAML document of a manifest; line numbers count from the start of the file."""
     starts = [0, *(match.end() for match in _PARTED.finditer(text)), len(text)]
     for begin, end in itertools.pairwise(starts):
         part = text[begin:end]
@@ -77,7 +77,7 @@ def manifest_trees(text: str, file: str) -> Iterator[Mapping]:
 
 
 def selected_accelerators(text: str, file: str) -> list[OriginValue]:
-    """The accelerators that the node selectors and node affinities of a manifest ask for."""
+    """The accelerators that node selectors and node affinities of a manifest require."""
     found = list[OriginValue]()
     for tree in manifest_trees(text, file):
         for node, _, _ in _walk(tree, 0, None, tree):
@@ -93,7 +93,7 @@ def selected_accelerators(text: str, file: str) -> list[OriginValue]:
 
 
 def containers(tree: Mapping) -> list[Container]:
-    """Every mapping with an image, or a command with arguments."""
+    """Every container: a mapping with an image, a command or arguments."""
     composed = "services" in tree
     held = (
         Container(each, copies, composed, around)
@@ -106,7 +106,7 @@ def containers(tree: Mapping) -> list[Container]:
 def _walk(
     node: Any, depth: int, copies: OriginValue | None, around: Mapping
 ) -> Iterator[tuple[Mapping, OriginValue | None, Mapping]]:
-    """Every mapping, with the replicas that it states, or the mapping around it, and which of these has resources."""
+    """Every mapping, with its replicas (or those of the mapping around it) and the mapping with its resources."""
     if depth > _DEEPEST:
         return
     if isinstance(node, Mapping):
@@ -124,7 +124,7 @@ def _walk(
 
 
 def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
-    """What every container starts: the program that its image names gives way to one of its own."""
+    """The command of every container; the default program of the image counts only if none is stated."""
     for tree in manifest_trees(text, file):
         deployed = deployments(tree, file)
         if deployed is None:
@@ -140,7 +140,7 @@ def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
 
 
 def accelerators_of(container: Mapping, file: str) -> OriginValue | None:
-    """The accelerators that a container is given, where its resources state them."""
+    """The number of accelerators in a container's resources, over all its nodes; None if it is not stated."""
     resources = container.get("resources")
     for kind in ("limits", "requests"):
         held = resources.get(kind) if isinstance(resources, Mapping) else None
@@ -152,7 +152,7 @@ def accelerators_of(container: Mapping, file: str) -> OriginValue | None:
 
 
 def _nodes_of(service: Mapping) -> int:
-    """The nodes of one worker of Dynamo."""
+    """The number of nodes of one Dynamo worker."""
     stated = service.get("multinode")
     nodes = copies_of(stated, "nodeCount", "") if isinstance(stated, Mapping) else None
     return 1 if nodes is None else int(nodes.value)
@@ -183,7 +183,7 @@ def _of_containers(tree: Mapping, file: str) -> Iterator[ContainerCommand]:
 
 
 def _words(value: Any, place: Place, file: str, environment: Environment) -> list[Word]:
-    """A list as its words; a text as a shell would part it, with the values of its variables."""
+    """The words of a list, or of a text split like a shell does, with variables replaced."""
     if isinstance(value, list):
         return listed_words(value, place)
     if not isinstance(value, str):
@@ -208,7 +208,7 @@ _OF_KUBERNETES = re.compile(rf"\$\$\(|\$\((?P<name>{_NAME})\)")
 
 
 def environment_of(tree: AnyMapping[Any, Any], place: Place, *, composed: bool) -> dict[str, Word]:
-    """The variables that a container states, in their order; later ones may name earlier ones."""
+    """The variables of a container in their order; later variables may refer to earlier ones."""
     found: dict[str, Word] = {}
     for name, value in _stated(tree.get("environment" if composed else "env"), composed):
         if len(found) >= _MOST_VARIABLES:
@@ -221,8 +221,8 @@ def environment_of(tree: AnyMapping[Any, Any], place: Place, *, composed: bool) 
 
 
 def _stated(tree: Any, composed: bool) -> Iterator[tuple[str, str | Doubt]]:
-    """Names with their values: of a list of names and values, a mapping, or a list of NAME=VALUE; with a doubt where a
-    value stands elsewhere.
+    """Variable names with values, from a list, a mapping, or NAME=VALUE texts; a doubt if the value is defined
+    elsewhere.
     """
     if isinstance(tree, AnyMapping):
         for name, value in tree.items():
@@ -237,7 +237,7 @@ def _stated(tree: Any, composed: bool) -> Iterator[tuple[str, str | Doubt]]:
 
 
 def _text(value: Any) -> str:
-    """A value as the container has it."""
+    """A value as text, as the container receives it."""
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -251,7 +251,7 @@ def _elsewhere(name: str) -> Doubt:
 
 
 def expanded(word: Word, environment: Environment, *, composed: bool) -> Word:
-    """A word with the values of its variables; of one that is not known, a doubt."""
+    """A word with its variables replaced; an unknown variable leaves a doubt."""
     text, at, doubt = "", 0, word.doubt
     for match in _VARIABLE.finditer(word.text):
         value, unknown = _variable_value(match, environment, composed)
@@ -262,7 +262,7 @@ def expanded(word: Word, environment: Environment, *, composed: bool) -> Word:
 
 
 def _variable_value(match: re.Match[str], environment: Environment, composed: bool) -> tuple[str, Doubt | None]:
-    """What stands for one variable, and the doubt in it."""
+    """The value of one variable reference, and the doubt about it."""
     name = match["round"] or match["held"] or match["bare"]
     if name is None:
         return "$", None
@@ -276,8 +276,8 @@ def _variable_value(match: re.Match[str], environment: Environment, composed: bo
 
 
 def words_with_values(words: Sequence[Word], environment: Environment, *, composed: bool) -> list[Word]:
-    """The words of a container with their variables' values; those of a shell's text are the shell's to put in, but for
-    the form of Kubernetes, which comes before it.
+    """The words of a container with variables replaced; in a shell script only the Kubernetes form $(NAME) is
+    replaced.
     """
     found: list[Word] = []
     for word in words:
@@ -289,14 +289,14 @@ def words_with_values(words: Sequence[Word], environment: Environment, *, compos
 
 
 def _is_text_of_shell(ahead: Sequence[Word]) -> bool:
-    """Whether the next word is the text that a shell is given behind -c."""
+    """Whether the next word is the script that a shell receives after -c."""
     if not ahead or not re.fullmatch(r"-[a-z]*c", ahead[-1].text):
         return False
     return any(PurePosixPath(word.text).name in SHELLS for word in ahead[-4:-1])
 
 
 def _for_shell(text: str, environment: Environment, composed: bool) -> str:
-    """A text for a shell, in which variables are in the form of a shell."""
+    """A shell script with the variables of Kubernetes or of a compose file turned into shell form."""
     if composed:
         return text.replace("$$", "$")
 

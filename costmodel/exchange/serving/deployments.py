@@ -40,7 +40,7 @@ _SHORT = {"--tp": "--tensor-parallel-size", "-tp": "--tensor-parallel-size", "-p
 
 
 class Deployed(NamedTuple):
-    """What one model of a deployment starts: words, replicas, the container of its variables, its image, and nodes."""
+    """One model of a deployment: its command words, replicas, container, image and nodes."""
 
     words: list[Word]
     copies: OriginValue | None
@@ -50,7 +50,7 @@ class Deployed(NamedTuple):
 
 
 def deployments(tree: Mapping, file: str) -> list[Deployed] | None:
-    """The engines of a deployment that states their options by keys; none for any other manifest."""
+    """The engines of a deployment whose keys state the options; None for any other manifest."""
     spec = tree.get("spec")
     if isinstance(tree.get("servingEngineSpec"), Mapping):
         return list(_of_stack(tree["servingEngineSpec"], file))
@@ -67,19 +67,19 @@ def deployments(tree: Mapping, file: str) -> list[Deployed] | None:
 
 
 def place_of(tree: Mapping, name: str, file: str) -> Place:
-    """Where a key of a mapping stands."""
+    """The place of a key in a mapping."""
     found = next((key for key in tree if key == name), None)
     return getattr(found, "at", None) or getattr(found, "place", None) or Place(file)
 
 
 def listed_words(value: Any, place: Place) -> list[Word]:
-    """The items of a list, each at its own place."""
+    """The items of a list as words, each with its place."""
     places = value.places if isinstance(value, Items) else [place] * len(value)
     return [Word(str(item), at) for item, at in zip(value, places, strict=False) if not isinstance(item, dict | list)]
 
 
 def copies_of(tree: Mapping, name: str, file: str) -> OriginValue | None:
-    """How many of a thing a mapping asks for; nothing where that is no whole number."""
+    """A count that a mapping states under a key; None if it is not a whole number."""
     stated = str(tree.get(name, ""))
     if not (stated.isascii() and stated.isdigit() and len(stated) < 7):
         return None
@@ -87,7 +87,7 @@ def copies_of(tree: Mapping, name: str, file: str) -> OriginValue | None:
 
 
 def _options(tree: Any, names: dict[str, str], file: str, *, others: bool = False) -> Iterator[Word]:
-    """Keys as options: those of a table by its names; others, where they are options too, by their own words."""
+    """Keys as command options: those in `names` under their option name, others (if asked) in kebab case."""
     for key, value in tree.items() if isinstance(tree, Mapping) else ():
         place = place_of(tree, key, file)
         name = names.get(str(key), _CAMEL.sub("-", str(key)).lower() if others else "")
@@ -107,7 +107,7 @@ def _args(tree: Any, name: str, file: str) -> list[Word]:
 
 
 def _model(uri: Any, place: Place) -> list[Word]:
-    """The model that an address names: of the hub by its name, of a volume by its path."""
+    """The model in a URI: its name on the hub, or its path on a volume."""
     text = str(uri)
     found = _HUB.match(text)
     if not text:
@@ -120,7 +120,7 @@ def _program(place: Place) -> list[Word]:
 
 
 def _of_stack(spec: Mapping, file: str) -> Iterator[Deployed]:
-    """vLLM's production stack: models with the options of vLLM in camel case."""
+    """The models of vLLM's production stack, whose options are in camel case."""
     for model in spec.get("modelSpec") or ():
         if not isinstance(model, Mapping) or "modelURL" not in model:
             continue
@@ -135,7 +135,7 @@ def _of_stack(spec: Mapping, file: str) -> Iterator[Deployed]:
 
 
 def _agreeing(stated: list[Word], args: list[Word]) -> list[Word]:
-    """Options of keys and those of words behind them; a fault where the two state different values of one."""
+    """Options from keys and from extra arguments together; a fault if they contradict each other."""
     own, other = _values(stated), _values(args)
     for name in (name for name in own if name in other):
         if own[name].text != other[name].text:
@@ -146,7 +146,7 @@ def _agreeing(stated: list[Word], args: list[Word]) -> list[Word]:
 
 
 def _values(words: Sequence[Word]) -> dict[str, Word]:
-    """Values of the options among words."""
+    """The values of the options in a list of words."""
     found: dict[str, Word] = {}
     for word, behind in itertools.zip_longest(words, words[1:]):
         name, equals, value = word.text.partition("=")
@@ -158,14 +158,14 @@ def _values(words: Sequence[Word]) -> dict[str, Word]:
 
 
 def _refuse_apart(tree: Mapping, file: str) -> None:
-    """A fault where instances for prompts stand beside those that generate."""
+    """Raises a fault if a deployment has separate prefill instances."""
     apart = tree.get("prefill")
     if isinstance(apart, Mapping) and str(apart.get("create", True)).lower() == "true" and apart.get("replicas") != "0":
         raise CostModelError(*fail("X003", APART, place_of(tree, "prefill", file), APART_HINT).faults)
 
 
 def _of_llm_d(tree: Mapping, file: str) -> Iterator[Deployed]:
-    """Values of llm-d's chart: the containers that generate, with the degrees beside them."""
+    """The engines in the values of llm-d's chart, with the degrees of parallelism."""
     _refuse_apart(tree, file)
     decode, artifacts = tree.get("decode"), tree["modelArtifacts"]
     if not isinstance(decode, Mapping):
@@ -184,7 +184,7 @@ def _of_llm_d(tree: Mapping, file: str) -> Iterator[Deployed]:
 
 
 def _degrees(tree: Mapping) -> Mapping:
-    """The degrees of a deployment that are not 1."""
+    """The degrees of parallelism of a deployment that are not 1."""
     stated = tree.get("parallelism")
     found = Mapping(
         (key, value)
@@ -201,7 +201,7 @@ def _image(container: Mapping, file: str) -> Word | None:
 
 
 def _of_llm_service(spec: Mapping, file: str) -> Deployed:
-    """KServe's service of a language model, which vLLM serves."""
+    """The engine of KServe's LLMInferenceService, which runs vLLM."""
     _refuse_apart(spec, file)
     model, template = spec.get("model"), spec.get("template")
     held = template.get("containers") if isinstance(template, Mapping) else None
@@ -215,7 +215,7 @@ def _of_llm_service(spec: Mapping, file: str) -> Deployed:
 
 
 def _of_predictor(predictor: Mapping, file: str) -> Deployed:
-    """KServe's predictor: its runtime for the hub and vLLM's, whose options are vLLM's."""
+    """The engine of KServe's predictor: the Hugging Face or vLLM runtime, both with vLLM's options."""
     model = predictor["model"]
     kind = model.get("modelFormat")
     name = str(kind.get("name", "")) if isinstance(kind, Mapping) else ""
@@ -232,7 +232,7 @@ def _of_predictor(predictor: Mapping, file: str) -> Deployed:
 
 
 def _without_underscores(word: Word) -> Word:
-    """An option of KServe's runtime as vLLM writes it; the name that clients use is vLLM's served one."""
+    """An option of KServe's runtime in vLLM's spelling; --model-name becomes --served-model-name."""
     name, equals, value = word.text.partition("=")
     if not name.startswith("--"):
         return word
@@ -263,18 +263,18 @@ _OFFLOADED = "a cache outside of the accelerators: state stack.host_cache"
 
 
 def _of_both(under: str) -> list[Row]:
-    """Keys of accelerators among the resources of what is started."""
+    """Rows for the accelerator keys among resource limits and requests."""
     return [part(f"{under}resources.{kind}.{name}", "plan.tp") for kind in ("limits", "requests") for name in GPUS]
 
 
 def _container(under: str) -> list[Row]:
-    """Keys of a container of Kubernetes."""
+    """Rows for the keys of a Kubernetes container."""
     read = [part(f"{under}{name}", "stack") for name in ("image", "command", "args", "env")]
     return [*read, *quiet(_OF_CONTAINER, under), *_of_both(under)]
 
 
 def _pod(under: str) -> list[Row]:
-    """Keys of a pod of Kubernetes, with its containers."""
+    """Rows for the keys of a Kubernetes pod and its containers."""
     return [*quiet(_OF_POD, under), part(f"{under}nodeSelector", "cluster.node"), *_container(f"{under}containers.")]
 
 
@@ -402,13 +402,13 @@ _COMPOSED = [
 
 
 def _each_of(services: Any, under: str, rows: Sequence[Row]) -> list[Row]:
-    """Rows of every service by its own name."""
+    """Rows for every service, under the service's name."""
     named = services if isinstance(services, Mapping) else ()
     return [row for name in named for row in _under(f"{under}{name}.", rows)]
 
 
 def table_of(tree: Mapping) -> tuple[str, Table]:
-    """What a document of a manifest describes, with its keys; none where it is another one."""
+    """The kind of deployment in a manifest document, and its table of keys; empty for any other document."""
     spec, kind = tree.get("spec"), str(tree.get("kind", ""))
     if "servingEngineSpec" in tree:
         return "vLLM's production stack", _STACK
@@ -430,7 +430,7 @@ def table_of(tree: Mapping) -> tuple[str, Table]:
 
 
 def keys_around(tree: Mapping, file: str) -> Layer:
-    """What becomes of every key of a deployment around the command of its engine."""
+    """The verdicts for all keys of a deployment outside its engine command."""
     title, table = table_of(tree)
     if not title:
         return Layer("")

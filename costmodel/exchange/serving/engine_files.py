@@ -38,7 +38,7 @@ _HINT = "vllm serve, python -m sglang.launch_server or trtllm-serve, in a script
 
 
 def read_serve_command(text: str, file: str) -> list[Layer]:
-    """The engine that a text starts, and the benchmark beside it, each as a layer."""
+    """The engine that a text starts, and the benchmark in the text, each as a layer."""
     commands = serve_commands(text, file)
     engines = [command for command in commands if command.starts != BENCHMARK]
     if not engines and not commands:
@@ -59,7 +59,7 @@ def read_serve_command(text: str, file: str) -> list[Layer]:
 
 
 def _engine(commands: list[ServeCommand], file: str) -> Layer:
-    """The engine that commands start: several are one only where they state the same."""
+    """The engine that the commands start; a fault if several commands differ."""
     first = commands[0]
     for other in commands[1:]:
         if (other.starts, [word.text for word in other.words]) != (first.starts, [word.text for word in first.words]):
@@ -88,7 +88,7 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
 
 
 def _with_written(layer: Layer, engine: str, text: str, file: str) -> list[Layer]:
-    """A layer with those of the option files that the script itself writes before it starts the engine."""
+    """The layer, followed by the option files that the script writes before it starts the engine."""
     found, open_names = [layer], []
     here = {match.group("file").strip("'\""): match for match in _WRITTEN.finditer(text[:_LONGEST])}
     for name, place in layer.named:
@@ -103,14 +103,14 @@ def _with_written(layer: Layer, engine: str, text: str, file: str) -> list[Layer
 
 
 def _defaults_give_way(layer: Layer) -> Layer:
-    """A layer whose defaults give way to what another one states."""
+    """The layer with its defaults marked as weak, so that another layer overrides them."""
     layer.weak |= {path: value for path, value in layer.facts.items() if value.origin.kind == "default"}
     layer.facts = {path: value for path, value in layer.facts.items() if value.origin.kind != "default"}
     return layer
 
 
 def _name_model(options: OptionWords) -> None:
-    """The model as the first word that belongs to no option, where no option names it."""
+    """Takes the first word without an option as the model, unless an option names it."""
     named = any(name in options.tree for name in ("model", "model-path"))
     if not options.plain or named:
         return
@@ -124,7 +124,7 @@ def _name_model(options: OptionWords) -> None:
 
 
 def read_option_file(text: str, file: str, engine: str) -> Layer:
-    """A file of an engine's options, such as --config names."""
+    """The facts of an option file, such as one that --config names."""
     tree = tree_of(text, file)
     if engine != TRT_LLM:
         between = Mapping({key_at(key.replace("_", "-"), key.place, key.at): value for key, value in tree.items()})

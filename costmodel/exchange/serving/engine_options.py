@@ -49,7 +49,7 @@ UNWRITTEN = {
 
 @record
 class EngineFormat(Format):
-    """An engine whose command is read and written.
+    """The format of an engine's command.
 
     stack: its document in the library. step_holds_request: whether the engine, without chunked prefill, starts only
     with a step as large as its longest request. replicated: whether the text starts all replicas.
@@ -68,7 +68,7 @@ _NGRAM = ("ngram", "lookahead")
 
 
 def draft_of(method: str) -> str:
-    """The draft that a method's name stands for; empty where none does.
+    """The kind of draft that a speculation method uses; empty if it is unknown.
 
     >>> draft_of("EAGLE3"), draft_of("NEXTN"), draft_of("ngram_gpu"), draft_of("medusa")
     ('eagle', 'mtp', 'ngram', '')
@@ -82,7 +82,7 @@ def draft_of(method: str) -> str:
 
 
 def fill_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: Any, kind: str = "") -> None:
-    """Tokens and draft that an option of this name states, where its method does not; another draft is a loss."""
+    """Fills draft and tokens of speculative decoding from an option; an unknown draft is a loss."""
     kind, count = kind or draft_of(method), _counted(tokens)
     if not kind or count is None:
         stated = f"{method[:40]} with {str(tokens)[:20]} tokens" if method else "a draft without a method"
@@ -98,8 +98,8 @@ def _counted(value: Any, least: int = 1) -> int | None:
 
 
 def json_option(keys: ForeignKeys, name: str, *known: str) -> dict[str, Any] | None:
-    """The keys of an option that is written as JSON; nothing where it is not stated or not that. Keys beside the known
-    ones change something that no scenario states.
+    """The mapping in an option written as JSON; None if it is absent or invalid. Keys other than `known` are losses
+    that no scenario states.
     """
     stated = keys[name].value
     if stated is None:
@@ -117,7 +117,7 @@ def json_option(keys: ForeignKeys, name: str, *known: str) -> dict[str, Any] | N
 
 
 def fill_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None:
-    """Copies of experts that an option states; engines hold them where they balance the load of experts."""
+    """Fills the number of redundant experts; engines place the copies to balance the load."""
     count = 0 if copies is None else _counted(copies, least=0)
     if count is None:
         keys.refuse("X005", f"{name}: {str(copies)[:20]} is no number of experts", name)
@@ -130,8 +130,8 @@ def fill_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None
 def named_draft(
     job: ServingJob, remarks: Remarks, names: dict[str, str], *, trees: bool = False
 ) -> tuple[str, int] | None:
-    """The engine's name of the draft and its tokens; a draft that is a model of its own is refused, as is a tree where
-    the engine has no options for one.
+    """The engine's name for the draft, and its tokens; a fault for a separate draft model, or for a draft tree if
+    the engine has no options for trees.
     """
     draft = job.plan.speculation
     if draft is None:
@@ -157,13 +157,13 @@ _HOST = "stack.host_cache"
 
 
 def digits(value: Any) -> float | None:
-    """A whole number in digits."""
+    """A whole number written in digits; None for any other value."""
     text = str(value)
     return float(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def fill_size(keys: ForeignKeys, layer: Layer, name: str, nbytes: float, origin: str) -> None:
-    """Memory of the host for each rank, as a size of memory."""
+    """Fills the size of the host cache for each rank."""
     if not (math.isfinite(nbytes) and 0 < nbytes <= 2.0**60):
         keys.refuse("X005", f"{name} is no size of memory", name)
         return
@@ -180,7 +180,7 @@ def size_text(nbytes: float) -> str:
 
 
 def host_bytes(job: ServingJob, remarks: Remarks, option: str) -> float:
-    """Memory of the host for each rank; 0 where the engine keeps nothing there."""
+    """Bytes of the host cache for each rank; 0 if the engine uses none."""
     stated = job.engine.host_cache
     if stated is None or not stated.kept:
         return 0.0
@@ -198,7 +198,7 @@ ADAPTERS, RANK = "workload.adapters.count", "workload.adapters.rank"
 
 
 def fill_adapters(keys: ForeignKeys, layer: Layer, slots: str, *, on: bool) -> None:
-    """Slots of the device and their rank; adapters that wait on the host cost nothing there."""
+    """Fills the LoRA adapter slots on the device and their rank; adapters in host memory cost nothing there."""
     for name, path in ((slots, ADAPTERS), ("max-lora-rank", RANK)):
         value = keys[name]
         if not on:

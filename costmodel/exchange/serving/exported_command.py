@@ -37,7 +37,7 @@ _SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs", "executor
 
 @record
 class ExportedCommand:
-    """The text of a command, keys of the scenario that it cannot express, and what it leaves to its reader."""
+    """An exported command: its text, keys of the scenario that it cannot express, and notes for its reader."""
 
     target: EngineFormat
     text: str
@@ -46,7 +46,7 @@ class ExportedCommand:
 
 
 def exported_command(target: EngineFormat, job: ServingJob) -> ExportedCommand:
-    """The job as a command, read back and compared where the engine can express it."""
+    """The job as a command, checked by reading it back if the engine can express it."""
     remarks = Remarks(job.file)
     text = target.write(job, remarks)
     if not job.engine.kernels.own_all_reduce and "stack.kernels.own_all_reduce" in target.cannot:
@@ -65,8 +65,8 @@ def exported_command(target: EngineFormat, job: ServingJob) -> ExportedCommand:
 
 
 def exported_apart(target: EngineFormat, prefill: ServingJob, decode: ServingJob) -> ExportedCommand:
-    """The commands of instances for prompts and of those that generate, and as faults what they leave open: the
-    connector between them. The benchmark asks the whole plan.
+    """The commands for separate prefill and decode instances; the connector between them is reported as a
+    fault. The benchmark covers the whole plan.
     """
     remarks = Remarks(decode.file)
     for key in UNWRITTEN:
@@ -82,7 +82,7 @@ def exported_apart(target: EngineFormat, prefill: ServingJob, decode: ServingJob
 
 
 def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
-    """A fault for every key that the command states differently, or not at all."""
+    """Records a fault for every key that the command states differently or leaves out."""
     try:
         found = settled_serving([*read_serve_command(text, _FILE), _given(job)], _FILE, job.model, job.shipped)
     except CostModelError as error:
@@ -96,7 +96,7 @@ def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
 
 
 def _given(job: ServingJob) -> Layer:
-    """What stands beside a command: the requests, and the machine."""
+    """The facts beside a command: its requests and its machine."""
     known = Origin("assumed", "given beside the command")
     values: dict[str, Any] = {
         "model": job.checkpoint,
@@ -112,14 +112,14 @@ def _given(job: ServingJob) -> Layer:
 
 
 def _plain(value: Any) -> Any:
-    """A part of a plan without what no command states; a count that is left out is 1."""
+    """A plan value without the parts that no command states; a missing count is 1."""
     if isinstance(value, Speculation):
         return value.model_dump(exclude={*ACCEPTED})
     return 1.0 if value is None else value
 
 
 def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[str, object, object]]:
-    """Keys for which a command that was read back differs from the job, with both values."""
+    """Keys that differ between a command read back and the job, with both values."""
     ours, theirs = job.plan, ServingPlan.model_validate(document["plan"])
     for key in ServingPlan.model_fields:
         mine, back = _plain(getattr(ours, key)), _plain(getattr(theirs, key))
@@ -154,7 +154,7 @@ def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[st
 
 
 def _other_host_caches(theirs: Any, job: ServingJob) -> Iterator[tuple[str, object, object]]:
-    """Sizes of the cache on the host that come back as others, beyond what a command's digits leave out."""
+    """Host-cache sizes that differ after reading back, by more than the rounding in a command."""
     stated, back = job.engine.host_cache, theirs.get("size")
     mine = 0.0 if stated is None else stated.size or 0.0
     other = parse(back, "B") if isinstance(back, str) else 0.0

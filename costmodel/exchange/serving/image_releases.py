@@ -17,7 +17,7 @@ _LONGEST = 80  # letters of an image that are shown
 
 
 def image_fact(image: str, place: Place) -> OriginValue | None:
-    """An image of an engine, as a fact; nothing for another one.
+    """The container image of an engine as a fact; None for any other image.
 
     >>> image_fact("python3", Place("serve.sh"))
     >>> image_fact("mirror.local:5000/lmsysorg/sglang:v0.5.2-cu126", Place("pod.yaml")).value
@@ -30,7 +30,7 @@ def image_fact(image: str, place: Place) -> OriginValue | None:
 
 
 def settle_release(found: Settled) -> list[Fault]:
-    """The stack of the release that an image states, and a warning where no stack describes it."""
+    """Replaces the stack by the one for the image's release; returns a warning if no stack describes it."""
     image, stack = found.facts.pop(IMAGE, None), found.facts.get("stack")
     if image is None or stack is None or stack.origin.kind == "assumed":
         return []

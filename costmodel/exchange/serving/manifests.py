@@ -17,7 +17,7 @@ _OTHER_GPU = "the resource of its accelerators is yours to name in the place of 
 
 
 def _args(job: ServingJob, remarks: Remarks) -> list[str]:
-    """Every option of the command as a separate word."""
+    """The command line of the engine, split into separate words."""
     words = command_words(vllm.written_options(job, remarks))
     return [part for word in words for part in shlex.split(word)]
 

@@ -21,7 +21,7 @@ _SWITCH = ("true", "false")
 
 @record
 class Spelling:
-    """How a program writes its options.
+    """How a program spells its options.
 
     short: other spellings, with what each stands for. between: the letter between the words of a name. shortened:
     whether the beginning of a name does. negated: whether --no- switches a flag off,
@@ -36,7 +36,7 @@ class Spelling:
 
 @dataclass
 class OptionWords:
-    """The options of one command; words that are no option's come first, such as the name of the model.
+    """The options of one command, and the words that belong to no option, such as the model name.
 
     unless: faults that another file, or --set, takes away where it states the key.
     """
@@ -48,7 +48,7 @@ class OptionWords:
 
 
 def option_words(words: Sequence[Word], table: Table, spelling: Spelling) -> OptionWords:
-    """The options among words; the last of several that state one counts."""
+    """The options in a list of words; if an option occurs several times, the last one counts."""
     found = OptionWords(Mapping(), [], [], [])
     found.tree.place = words[0].place if words else Place("")
     index = 0
@@ -74,7 +74,7 @@ def option_words(words: Sequence[Word], table: Table, spelling: Spelling) -> Opt
 
 
 def _named(name: str, table: Table, spelling: Spelling) -> tuple[str, bool]:
-    """The option that a spelling stands for, and whether it is switched off."""
+    """The option that a spelling denotes, and whether the spelling switches it off."""
     if name in spelling.short:
         return spelling.short[name], False
     plain = re.sub(r"[-_]", spelling.between, name.lstrip("-"))
@@ -97,7 +97,7 @@ def _named(name: str, table: Table, spelling: Spelling) -> tuple[str, bool]:
 
 
 def _is_value(word: Word, rule: Row | None) -> bool:
-    """Whether a word behind an option is its value: of a flag only true and false are."""
+    """Whether the word after an option is its value; a flag takes only true and false."""
     if _OPTION.match(word.text) and not _NUMBER.match(word.text):
         return False
     if rule is not None and rule.kind.name == "flag":
@@ -106,12 +106,12 @@ def _is_value(word: Word, rule: Row | None) -> bool:
 
 
 def _goes_on(word: Word, rule: Row | None) -> bool:
-    """Whether a further word belongs to an option that takes several."""
+    """Whether a further word is another value of the option."""
     return rule is not None and rule.kind.name == "text" and not rule.fills and not _OPTION.match(word.text)
 
 
 def unknown_value(what: str, doubt: Doubt, place: Place, fills: str, ours: str) -> tuple[str, Fault]:
-    """The key that a value fills which the text does not decide, and the fault where nothing else states it."""
+    """The key that an undecidable value fills, and the fault unless another source states the key."""
     key = fills.split()[0]
     code = "X002" if doubt.kind in ("unset", "argument") else "X008"
     hint = f"write its value into the text, or add --set {key}=…"

@@ -17,7 +17,7 @@ SHARE_DIGITS = 4  # of a share of memory, rounded down
 
 @record
 class ServingJob:
-    """A settled serving plan.
+    """A completed serving plan, to be written as a command.
 
     checkpoint: the model as its hub calls it. shipped: its shape in the library. share: of memory, as the engine
     defines it. prompt: tokens of a request's, on average. context: tokens of the longest request. pool: tokens that
@@ -56,7 +56,7 @@ class ServingJob:
         return round(size)
 
     def value(self, key: str) -> Any:
-        """The value of a key, as a command states it."""
+        """The value of a key, as a command writes it."""
         place, _, name = key.rpartition(".")
         if place == "plan":
             return self.count(name)
@@ -76,27 +76,27 @@ class ServingJob:
 
     @property
     def copies(self) -> int:
-        """Copies of experts."""
+        """The number of redundant experts."""
         return round(self.plan.redundant_experts or 0.0)
 
     @property
     def halved(self) -> bool:
-        """Whether a step is two halves, of which one computes while the tokens of the other travel."""
+        """Whether a step is split into two batches: one computes while the tokens of the other are exchanged."""
         return self.dispatched and self.engine.dispatch is not None and self.engine.dispatch.two_batches
 
     @property
     def ranks(self) -> int:
-        """Accelerators of one replica."""
+        """The number of accelerators of one replica."""
         return self.count("tp") * self.count("pp") * self.count("dp_attention")
 
     @property
     def half(self) -> str:
-        """The type in 16 bits that everything has which is in no narrower one."""
+        """The 16-bit type of everything that is not quantised."""
         return "fp16" if self.workload.precision == "fp16" else "bf16"
 
 
 def rounded_share(share: float) -> float:
-    """A share as it is written: rounded down, so that it is never more memory than was meant.
+    """A memory share rounded down for the command, so that it never exceeds the intended memory.
 
     >>> rounded_share(0.92), rounded_share(0.87349)
     (0.92, 0.8734)
@@ -106,7 +106,7 @@ def rounded_share(share: float) -> float:
 
 
 def lines_of(words: list[str], width: int = 78) -> str:
-    """Words of a command, in lines that a shell reads as one."""
+    """Command words wrapped into lines with a backslash at the end."""
     lines, line = list[str](), words[0]
     for word in words[1:]:
         if len(line) + len(word) + 3 > width:

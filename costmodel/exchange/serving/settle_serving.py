@@ -24,7 +24,7 @@ _LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.r
 
 
 def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
-    """One scenario of layers, in the order of their weight.
+    """A scenario from layers in order of priority.
 
     model: the shape, where it is known. shipped: its name in the library.
     """
@@ -56,7 +56,7 @@ def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shi
 
 
 def _replicas(found: Settled, model: Model | None) -> None:
-    """Degrees that hang on the model or on one another; accelerators of all replicas."""
+    """Fills degrees that depend on the model or on each other, and the accelerators of all replicas."""
     facts = found.facts
     sparse = model is not None and model.has_experts
     whole = facts.pop("tp_size", None)
@@ -94,7 +94,7 @@ def _replicas(found: Settled, model: Model | None) -> None:
 
 
 def _copies(found: Settled) -> None:
-    """Replicas of a manifest, each of which runs the command; what stands beside the file counts more."""
+    """Multiplies the replicas of the command by the replicas of the manifest, unless the user gives the number."""
     facts, copies = found.facts, found.facts.pop("copies", None)
     own = facts.get("plan.replicas")
     if copies is None or (own is not None and own.origin.kind == "assumed"):
@@ -107,7 +107,7 @@ def _copies(found: Settled) -> None:
 
 
 def _machine(found: Settled, ranks: int) -> None:
-    """Accelerators of the replicas that are stated; where more are given, as many replicas as they hold."""
+    """Fills the accelerators of all replicas; if more are given, the number of replicas that they hold."""
     facts, world = found.facts, found.facts.get("accelerators")
     stated = facts.get("plan.replicas")
     least = ranks * found.number("plan.replicas")
@@ -130,7 +130,7 @@ def _machine(found: Settled, ranks: int) -> None:
 
 
 def _types(found: Settled, shape: Model | None, shipped: str) -> None:
-    """Types of the checkpoint, where no option states them."""
+    """Fills the types of the checkpoint if no option states them."""
     facts, model = found.facts, found.facts.get("model")
     precision, weights = facts.get("workload.precision"), facts.get("workload.weights")
     named, experts = types_of_checkpoint(shape, shipped), experts_of_checkpoint(shape, shipped)

@@ -244,7 +244,7 @@ TABLE = known(
 
 
 def read_sglang(tree: Any, file: str) -> Layer:
-    """What a command of SGLang states: groups of attention lie inside its tensor-parallel ranks."""
+    """The facts that an SGLang command states; attention groups divide its tensor-parallel ranks."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     layer.facts["stack"] = keys.derived("sglang", "the program", next(iter(keys.stated), ""))
@@ -260,7 +260,7 @@ def read_sglang(tree: Any, file: str) -> Layer:
 
 
 def _degrees(keys: ForeignKeys, layer: Layer) -> int:
-    """Degrees of the plan; how many groups attend apart."""
+    """Fills the degrees of the plan; returns the number of data-parallel attention groups."""
     ranks, copies, apart = keys["tp-size"], keys["dp-size"], keys["attn-dp-size"]
     if keys["enable-dp-attention"].value and (apart.value or 1) == 1:
         apart, copies = copies, copies._replace(value=1)
@@ -285,7 +285,7 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> int:
 
 
 def _divided(keys: ForeignKeys, layer: Layer, groups: int) -> None:
-    """Sizes of all groups together, each of which has its share."""
+    """Fills sizes that SGLang states for all attention groups together, divided by their number."""
     for name, path in (("max-running-requests", "stack.sequences"), ("chunked-prefill-size", "stack.budget")):
         whole = keys[name]
         if whole.value is None:
@@ -300,7 +300,7 @@ def _divided(keys: ForeignKeys, layer: Layer, groups: int) -> None:
 
 
 def _fill_draft(keys: ForeignKeys, layer: Layer) -> None:
-    """A chain of drafted tokens, or a tree of them.
+    """Fills speculative decoding with a chain or a tree of draft tokens.
 
     EAGLE without a draft of its own, or with the model itself, is the layer of the model that predicts further tokens:
     NEXTN is another name of it.
@@ -326,7 +326,7 @@ def _fill_draft(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
-    """A size of each rank in GB, or else a multiple of the device's pool; nothing without the switch."""
+    """Fills the host cache: GB per rank, or a multiple of the device's pool; only if it is switched on."""
     if not keys["enable-hierarchical-cache"].value:
         return
     policy = keys["hicache-write-policy"].value
@@ -343,7 +343,7 @@ def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _fill_host_experts(keys: ForeignKeys, layer: Layer) -> None:
-    """The share that the devices do not have, or how many experts of each layer they have."""
+    """Fills the share of experts in host memory, or the number of experts per layer on the devices."""
     ratio, count = keys["kt-gpu-experts-ratio"], keys["kt-num-gpu-experts"]
     if keys.given("kt-gpu-experts-ratio"):
         share = 1.0 - float(ratio.value)
@@ -355,7 +355,7 @@ def _fill_host_experts(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def write_sglang(job: ServingJob, remarks: Remarks) -> str:
-    """The command, the line to expect in its log, and the benchmark; groups of attention lie inside its tp-size."""
+    """The command, the expected log line and the benchmark; tp-size covers all attention groups."""
     groups = job.count("dp_attention")
     beside: dict[str, Any] = {
         "tp-size": job.count("tp") * groups,
@@ -393,7 +393,7 @@ def write_sglang(job: ServingJob, remarks: Remarks) -> str:
 
 
 def _written_draft(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
-    """One chain or tree, and the token that the model adds."""
+    """Options for a chain or tree of draft tokens; the token that the model itself adds is included."""
     draft, stated = named_draft(job, remarks, _DRAFTS, trees=True), job.plan.speculation
     if draft is None or stated is None:
         return {}
@@ -407,7 +407,7 @@ def _written_draft(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
 
 
 def _written_host_cache(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
-    """The switch, and a size in whole GB or a ratio."""
+    """Options for the host cache: the switch, and its size in whole GB or its ratio."""
     stated = job.engine.host_cache
     if stated is None or not stated.kept:
         return {}

@@ -103,8 +103,8 @@ TABLE = known(
 
 
 def read_trtllm(tree: Any, file: str) -> Layer:
-    """What a command of trtllm-serve, or a file of its options, states: with attention data parallelism every rank
-    attends alone.
+    """The facts of a trtllm-serve command or of its option file; with attention data parallelism every rank has its
+    own requests.
     """
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
@@ -141,7 +141,7 @@ _IN_PARTS = "--set stack=trt-llm --set stack.chunked=true"
 
 
 def write_trtllm(job: ServingJob, remarks: Remarks) -> str:
-    """The YAML where it is needed, the command, the line to expect in its log, and the benchmark."""
+    """The option file (if needed), the command, the expected log line and the benchmark."""
     groups = job.count("dp_attention")
     _check(job, remarks)
     if not job.engine.chunked and job.budget < job.context:
@@ -160,7 +160,7 @@ def write_trtllm(job: ServingJob, remarks: Remarks) -> str:
 
 
 def _check(job: ServingJob, remarks: Remarks) -> None:
-    """Faults for what its options do not state."""
+    """Records faults for keys that TensorRT-LLM's options cannot express."""
     groups = job.count("dp_attention")
     if groups > 1 and job.count("tp") > 1:
         sentence = f"tp {job.count('tp')} with {groups} groups: with enable_attention_dp each rank attends alone"
@@ -176,7 +176,7 @@ def _check(job: ServingJob, remarks: Remarks) -> None:
 
 
 def _of_file(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
-    """What trtllm-serve takes from a file alone."""
+    """Options that trtllm-serve reads only from a file."""
     engine, found = job.engine, dict[str, Any]()
     if job.count("dp_attention") > 1:
         found["enable_attention_dp"] = True

@@ -15,7 +15,7 @@ from costmodel.exchange.training.layer import Layer
 
 
 class Quantised(NamedTuple):
-    """Types that a method of quantisation comes to; none stays as the rest of the model."""
+    """The types that a quantisation method implies; None means as the rest of the model."""
 
     precision: str | None = None
     weights: str | None = None
@@ -53,7 +53,7 @@ QUANTISED = {
 
 
 def fill_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache: str) -> None:
-    """The types that the options of these names state."""
+    """Fills the types that the options with these names state."""
     kind = keys[products] if products else None
     if kind is not None and kind.value in PRODUCTS.words:
         layer.facts["workload.precision"] = kind._replace(value=PRODUCTS.read(kind.value))
@@ -68,7 +68,7 @@ def fill_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cach
 
 
 def fill_method(keys: ForeignKeys, layer: Layer, method: str) -> None:
-    """What a method of quantisation comes to."""
+    """Fills the types that a quantisation method implies."""
     stated = keys[method] if method else None
     if stated is None or stated.value is None:
         return
@@ -83,7 +83,7 @@ def fill_method(keys: ForeignKeys, layer: Layer, method: str) -> None:
 
 
 def types_of_checkpoint(model: Model | None, shipped: str) -> Quantised:
-    """The types that a checkpoint is in: as its model states, else those of the shipped model.
+    """The types of a checkpoint: as its model document states, else as the shipped model states.
 
     >>> types_of_checkpoint(None, "deepseek-v3").precision
     'fp8-block'
@@ -95,14 +95,14 @@ def types_of_checkpoint(model: Model | None, shipped: str) -> Quantised:
 
 
 def cache_of_checkpoint(model: Model | None, precision: str) -> tuple[str, str]:
-    """The type of the cache that an engine takes by itself, and why: of scales in the checkpoint, else 16 bits."""
+    """The KV-cache type that an engine chooses by default, and the reason."""
     if model is not None and model.stored_cache is not None:
         return model.stored_cache, "auto: as the checkpoint has scales for"
     return "fp16" if precision == "fp16" else "bf16", "auto: as the rest, in 16 bits"
 
 
 def experts_of_checkpoint(model: Model | None, shipped: str) -> str | None:
-    """The type of routed experts in a checkpoint, where it is not that of the other weights.
+    """The type of routed experts in a checkpoint, if it differs from that of the other weights.
 
     >>> experts_of_checkpoint(None, "gpt-oss-120b")
     'mxfp4'
@@ -122,8 +122,8 @@ METHODS = {
 
 
 def check_types(job: ServingJob, remarks: Remarks, methods: Mapping[Quantised, str]) -> str:
-    """The method of quantisation that the command names, empty for none; types that neither it nor the checkpoint
-    states are refused. `methods` are those that the engine has a name for.
+    """The quantisation method for the command, or an empty text; a fault for types that neither the command nor the
+    checkpoint provides. `methods` are those for which the engine has a name.
     """
     workload, held = job.workload, types_of_checkpoint(job.model, job.shipped)
     precision = workload.precision
@@ -141,12 +141,12 @@ def check_types(job: ServingJob, remarks: Remarks, methods: Mapping[Quantised, s
 
 
 def _widened(job: ServingJob, held: Quantised) -> bool:
-    """Whether products in 16 bits read narrow weights, as engines do where the device lacks others."""
+    """Whether quantised weights are multiplied in 16 bits, because the device lacks their type."""
     return job.widens and held.precision is not None and job.workload.weights == held.precision
 
 
 def _refuse_types(job: ServingJob, remarks: Remarks, held: Quantised) -> None:
-    """The fault for types of the layers that neither the checkpoint nor an option gives."""
+    """Records a fault for layer types that neither the checkpoint nor an option provides."""
     workload = job.workload
     key, stated = "workload.precision", f"products in {workload.precision}"
     if workload.weights not in (None, workload.precision, held.precision):
@@ -160,7 +160,7 @@ def _refuse_types(job: ServingJob, remarks: Remarks, held: Quantised) -> None:
 
 
 def _check_experts(job: ServingJob, remarks: Remarks) -> None:
-    """Faults for types of routed experts that are not those of the checkpoint: no option changes them."""
+    """Records faults for types of routed experts that differ from the checkpoint; no option changes them."""
     workload, held = job.workload, job.narrow_experts
     others = workload.weights or workload.precision
     if workload.expert_precision not in (None, workload.precision):
@@ -176,7 +176,7 @@ def _check_experts(job: ServingJob, remarks: Remarks) -> None:
 
 
 def check_cache(job: ServingJob, remarks: Remarks) -> str:
-    """The type of the cache where it is narrower than 16 bits."""
+    """The KV-cache type if it is fp8; empty for 16 bits; a fault for any other type."""
     cache = job.workload.cache
     if cache not in ("fp8", job.half):
         remarks.refuse("workload.cache", f"{cache}: a cache in 16 bits is in {job.half}, as the rest")

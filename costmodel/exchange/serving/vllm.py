@@ -182,7 +182,7 @@ TABLE = known(
 
 
 def read_vllm(tree: Any, file: str) -> Layer:
-    """What a command of vLLM states."""
+    """The facts that a vLLM command states."""
     for name in _SIZES:
         _expand(tree, name)
     keys = ForeignKeys(tree, TABLE, file, VERSION)
@@ -214,7 +214,7 @@ def read_vllm(tree: Any, file: str) -> Layer:
 
 
 def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
-    """A size of all ranks of an engine together, in GiB; or the connector that it stands for, in bytes."""
+    """Fills the host cache: GiB for all ranks of an engine, or the bytes in the connector's JSON option."""
     whole, name = keys["kv-offloading-size"].value, "kv-offloading-size"
     if whole is not None:
         whole = float(whole) * GIB
@@ -231,7 +231,7 @@ def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _expand(tree: Any, name: str) -> None:
-    """A size such as 8k or 8K as its number: k is 1,000 and K 1,024."""
+    """Replaces a size such as 8k or 8K by its number: k is 1,000 and K is 1,024."""
     key = next((key for key in tree if key == name), None)
     found = _SUFFIXED.match(str(tree.get(name, "")))
     if key is not None and found is not None:
@@ -270,7 +270,7 @@ def written_options(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
 
 
 def write_vllm(job: ServingJob, remarks: Remarks) -> str:
-    """The command, the line to expect in its log, and the benchmark."""
+    """The command, the expected log line and the benchmark."""
     words = ["vllm serve", job.checkpoint, *command_words(written_options(job, remarks))]
     asked = benchmark(job, remarks, "vllm bench serve", f"--model {job.checkpoint}")
     held = f"expect in its log: GPU KV cache size near {job.pool:,.0f} tokens {pool_words(job)}"
@@ -279,7 +279,7 @@ def write_vllm(job: ServingJob, remarks: Remarks) -> str:
 
 
 def _spreads_experts(job: ServingJob, remarks: Remarks) -> bool:
-    """Whether experts lie on every rank of a stage whole; else they are cut as the rest."""
+    """Whether the ranks of a stage hold whole experts (expert parallelism) instead of slices of all experts."""
     ep, ranks = job.count("ep"), job.count("tp") * job.count("dp_attention")
     if ep not in (1, ranks):
         hint = f"--set plan.ep=1, or {ranks}"
@@ -288,7 +288,7 @@ def _spreads_experts(job: ServingJob, remarks: Remarks) -> bool:
 
 
 def _written_adapters(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
-    """Slots and rank; each adapter is named with a path that its reader adds."""
+    """Options for LoRA adapter slots and rank; a note asks the reader to name each adapter."""
     stated = job.workload.adapters
     if stated is None:
         return {}

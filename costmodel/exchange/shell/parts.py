@@ -25,7 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 class Literal(NamedTuple):
-    """Letters that stand in a row in the text."""
+    """Characters that stand for themselves."""
 
     text: str
     at: int
@@ -33,7 +33,7 @@ class Literal(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """$NAME, ${NAME[@]} or ${NAME:-other}."""
+    """A variable reference: $NAME, ${NAME[@]} or ${NAME:-other}."""
 
     name: str
     entry: str
@@ -44,7 +44,7 @@ class Variable(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """$((…))."""
+    """An arithmetic expansion: $((…))."""
 
     text: str
     at: int
@@ -52,7 +52,7 @@ class Sum(NamedTuple):
 
 
 class Code(NamedTuple):
-    """A value that only running the script would give."""
+    """A value that is known only when the script runs."""
 
     sentence: str
     at: int
@@ -63,7 +63,7 @@ Part = Literal | Variable | Sum | Code
 
 
 class Token(NamedTuple):
-    """A word, a sign between commands, or a list that is assigned; a sign of nothing is the end."""
+    """A word, an operator between commands, or an assigned list; an empty operator marks the end."""
 
     at: int
     parts: tuple[Part, ...] = ()
@@ -77,13 +77,13 @@ class Token(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """The letters of a word that consists of unquoted letters only."""
+        """The characters of a word without quotes or variables; empty for any other word."""
         only = self.parts[0] if len(self.parts) == 1 and self.items is None else None
         return only.text if isinstance(only, Literal) and not only.quoted else ""
 
 
 class ScriptReader:
-    """Goes through a script from its start to its end, token by token."""
+    """A tokenizer for shell scripts."""
 
     def __init__(self, text: str, file: str) -> None:
         if len(text) > LONGEST or text.count("\n") > MOST_LINES:
@@ -96,11 +96,11 @@ class ScriptReader:
             raise fail("D006", "control characters are not used here", self.lines.place(found.start()))
 
     def broken(self, sentence: str, at: int) -> CostModelError:
-        """A fault of the script's own grammar."""
+        """A fault for a syntax error in the script."""
         return fail("D002", f"this is not a shell script: {sentence}", self.lines.place(at))
 
     def token(self) -> Token:
-        """The next token; comments, blanks and redirections are passed over."""
+        """The next token; skips comments, blanks and redirections."""
         self.tokens += 1
         if self.tokens > MOST_TOKENS:
             raise fail("X010", f"the script has over {MOST_TOKENS:,} words", self.lines.place(self.at))
@@ -177,7 +177,7 @@ class ScriptReader:
         return isinstance(part, Literal) and _ASSIGNED_LIST.fullmatch(part.text) is not None
 
     def _marked(self, letter: str, parts: list[Part]) -> None:
-        """A part that begins with a mark: quotes, a dollar, a backslash."""
+        """Adds the part that starts with a special character: a quote, a dollar sign or a backslash."""
         start = self.at
         if letter == "\\":
             after = self.text[start + 1 : start + 2]
@@ -262,7 +262,7 @@ class ScriptReader:
         return Variable(name, entry, operator, self._other(start), start, quoted)
 
     def _other(self, start: int) -> tuple[Part, ...]:
-        """What stands behind the operator in ${NAME:-other}."""
+        """The parts after the operator in ${NAME:-other}."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise fail("X010", f"nested more than {DEEPEST} deep", self.lines.place(start))
@@ -282,7 +282,7 @@ class ScriptReader:
         return tuple(parts)
 
     def _past_code(self, start: int, end: str) -> int:
-        """Behind the end of code in brackets or backquotes, with brackets and quotes inside; nothing of it is read."""
+        """The position after command substitution or other skipped code, whose text is not evaluated."""
         opening = {")": "(", "}": "{"}.get(end, "")
         depth, at = 0, start + 1
         while at < len(self.text):
@@ -302,7 +302,7 @@ class ScriptReader:
         raise self.broken(f"code that no {end!r} closes", start)
 
     def _listed(self) -> tuple[tuple[Part, ...], ...]:
-        """Words of a list in brackets."""
+        """The words of a list in parentheses."""
         start = self.at
         self.at += 1
         items = []

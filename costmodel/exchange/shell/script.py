@@ -25,7 +25,7 @@ _NUMBERS = {
 
 
 def holds(words: Sequence[Word]) -> bool | None:
-    """Whether a test holds; None where the text does not decide it."""
+    """Whether a test is true; None if the text does not decide it."""
     inner = [word for word in words if word.text not in ("]", "]]")]
     texts = [word.text for word in inner]
     for sign, wins in (("||", True), ("-o", True), ("&&", False), ("-a", False)):
@@ -67,7 +67,7 @@ _TESTS = frozenset({"[", "[[", "test"})
 
 
 class Word(NamedTuple):
-    """One word of a command; where there is a doubt, its text is not to be relied on.
+    """One word of a command; if it has a doubt, its text is unreliable.
 
     usual: whether it is what stands for a variable that the text does not set
     """
@@ -79,7 +79,7 @@ class Word(NamedTuple):
 
 
 class ShellCommand(NamedTuple):
-    """A command and its arguments; a doubt of its own where the script may not come by, or more than once.
+    """A command and its arguments; it has a doubt if it may not run, or may run more than once.
 
     environment: variables that are exported before it, or stand in front of it
     """
@@ -91,7 +91,7 @@ class ShellCommand(NamedTuple):
 
 @record
 class Script:
-    """The commands of a script, in order; its #SBATCH options; the words of its variables at the end.
+    """The commands of a script in order, its #SBATCH options, and the final values of its variables.
 
     `without_arguments`: whether a condition asks for the script's arguments, of which none are known.
     """
@@ -103,7 +103,7 @@ class Script:
 
 
 def read_script(text: str, file: str, given: Mapping[str, Word] | None = None) -> Script:
-    """The commands of a shell script, where some of its variables are set ahead of it."""
+    """The commands of a shell script; `given` are variables set before it starts."""
     text = text.removeprefix("\ufeff")
     reader = ScriptReader(text, file)
     walk = _Walk(reader)
@@ -120,7 +120,7 @@ def read_script(text: str, file: str, given: Mapping[str, Word] | None = None) -
 
 
 class _Walk:
-    """The state of a script on the way through it."""
+    """Evaluates a script: its variables, functions and commands so far."""
 
     def __init__(self, reader: ScriptReader) -> None:
         self.lines = reader.lines
@@ -142,7 +142,7 @@ class _Walk:
         return self.lines.place(at).line
 
     def nodes(self, nodes: Sequence[Node], doubt: Doubt | None) -> bool | None:
-        """Whether the last of them succeeds, as far as that is known."""
+        """Whether the last of these commands succeeds; None if it is unknown."""
         outcome: bool | None = True
         for node in nodes:
             outcome = self.node(node, doubt)
@@ -186,7 +186,7 @@ class _Walk:
         return Doubt("branch", f"a condition on line {self.line(at)}, which the text does not decide")
 
     def conditional(self, node: If, doubt: Doubt | None) -> None:
-        """Every branch that may come about, up to the first that must."""
+        """Evaluates every branch of an `if` that may run, up to the first one that certainly runs."""
         for condition, body in node.branches:
             outcome = self.nodes(condition, doubt)
             if outcome is None:
@@ -207,7 +207,7 @@ class _Walk:
                 return
 
     def joined(self, token: Token) -> Word:
-        """A word that is not split."""
+        """A word that is not split at blanks."""
         return self.word(tuple(piece for entry in self.variables.expanded(token.parts, split=False) for piece in entry))
 
     def loop(self, node: Loop, doubt: Doubt | None) -> None:
@@ -246,11 +246,11 @@ class _Walk:
         return True
 
     def valued(self, fields: Sequence[Field]) -> Word:
-        """A value as one word."""
+        """The value of a variable, joined to one word."""
         return self.word(tuple(piece for each in fields for piece in each))
 
     def export(self, name: str) -> None:
-        """Lets programs see a variable, with the value that it has or gets."""
+        """Exports a variable to programs, with its current or a later value."""
         if len(self.exported) < MOST_EXPORTED:
             held = name in self.variables.held
             self.exported[name] = self.valued(self.variables.words(name)) if held else None
@@ -261,7 +261,7 @@ class _Walk:
         return isinstance(first, Literal) and not first.quoted and _ASSIGNED.match(first.text) is not None
 
     def plain_word(self, token: Token) -> Word:
-        """A word of a test, in which variables that are not set, and arguments of the script, are nothing."""
+        """A word of a test; unset variables and script arguments count as empty."""
         if token.sign:
             return Word(token.sign, self.lines.place(token.at))
         word = self.joined(token)
@@ -276,7 +276,7 @@ class _Walk:
             self.export(name)
 
     def assigned(self, word: Token) -> tuple[str, bool, list[Field]]:
-        """The variable of an assignment, whether it is added to, and its value."""
+        """The variable of an assignment, whether the value is appended, and the value."""
         first = word.parts[0]
         assert isinstance(first, Literal)
         found = _ASSIGNED.match(first.text)
@@ -291,7 +291,7 @@ class _Walk:
         return name, add, fields
 
     def called(self, fields: list[Field], doubt: Doubt | None, ahead: Mapping[str, Word]) -> None:
-        """A command, or the commands of a function."""
+        """Records a command, or evaluates the body of a shell function."""
         words = tuple(map(self.word, fields))
         body = self.functions.get(words[0].text) if words else None
         if body is None:

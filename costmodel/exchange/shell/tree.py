@@ -11,14 +11,14 @@ _ENDS = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}"})
 
 
 class Simple(NamedTuple):
-    """Words in a row: assignments, a command and its arguments."""
+    """A simple command: assignments, a command and its arguments."""
 
     words: tuple[Token, ...]
     at: int
 
 
 class Chain(NamedTuple):
-    """Commands between && and ||, each with the sign before it; `turned` where a ! turns the first around."""
+    """Commands joined by && and ||, each with its operator; `turned` if a ! negates the first one."""
 
     links: tuple[tuple[str, Node], ...]
     turned: bool
@@ -26,14 +26,14 @@ class Chain(NamedTuple):
 
 
 class If(NamedTuple):
-    """Branches, each with its condition; the last has none where an else stands."""
+    """The branches of an `if`, each with its condition; an `else` branch has an empty condition."""
 
     branches: tuple[tuple[tuple[Node, ...], tuple[Node, ...]], ...]
     at: int
 
 
 class Loop(NamedTuple):
-    """for, while and until; `name` is the variable of a for, `condition` that of a while."""
+    """A for, while or until loop; `name` is the variable of a for loop, `condition` belongs to while and until."""
 
     name: str
     condition: tuple[Node, ...]
@@ -42,7 +42,7 @@ class Loop(NamedTuple):
 
 
 class CaseStatement(NamedTuple):
-    """A word and arms, each with its patterns."""
+    """A case statement: its word and its arms, each with patterns."""
 
     word: Token
     arms: tuple[tuple[tuple[Token, ...], tuple[Node, ...]], ...]
@@ -50,7 +50,7 @@ class CaseStatement(NamedTuple):
 
 
 class CommandGroup(NamedTuple):
-    """Commands in brackets or braces; a group of its own leaves no variables behind."""
+    """Commands in parentheses or braces; `own` marks a subshell, whose variables are lost afterwards."""
 
     body: tuple[Node, ...]
     own: bool
@@ -58,7 +58,7 @@ class CommandGroup(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function, whose commands count where it is called."""
+    """A function definition; its commands run where it is called."""
 
     name: str
     body: Node
@@ -78,14 +78,14 @@ def parsed(reader: ScriptReader) -> tuple[Node, ...]:
 
 
 class _Parser:
-    """Holds the token at hand."""
+    """A parser for shell scripts with one token of lookahead, in `now`."""
 
     def __init__(self, reader: ScriptReader) -> None:
         self.reader, self.depth = reader, 0
         self.now = reader.token()
 
     def step(self) -> Token:
-        """The token at hand; the next takes its place."""
+        """Returns the current token and moves to the next one."""
         token, self.now = self.now, self.reader.token()
         return token
 
@@ -103,7 +103,7 @@ class _Parser:
             self.step()
 
     def nodes(self, *ends: str) -> tuple[Node, ...]:
-        """Commands up to a word that ends them."""
+        """Commands up to a word or operator that ends them."""
         found = list[Node]()
         while True:
             while self.now.sign in ("\n", ";", "&", "|"):
@@ -217,7 +217,7 @@ class _Parser:
         return Function(name, self.command(), start)
 
     def test(self) -> Simple:
-        """[[ … ]], in which signs are words."""
+        """A test in [[ … ]], where operators count as words."""
         words = [self.step()]
         while words[-1].plain != "]]":
             if not (self.now.is_word or self.now.sign):

@@ -20,7 +20,7 @@ _NAME = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?")
 
 
 class Doubt(NamedTuple):
-    """Why the text does not decide a word.
+    """The reason why the text does not decide a word.
 
     unset: a variable that it sets nowhere, and that a shell takes from its surroundings. argument: one of the script.
     code: only running the script would give it. branch: it stands on a branch that may run never, or repeatedly.
@@ -31,7 +31,7 @@ class Doubt(NamedTuple):
 
 
 class WordPiece(NamedTuple):
-    """Letters of a word, where they stand in the text, and the doubt in them.
+    """A piece of a word, with its position in the text and the doubt about it.
 
     usual: whether they stand for a variable that the text does not set, and that may be set around it
     """
@@ -48,14 +48,14 @@ Field = tuple[WordPiece, ...]  # one word, in pieces
 
 @dataclass
 class Variables:
-    """What the script has assigned so far; every variable is a list of words, most of one."""
+    """The variables that a script has assigned so far; every variable is a list of words, usually of one word."""
 
     lines: Lines
     held: dict[str, list[Field]] = field(default_factory=dict)
     letters: int = 0
 
     def assign(self, name: str, fields: list[Field], add: bool, is_list: bool, doubt: Doubt | None) -> None:
-        """NAME=, NAME+= or NAME=(…)."""
+        """Assigns a variable: NAME=, NAME+= or NAME=(…)."""
         before = self.held.get(name, [])
         if doubt is not None:
             self.held[name] = _perhaps(before, fields, add, is_list, doubt)
@@ -68,7 +68,7 @@ class Variables:
         self.count(self.held[name])
 
     def count(self, fields: list[Field]) -> None:
-        """A fault where variables inside variables grow without end."""
+        """Counts characters; a fault if variables that refer to variables grow without end."""
         self.letters += sum(len(piece.text) + _EACH for entry in fields for piece in entry)
         if self.letters > MOST_LETTERS:
             at = fields[0][0].at if fields and fields[0] else 0
@@ -76,7 +76,7 @@ class Variables:
             raise fail("X010", sentence, self.lines.place(at))
 
     def expanded(self, parts: tuple[Part, ...], split: bool = True) -> list[Field]:
-        """The words that one written word comes to; an assigned value is not split at blanks."""
+        """The words that one written word expands to; an assigned value is not split at blanks."""
         built: list[list[WordPiece]] = []
         fresh = True  # whether the next letter begins a word
         for part in parts:
@@ -95,11 +95,11 @@ class Variables:
         return fields
 
     def words(self, name: str) -> list[Field]:
-        """What a variable holds, split as where it stands in a command."""
+        """The words of a variable, split as in a command."""
         return self.expanded((Variable(name, "@", "", (), 0, False),))
 
     def entries(self, part: Part) -> list[Field]:
-        """What one part comes to: one word, or as many as a list holds."""
+        """The words that one part expands to: one word, or one for each entry of a list."""
         if isinstance(part, Letters):
             return [(WordPiece(part.text, part.at, part.quoted),)]
         if isinstance(part, Code):
@@ -109,7 +109,7 @@ class Variables:
         return self.looked_up(part)
 
     def looked_up(self, part: Variable) -> list[Field]:
-        """What a variable holds where it is named, without the quotes it was assigned with."""
+        """The value of a variable reference, without the quotes of its assignment."""
         held = self.held.get(part.name)
         empty = held is None or not any(piece.text or piece.doubt for entry in held for piece in entry)
         if part.operator in _DEFAULTS and empty:
@@ -127,7 +127,7 @@ class Variables:
         return [tuple(piece._replace(quoted=part.quoted) for piece in entry) for entry in held]
 
     def other(self, part: Variable) -> list[Field]:
-        """What stands for a variable, with quotes of its own."""
+        """The alternative value in a reference such as ${NAME:-other}."""
         fields, usual = self.expanded(part.other, split=False), part.operator in _DEFAULTS
         return [
             tuple(piece._replace(quoted=piece.quoted or part.quoted, usual=usual or piece.usual) for piece in entry)
@@ -135,7 +135,7 @@ class Variables:
         ]
 
     def summed(self, part: Sum) -> WordPiece:
-        """$((…)) of whole numbers."""
+        """The value of an arithmetic expansion $((…)) of whole numbers."""
         if len(part.text) > LONGEST:
             return WordPiece("", part.at, part.quoted, Doubt("code", "what $((…)) comes to"))
         numbers, doubt = dict[str, int](), None
@@ -154,7 +154,7 @@ class Variables:
 
 
 def _unheld(part: Variable) -> WordPiece:
-    """A variable that the script does not set."""
+    """The value of a variable that the script does not set: empty, with a doubt."""
     if part.name == "#":
         return WordPiece("0", part.at, part.quoted, Doubt("argument", "the number of the script's arguments"))
     if part.name in "?$!-":
@@ -165,7 +165,7 @@ def _unheld(part: Variable) -> WordPiece:
 
 
 def _perhaps(before: list[Field], fields: list[Field], add: bool, is_list: bool, doubt: Doubt) -> list[Field]:
-    """A variable after an assignment that perhaps came about: what it then holds besides what it held is in doubt.
+    """A variable after an assignment that may not have run; changed values are in doubt.
 
     So is what it held and then holds no more.
     """
@@ -187,7 +187,7 @@ def _doubted(piece: WordPiece, doubt: Doubt) -> WordPiece:
 
 
 def _split(entry: Field) -> list[tuple[WordPiece, ...] | None]:
-    """The pieces of a word, with a None wherever blanks without quotes part them."""
+    """The pieces of a word, with None wherever unquoted blanks separate words."""
     found: list[tuple[WordPiece, ...] | None] = []
     for piece in entry:
         whole = piece.doubt if not piece.text else not _BLANK.search(piece.text)

@@ -22,7 +22,7 @@ Kind = Literal["text", "count", "whole", "number", "flag"]
 
 @record
 class Column:
-    """What a column holds: text, a count from one, a whole number from zero, a number above zero, true or false."""
+    """The kind of value in a column, such as text, a count or a flag, and its meaning."""
 
     kind: Kind
     meaning: str
@@ -39,7 +39,7 @@ _WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "
 
 @record
 class CsvRow:
-    """One record: the cells as written, those of known columns as what they mean, and what is wrong with the others."""
+    """One row: its cells as written, the parsed values of known columns, and a fault for each unreadable cell."""
 
     place: Place
     written: Mapping[str, str]
@@ -48,7 +48,7 @@ class CsvRow:
 
     @property
     def id(self) -> str:
-        """Its name, or where it stands."""
+        """The name of the row, or else file and line."""
         return self.text("id") or f"{Path(self.place.file).stem}:{self.place.line}"
 
     def text(self, name: str) -> str:
@@ -56,18 +56,18 @@ class CsvRow:
         return self.written.get(name, "")
 
     def number(self, name: str) -> float | None:
-        """A count or a number; None when unknown."""
+        """The value of a numeric cell; None if unknown."""
         return self.cells.get(name)
 
     def flag(self, name: str) -> bool | None:
-        """True, false, or None when unknown."""
+        """The value of a flag cell; None if unknown."""
         value = self.cells.get(name)
         return None if value is None else bool(value)
 
 
 @record
 class Sheet:
-    """A table as it is written: its header and where that stands, and the records below it with their places."""
+    """A table as written: its column names, and its records with their places."""
 
     place: Place
     names: list[str]
@@ -75,7 +75,7 @@ class Sheet:
 
 
 def log_hint(place: Place, otherwise: str) -> str:
-    """The remedy where a log stands in the place of a table.
+    """The hint for a log that was given instead of a table; any other text gets the hint `otherwise`.
 
     >>> log_hint(Place("run.log", text=" iteration 10/ 100 | elapsed time"), "")
     'of a log, costmodel import run.log --as runs -o runs.csv makes a table'
@@ -85,7 +85,7 @@ def log_hint(place: Place, otherwise: str) -> str:
 
 
 def sheet(path: str, text: str, known: Collection[str]) -> Sheet:
-    """The table in a text; headers that differ from a known one in capitals alone are that one."""
+    """The table in a text; column names match known ones regardless of capital letters."""
     lines = list(io.StringIO(text, newline=""))
     found = _records(path, text)
     start, header = next(found, (1, []))
@@ -99,7 +99,7 @@ def sheet(path: str, text: str, known: Collection[str]) -> Sheet:
 
 
 def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Every record that is not empty, with the line it begins in."""
+    """Every non-empty record, with the number of its first line."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     try:
@@ -113,7 +113,7 @@ def _records(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[str, Column]) -> CsvRow:
-    """A record as a row."""
+    """The row for a record, with its values checked."""
     if len(record) != len(names):
         sentence = f"this row has {len(record)} cells and the header {len(names)}"
         hint = _TOO_MANY if len(record) > len(names) else _TOO_FEW
@@ -133,7 +133,7 @@ def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[s
 
 
 def row_texts(row: Mapping[str, object], names: Collection[str]) -> list[str]:
-    """Values of a row by their columns as they are written; empty where nothing is known.
+    """The cells of a row in the order of the columns; empty for unknown values.
 
     >>> row_texts({"tp": 8, "fsdp": True}, ["tp", "pp", "fsdp"])
     ['8', '', 'true']
@@ -143,7 +143,7 @@ def row_texts(row: Mapping[str, object], names: Collection[str]) -> list[str]:
 
 
 def cell_words(fault: Fault) -> str:
-    """What is wrong with a cell, with its column where its place states one.
+    """The problem with a cell, preceded by its column name if the place states one.
 
     >>> cell_words(Fault("D006", "a whole number is expected here", Place("runs.csv", 2, 5, "prompt")))
     'prompt: a whole number is expected here'
@@ -153,14 +153,14 @@ def cell_words(fault: Fault) -> str:
 
 
 def repeated(place: Place, names: list[str]) -> list[Fault]:
-    """A fault for every column that stands twice, at the last of them."""
+    """A fault for every column name that occurs twice, at its last occurrence."""
     last = {name: index for index, name in enumerate(names)}
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     return [Fault("D005", f"the column '{name}' stands twice", cell_at(place, last[name])) for name in twice]
 
 
 def _value(kind: Kind, written: str) -> float | bool | Fault:
-    """What a cell means, or a fault without its place."""
+    """The value of a cell, or a fault without a place."""
     unknown = "leave the cell empty where nothing is known"
     if kind == "flag":
         flag = _FLAGS.get(written.lower())
@@ -182,7 +182,7 @@ def _value(kind: Kind, written: str) -> float | bool | Fault:
 
 
 def cell_at(place: Place, index: int, name: str = "") -> Place:
-    """The place of a cell of a line; the line itself when the record continues behind it."""
+    """The place of a cell in a line; the whole line if the record continues on the next line."""
     starts = _starts(place.text)
     if index >= len(starts):
         return replace(place, column=1, path=name, text="", width=1)
@@ -192,7 +192,7 @@ def cell_at(place: Place, index: int, name: str = "") -> Place:
 
 @functools.lru_cache(maxsize=8)
 def _starts(line: str) -> list[int]:
-    """Where the cells of a line begin."""
+    """The start positions of the cells in a line."""
     starts, quoted = [0], False
     for position, letter in enumerate(line):
         if letter == '"':

@@ -34,7 +34,7 @@ _TYPE = Column("text", "type of the elements")
 
 @record
 class TableColumns:
-    """The columns a kind of table has: those it must have, with a value in every row, and those it may have."""
+    """The columns of one kind of table: required ones, which have a value in every row, and optional ones."""
 
     meaning: str
     columns: dict[str, Column]
@@ -136,7 +136,7 @@ _RUNS = 3  # so many of the columns that runs must have make a table one of runs
 
 @record
 class Timings:
-    """The rows of one file, and what kind of timings they are."""
+    """The timings in one file, and their kind."""
 
     file: str
     kind: Kind
@@ -146,7 +146,7 @@ class Timings:
 
 
 def read_timings(path: str, per_node: int = 0) -> Timings:
-    """A kernel table, or the text of nccl-tests; every fault in it at once.
+    """The timings in a kernel table or in the output of nccl-tests; all its faults are raised at once.
 
     per_node: accelerators of the node that is named beside it, 0 where none is.
     """
@@ -202,7 +202,7 @@ def read_measured(path: str) -> Table:
 
 
 def read_runs(path: str) -> Table:
-    """A table of training runs; one of kernels is called so, not asked for what runs have."""
+    """A table of training runs; a kernel table is a fault that names its kind."""
     text = file_text(path, largest=LARGEST_TABLE)
     if is_nccl_text(text):
         place, what = Place(path, 1, 1), "the output of nccl-tests"
@@ -221,7 +221,7 @@ def _marked(names: Collection[str]) -> Kind | None:
 
 
 def _kind_of(place: Place, names: list[str]) -> Kind:
-    """The kind whose marks are all among the columns; of none, what is nearest."""
+    """The kind of table that the columns identify; a fault if none fits, with the nearest kind."""
     if kind := _marked(names):
         return kind
     shared = {kind: len(set(names) & {*layout.columns, *layout.optional}) for kind, layout in KINDS.items()}
@@ -251,7 +251,7 @@ def _checked(place: Place, names: list[str], layout: TableColumns) -> None:
 
 
 def _empty(place: Place, names: list[str], row: CsvRow, layout: TableColumns) -> list[Fault]:
-    """A fault for every cell that must hold a value and is empty."""
+    """A fault for every required cell that is empty."""
     return [
         Fault("D006", f"'{name}' is empty: {column.meaning}", cell_at(place, names.index(name), name), "fill it in")
         for name, column in layout.columns.items()
@@ -260,12 +260,12 @@ def _empty(place: Place, names: list[str], row: CsvRow, layout: TableColumns) ->
 
 
 def stem(path: str) -> str:
-    """The name of a file without its folders."""
+    """The name of a file without its folders; "standard input" for -."""
     return "standard input" if path == "-" else Path(path).name
 
 
 def told_kinds() -> Iterator[str]:
-    """Every kind of table with its columns, those it may lack in brackets."""
+    """A line for every kind of table with its columns; optional columns are in parentheses."""
     for layout in KINDS.values():
         yield f"{layout.meaning}: {', '.join([*layout.columns, *(f'({name})' for name in layout.optional)])}"
     yield "training runs, which calibrate takes too: costmodel explain D014 names their columns"

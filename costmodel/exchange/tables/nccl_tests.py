@@ -59,7 +59,7 @@ _ROUNDED = 0.0051  # figures are printed to hundredths
 
 @dataclass
 class _Run:
-    """What has been read of one run so far."""
+    """The facts read so far about one run of nccl-tests."""
 
     operation: str = ""
     inferred: str = ""
@@ -73,12 +73,12 @@ class _Run:
 
 
 def is_nccl_text(text: str) -> bool:
-    """Whether a text is what one of the nccl-tests printed."""
+    """Whether a text is the output of nccl-tests."""
     return any(is_header(line) or _LAUNCH.match(line.lstrip()) for line in text.splitlines())
 
 
 def nccl_rows(path: str, text: str, per_node: int = 0) -> tuple[CsvRow, ...]:
-    """A row for every size, with the better known columns of a table of collectives; every fault at once.
+    """A row for every message size, under the column names of a collectives table; all faults are raised at once.
 
     Of a text that does not state its ranks they follow from its rates, where the accelerators of a node are known.
     """
@@ -113,9 +113,7 @@ def nccl_rows(path: str, text: str, per_node: int = 0) -> tuple[CsvRow, ...]:
 
 
 def nccl_remarks(path: str, text: str, rows: tuple[CsvRow, ...]) -> tuple[str, ...]:
-    """What is odd about a text and no fault: ranks that follow from rates, lines among results, and results that no
-    footer ends.
-    """
+    """Remarks on oddities that are no faults: inferred ranks, lines among results, and results without a footer."""
     open_since = 0
     found = []
     if rows and not any(_RANK.match(line) or _LAUNCH.match(line) for line in cleaned(text.splitlines())):
@@ -139,7 +137,7 @@ def nccl_remarks(path: str, text: str, rows: tuple[CsvRow, ...]) -> tuple[str, .
 
 
 def _heard(run: _Run, line: str) -> None:
-    """The facts of the run that a line without a result holds."""
+    """Reads the facts of a run from a line without a result."""
     named, launch, rank = _NAME.search(line), _LAUNCH.match(line), _RANK.match(line)
     if named:
         run.operation = named[1]
@@ -155,7 +153,7 @@ def _heard(run: _Run, line: str) -> None:
 
 
 def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
-    """The out-of-place figures of a size; in-place ones where there are no others. Size 0 times nothing."""
+    """The out-of-place figures for a size, or in-place ones if there are no others; size 0 gives no row."""
     cells = line.split()
     names = run.columns
     if len(cells) < len(names) - ("timestamp" in names):
@@ -188,7 +186,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
 
 
 def _check_rate(found: float, algbw: str, place: Place) -> None:
-    """A fault where size and time give another rate than the one that stands there."""
+    """Raises a fault if size and time contradict the stated rate."""
     rate = _number(algbw, place)
     if abs(found - rate) > _ROUNDED + 0.05 * rate:
         sentence = f"size and time give {found:.2f} GB/s, and {algbw} stands there as algbw"
@@ -196,7 +194,7 @@ def _check_rate(found: float, algbw: str, place: Place) -> None:
 
 
 def _usable(run: _Run, place: Place, lines: list[str]) -> None:
-    """A fault, once a run, where it does not state which test it was, on how many ranks, or what time it took."""
+    """Raises a fault, once per run, if the run does not state its test, ranks, device or time."""
     if run.refused is not None:
         return
     run.refused = True
@@ -219,12 +217,12 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
 
 
 def _hosts(run: _Run) -> int:
-    """How many nodes took part; without a line for each rank, as many as its node's size makes of them."""
+    """The number of nodes; without a line for each rank it follows from the ranks and the node size."""
     return len(run.hosts) or (math.ceil(run.launched / run.per_node) if run.per_node else 1)
 
 
 def _by_rates(run: _Run, lines: list[str]) -> int:
-    """Ranks by both rates of all sizes, where just one number and one test fit; else 0."""
+    """The number of ranks that busbw and algbw of all sizes imply, if exactly one number fits; else 0."""
     if not run.per_node:
         return 0
     figures = _figures(run, lines)
@@ -251,7 +249,7 @@ def _figures(run: _Run, lines: list[str]) -> list[tuple[float, float, tuple[bool
 
 
 def _inferred(run: _Run, lines: list[str]) -> str:
-    """The one test whose result with the fastest bus this can be; empty where there are several."""
+    """The only test that explains the result with the fastest bus; empty if several do."""
     bus, rate, signs = max(_figures(run, lines), default=(math.nan, math.nan, (False, False)))
     ranks = len(run.ranks) or run.launched
 
@@ -275,7 +273,7 @@ def _number(text: str, place: Place) -> float:
 
 
 def _within(place: Place, text: str) -> Place:
-    """Where a word stands in the line of a place."""
+    """The place of a word within the line of a place."""
     found = re.search(rf"(?<!\S){re.escape(text)}(?!\S)", place.text)
     return replace(place, column=found.start() + 1 if found else 1, width=len(text))
 
@@ -295,12 +293,12 @@ _MOST_FRONTS = 16  # of one text
 
 
 def is_header(line: str) -> bool:
-    """Whether the columns are named in a line, whatever stands in front of them."""
+    """Whether a line contains the column names, with any prefix."""
     return bool(_COLUMNS.search(line))
 
 
 def cleaned(lines: list[str]) -> list[str]:
-    """As many lines, each as nccl-tests printed it."""
+    """The lines as nccl-tests printed them, without launcher prefixes and colours."""
     plain = [_ESCAPES.sub("", line) for line in lines]
     fronts = dict.fromkeys(_alike(front) for line in plain if (front := _front(line)))
     patterns = [re.compile(front) for front in list(fronts)[:_MOST_FRONTS]]
@@ -308,13 +306,13 @@ def cleaned(lines: list[str]) -> list[str]:
 
 
 def _front(line: str) -> str:
-    """What stands in front of the names of the columns, and of the '#' before them."""
+    """The launcher prefix of a header line."""
     found = _COLUMNS.search(line)
     return line[: found.start()].rstrip().removesuffix("#").strip() if found else ""
 
 
 def _alike(front: str) -> str:
-    """A pattern of what stands in front of other lines: the same signs between any words and figures.
+    """A pattern for the prefixes of other lines: the same punctuation between any words and numbers.
 
     >>> bool(re.match(_alike("[1,0]<stdout>:"), "[1,7]<stdout>:   1024")), bool(re.match(_alike("0:"), "1024  256"))
     (True, False)
@@ -324,13 +322,13 @@ def _alike(front: str) -> str:
 
 
 def _behind(line: str, patterns: list[re.Pattern[str]]) -> str:
-    """A line without the longest of the fronts that it begins with."""
+    """A line without its longest matching prefix."""
     ends = [found.end() for pattern in patterns if (found := pattern.match(line))]
     return line[max(ends, default=0) :]
 
 
 def _commented(line: str) -> str:
-    """A line that nccl-tests begins with '#', with it."""
+    """A line with the leading '#' that nccl-tests prints before comments."""
     bare = line.lstrip()
     return bare if bare.startswith("#") else f"# {bare}" if _COMMENTS.match(bare) else line
 
@@ -340,7 +338,7 @@ _MOST = 1_000_000
 
 
 def ranks_of(rates: Iterable[tuple[float, float]], passes: int, per_node: int) -> list[int]:
-    """Numbers of ranks, of whole nodes or within one, at which a bus carries that much more than an algorithm gets.
+    """The numbers of ranks that explain the ratio of busbw to algbw; they fit in one node or fill whole nodes.
 
     busbw over algbw is passes × (n − 1) / n; each pair, which is rounded, leaves a range of n.
 

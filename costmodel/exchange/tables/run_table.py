@@ -100,7 +100,7 @@ MEMORIES = ("value_gb", "peak_mem_gb", "fits")
 
 @record
 class Table:
-    """The rows of one file."""
+    """The rows of one file of training runs."""
 
     file: str
     columns: tuple[str, ...]
@@ -110,14 +110,14 @@ class Table:
 
     @property
     def mistaken(self) -> dict[str, str]:
-        """Columns that are not used, and the ones they look like, which the table lacks."""
+        """Unused columns whose names resemble a missing column, with that column."""
         lacking = [name for name in COLUMNS if name not in self.columns]
         unused = itertools.islice((name for name in self.columns if name not in COLUMNS), _MOST_GUESSED)
         return {name: close for name in unused if (close := nearest(name, lacking, 0.85))}
 
 
 def read_table(path: str) -> Table:
-    """A table of measured runs, or every fault of its header at once; each row reports its own faults."""
+    """A table of measured runs; all faults of its header are raised at once, and each row records its own faults."""
     text = file_text(path, largest=LARGEST_TABLE)
     found = sheet(path, text, {*COLUMNS, *ALIASES})
     names = _header(found.place, found.names)
@@ -128,7 +128,7 @@ def read_table(path: str) -> Table:
 
 
 def _header(place: Place, header: list[str]) -> list[str]:
-    """The names of the columns as `COLUMNS` has them, or what is wrong with them."""
+    """The column names as in `COLUMNS`; all faults of the header are raised at once."""
     renamed = [ALIASES[name] if name in ALIASES and ALIASES[name] not in header else name for name in header]
     if not set(COLUMNS) & set(renamed):
         hint = "cells are separated by commas; costmodel explain D014 names the columns"

@@ -81,19 +81,19 @@ class ServingTable(Table):
 
     @property
     def mistaken(self) -> dict[str, str]:
-        """Columns that are not used, and the ones they look like, which the table lacks."""
+        """Unused columns whose names resemble a missing column, with that column."""
         lacking = [name for name in COLUMNS if name not in self.columns]
         unused = (name for name in self.columns if name not in COLUMNS)
         return {name: close for name in unused if (close := nearest(name, lacking, 0.85))}
 
 
 def is_serving(names: Collection[str]) -> bool:
-    """Whether a header is that of a table of serving runs."""
+    """Whether column names are those of a table of serving runs."""
     return any(name in MARKS or ALIASES.get(name.lower(), ("",))[0] in MARKS for name in names)
 
 
 def read_serving_runs(path: str) -> ServingTable:
-    """A table of serving runs, or the log of an engine that starts; or every fault of its header at once.
+    """A table of serving runs, or the start-up log of an engine; all faults of its header are raised at once.
 
     A row itself states what is wrong with it.
     """
@@ -120,19 +120,19 @@ def read_serving_runs(path: str) -> ServingTable:
 
 
 def _renamed(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Columns by costmodel's names, also those with another name; costmodel's counts where a table has both."""
+    """The columns under costmodel's names, and the renamed ones; if both names occur, costmodel's counts."""
     other = [name for name in names if name.lower() in ALIASES and ALIASES[name.lower()][0] not in names]
     return [ALIASES[name.lower()][0] if name in other else name for name in names], other
 
 
 def _meant(name: str) -> str:
-    """What a column of another name is read as."""
+    """The description of how a renamed column is read."""
     ours, scale = ALIASES[name.lower()]
     return f"{ours}, from milliseconds" if scale == _MS else ours
 
 
 def _scaled(row: CsvRow, scales: Mapping[str, float]) -> CsvRow:
-    """A row with its cells in our units."""
+    """A row with its cells converted to costmodel's units."""
     if not scales:
         return row
     return replace(row, cells={name: value * scales.get(name, 1) for name, value in row.cells.items()})

@@ -89,7 +89,7 @@ TABLE = known(
 
 
 def read_accelerate(tree: Any, file: str) -> Layer:
-    """What a configuration of accelerate states."""
+    """The facts that a configuration of accelerate states."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = Layer(TITLE)
     engine = keys["distributed_type"].value
@@ -132,7 +132,7 @@ _LAUNCHED = known(
 
 
 def read_launcher(words: Sequence[Word], file: str) -> Layer:
-    """What the options of accelerate launch state, as its configuration would."""
+    """The facts that the options of `accelerate launch` state, read like its configuration."""
     found = option_words(words, _LAUNCHED, Spelling(between="_"))
     tree = Mapping()
     tree.place = found.tree.place
@@ -194,7 +194,7 @@ def _sharded(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _sharded_by_strategy(keys: ForeignKeys, layer: Layer, reshard: str) -> None:
-    """FSDP 1; some files state its strategy by the key of FSDP 2 too."""
+    """Fills sharding from the strategy of FSDP 1, even if a key of FSDP 2 states another one."""
     name = f"{_F}.fsdp_sharding_strategy"
     strategy = keys[name]
     if str(strategy.value).upper() not in STRATEGIES:
@@ -246,7 +246,7 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def write_accelerate(job: Job, remarks: TrainingRemarks) -> str:
-    """The YAML; the batch stands in the TrainingArguments beside it, and what both cannot express is refused."""
+    """The YAML configuration; TrainingArguments state the batch, and other inexpressible keys are faults."""
     check_whole_layers(remarks)
     plan, precision = job.plan, job.workload.precision
     if precision not in _NARROW:

@@ -30,7 +30,7 @@ _CONFIGURED = "--config_file"  # of accelerate launch
 
 
 class ArgumentText(NamedTuple):
-    """The arguments as a tree, what the launcher in front of them states, and a configuration that it names."""
+    """The training arguments as a tree, the facts of the launcher, and the configuration files that they name."""
 
     tree: Mapping
     launched: dict[str, OriginValue]
@@ -40,7 +40,7 @@ class ArgumentText(NamedTuple):
 
 
 def is_call(text: str) -> bool:
-    """Whether a call that states the arguments of a training stands in a text.
+    """Whether a text contains a call with training arguments.
 
     >>> is_call("args = TrainingArguments(bf16=True)"), is_call("bf16: true")
     (True, False)
@@ -49,18 +49,18 @@ def is_call(text: str) -> bool:
 
 
 def is_command(text: str, table: Table) -> bool:
-    """Whether options of a training stand in a text as words of a command."""
+    """Whether a text contains training options as words of a command."""
     names = {match.group(1) for match in re.finditer(r"(?:^|\s)--([a-z_0-9]+)(?=[=\s]|$)", text)}
     return len(names & table.keys()) >= _FEWEST
 
 
 def arguments_of(text: str, file: str, table: Table) -> ArgumentText:
-    """The arguments that a script or a program in Python states."""
+    """The training arguments in a shell script or a Python program."""
     return _of_call(text, file, table) if is_call(text) else _of_command(text, file, table)
 
 
 def _of_call(text: str, file: str, table: Table) -> ArgumentText:
-    """The arguments of a call, with the model that is loaded beside it and the rank of its adapters."""
+    """The arguments of a call in Python, with the model loaded and the rank of its adapters."""
     costly = frozenset(["", *(name for name, key in table.items() if key.fills)])
     tree, others = call_tree(text, file, CALLED, costly)
     for name, words in others:
@@ -105,7 +105,7 @@ def _of_command(text: str, file: str, table: Table) -> ArgumentText:
 
 
 def _before_program(words: Sequence[Word]) -> Sequence[Word]:
-    """The options of a launcher, without the program or module behind them."""
+    """The options of a launcher, without the program or module after them."""
     return words[:-1] if words and not words[-1].text.startswith("-") else words
 
 

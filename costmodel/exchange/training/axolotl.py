@@ -104,7 +104,7 @@ TABLE = known(
 
 
 def read_axolotl(tree: Any, file: str) -> Layer:
-    """What a configuration of axolotl states."""
+    """The facts that a configuration of axolotl states."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     layer.fill("accumulation", _accumulation(keys))
@@ -121,7 +121,7 @@ def read_axolotl(tree: Any, file: str) -> Layer:
 
 
 def _accumulation(keys: ForeignKeys) -> Any:
-    """Micro-batches of a step; an older file states how many sequences of a rank they make."""
+    """Micro-batches per step; older files state a batch per rank, which is divided by the micro-batch."""
     batch, micro = keys["batch_size"], keys["micro_batch_size"]
     if keys.given("gradient_accumulation_steps") or not batch.value or not micro.value:
         return keys["gradient_accumulation_steps"]
@@ -129,7 +129,7 @@ def _accumulation(keys: ForeignKeys) -> Any:
 
 
 def _degrees(keys: ForeignKeys, layer: Layer) -> None:
-    """ep stands beside the shards here: our dp is both together."""
+    """Fills the degrees; axolotl's expert and shard degrees multiply to costmodel's dp."""
     context = keys["context_parallel_size"]
     context = context if context.value else keys["sequence_parallel_degree"]
     if (context.value or 1) > 1:
@@ -141,7 +141,7 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _either(keys: ForeignKeys, name: str) -> Any:
-    """A key of fsdp_config in either spelling."""
+    """A key of fsdp_config under either of its spellings."""
     found = [keys[f"{_F}.{before}{name}"] for before in _PREFIXES]
     return found[0] if found[0].value is not None else found[1]
 

@@ -107,7 +107,7 @@ TABLE = known(
 
 
 def overrides_tree(text: str, file: str) -> Mapping:
-    """The overrides of a text as the tree that they stand for, each at its place."""
+    """The overrides in a text as a tree of keys with places."""
     lines, tree = Lines(text, file), Mapping()
     tree.place = lines.place(0)
     for found in _WORD.finditer(text):
@@ -118,7 +118,7 @@ def overrides_tree(text: str, file: str) -> Mapping:
 
 
 def read_bridge(tree: Any, file: str) -> Layer:
-    """What overrides state; the recipe in front of them is Python, and its values stand in no override."""
+    """The facts that the overrides state; values in the Python recipe before them are not read."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     layer.facts["stack"] = keys.derived("megatron-core", "Megatron-Bridge", next(iter(keys.stated), ""))
@@ -176,7 +176,7 @@ def _read_modules(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def write_bridge(job: Job, remarks: TrainingRemarks) -> str:
-    """The overrides, one a line; what they cannot express is refused."""
+    """The overrides, one on each line; keys that they cannot express are faults."""
     plan = job.plan
     check_pipeline(job, remarks, _NAME)
     beside: dict[str, Any] = {"ddp.use_distributed_optimizer": bool(plan.zero), **counted_ends(job, _ENDS)}

@@ -101,7 +101,7 @@ TABLE = known(
 
 
 def read_deepspeed(tree: Any, file: str) -> Layer:
-    """What a DeepSpeed configuration states; "auto" leaves a value to another file."""
+    """The facts that a DeepSpeed configuration states; "auto" leaves a value to another file."""
     table = TABLE if isinstance(tree.get(_Z), bool) else {name: row for name, row in TABLE.items() if name != _Z}
     keys = ForeignKeys(tree, table, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
@@ -164,7 +164,7 @@ def _offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
 
 
 def _pieces(keys: ForeignKeys, layer: Layer) -> None:
-    """How large the pieces are in which it steps, sums and gathers, where the file states another size than usual."""
+    """Fills the bucket sizes for updates, reductions and gathers that the file states."""
     for name, path, nbytes in _SIZES:
         stated = keys[f"{_Z}.{name}"]
         if not keys.given(f"{_Z}.{name}") or not isinstance(stated.value, int):
@@ -199,7 +199,7 @@ def _overlap(keys: ForeignKeys, layer: Layer, stage: int) -> None:
 
 
 def write_deepspeed(job: Job, remarks: TrainingRemarks) -> str:
-    """The JSON, with all three keys of the batch and nothing left to auto; what it cannot express is refused."""
+    """The JSON configuration with explicit batch keys; keys that it cannot express are faults."""
     plan, precision = job.plan, job.workload.precision
     beside: dict[str, Any] = {
         f"{_Z}.stage": plan.zero or 0,

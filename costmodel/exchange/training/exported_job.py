@@ -33,7 +33,7 @@ TARGETS: dict[str, TrainingFormat] = {
 
 @record
 class Exported:
-    """The text of a file, keys of the scenario that it cannot express, and what it leaves to its reader."""
+    """An exported file: its text, keys of the scenario that it cannot express, and notes for its reader."""
 
     target: TrainingFormat
     text: str
@@ -42,7 +42,7 @@ class Exported:
 
 
 def exported(target: TrainingFormat, job: Job) -> Exported:
-    """The job in a format, read back and compared where the format can express it."""
+    """The job in a format, checked by reading it back if the format can express it."""
     remarks = TrainingRemarks(job)
     check_stack(target, remarks, TARGETS.values())
     check_plan(target, remarks)
@@ -56,7 +56,7 @@ def exported(target: TrainingFormat, job: Job) -> Exported:
 
 
 def _beside(target: TrainingFormat, job: Job) -> list[str]:
-    """Keys of the scenario that are no matter of any file that starts a training."""
+    """A note on the keys of the scenario that no training file states, such as a price."""
     overlap = {f"assume.overlap.{key}" for key, value in job.assume.overlap if value is not None}
     experts = {f"assume.experts.{key}" for key, value in job.assume.experts if value is not None}
     experts -= {"assume.experts.deduplicated", "assume.experts.capacity"} if target.name == "megatron" else set()
@@ -75,7 +75,7 @@ _ENGINES = {stack: (engine,) for engine, stack in UNDER_TRANSFORMERS.items()}
 
 
 def check_read_back(target: TrainingFormat, text: str, remarks: TrainingRemarks) -> None:
-    """A fault for every key that the text states differently, or not at all."""
+    """Records a fault for every key that the text states differently or leaves out."""
     job = remarks.job
     try:
         found = _read(target, text, job)
@@ -93,7 +93,7 @@ def check_read_back(target: TrainingFormat, text: str, remarks: TrainingRemarks)
 
 
 def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, object, object]]:
-    """Keys for which a document that was read back differs from the job, with both values."""
+    """Keys that differ between a document read back and the job, with both values."""
     experts = job.model.has_experts
     ours = effective(job.plan, experts=experts)
     theirs = effective(Plan.model_validate(document["plan"]), experts=experts)
@@ -112,7 +112,7 @@ def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, objec
 
 
 def _read(target: TrainingFormat, text: str, job: Job) -> Imported:
-    """The scenario of a text, with what its program states and the file that stands beside it."""
+    """The scenario read back from a text, with the facts of its program and of a companion file."""
     if target.name == "megatron":
         return read_options(text, _FILE)
     layers = [read_layer(text, _FILE, target.title)]

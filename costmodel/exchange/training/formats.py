@@ -40,7 +40,7 @@ _OF_COMMANDS = {module.TITLE: module.TABLE for module in (transformers, llama_fa
 
 
 def read_layer(text: str, file: str, title: str) -> Layer:
-    """What a text of a format states."""
+    """The facts that a text of a known format states."""
     if title in _OF_COMMANDS and (is_call(text) or is_command(text, _OF_COMMANDS[title])):
         stated = arguments_of(text, file, _OF_COMMANDS[title])
         return transformers.with_launcher(_TREES[title](stated.tree, file), stated)

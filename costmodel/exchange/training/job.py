@@ -30,7 +30,7 @@ _NEUTRAL: dict[str, Any] = {
 
 @record
 class Job:
-    """A settled plan, and the names of what it runs with.
+    """A completed training plan to write, with the names of its model, software and optimizer.
 
     gradients is the type of the workload, or the stack's where it leaves it open; deduplicated: whether a token is sent
     once to a rank that holds several of its experts.
@@ -55,7 +55,7 @@ class Job:
 
     @property
     def accumulation(self) -> int:
-        """Micro-batches of one replica in a step."""
+        """Micro-batches of one replica in one step."""
         return round(self.workload.global_batch / ((self.plan.dp or 1) * self.plan.micro_batch))
 
     def count(self, key: str) -> int:
@@ -65,7 +65,7 @@ class Job:
 
     @property
     def shards(self) -> int:
-        """Ranks that share one copy of the states."""
+        """The number of ranks over which one copy of the training states is sharded."""
         return round((self.plan.dp or 1) / self.plan.dp_replicate)
 
     @functools.cached_property
@@ -92,14 +92,14 @@ class Job:
         return getattr(self, key) if key != "steps" else None
 
     def counts(self, key: str, when: When) -> bool:
-        """Whether a row is written that is only written then."""
+        """Whether a row with a condition is written."""
         if when == "where it counts":
             return key.removeprefix("plan.") in self.effective
         return when == "always" or (when == "with experts" and self.model.has_experts)
 
 
 class TrainingRemarks(Remarks):
-    """The remarks about a job that trains."""
+    """The faults and notes about a training job."""
 
     def __init__(self, job: Job, faults: list[Fault] | None = None) -> None:
         super().__init__(job.file, [] if faults is None else faults)
@@ -107,7 +107,7 @@ class TrainingRemarks(Remarks):
 
 
 def effective(plan: Plan, *, experts: bool) -> dict[str, Any]:
-    """The keys of a settled plan that do something, in one spelling: what two equal plans have in common.
+    """The keys of a completed plan that have an effect, in a normal form, so that equal plans compare equal.
 
     >>> effective(Plan(dp=8, zero=1, schedule="1f1b", cp_type="p2p", sequence_parallel=True), experts=False)
     {'dp': 8, 'micro_batch': 1, 'zero': 1}

@@ -15,7 +15,7 @@ from costmodel.ground.errors import Fault, Place
 
 @dataclass
 class Layer:
-    """The facts of one file.
+    """The facts of one file, with its faults and losses.
 
     Keys of facts are paths of keys, such as plan.zero, or one of accelerators, nodes, accumulation, steps and shards,
     the ranks that share one copy of the weights, copies, how often a manifest runs the command, and image, what its
@@ -37,12 +37,12 @@ class Layer:
     keys: list[StatedKey] = field(default_factory=list)
 
     def fill(self, path: str, value: OriginValue) -> None:
-        """A fact, unless the value is none; a default of the format gives way to what another file states."""
+        """Adds a fact unless its value is None; format defaults are weak, so that other files override them."""
         if value.value is not None and value.value != NOTHING:
             (self.weak if value.origin.kind in ("default", "assumed") else self.facts)[path] = value
 
     def join(self, other: Layer) -> None:
-        """Adds what stands elsewhere in the same file; a contradiction is a fault with both places."""
+        """Adds facts from another part of the same file; a contradiction is a fault with both places."""
         for path, value in other.facts.items():
             before = self.facts.setdefault(path, value)
             if before.value != value.value:
@@ -66,14 +66,14 @@ _BESIDE: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def layer_of_rows(keys: ForeignKeys, title: str) -> Layer:
-    """What the rows of a format state by themselves, each where it has an effect."""
+    """A layer with the facts of all rows that have an effect by themselves."""
     layer = Layer(title)
     fill_rows(keys, layer)
     return layer
 
 
 def fill_rows(keys: ForeignKeys, layer: Layer, section: str = "") -> None:
-    """Fills what rows state by themselves, those of a section alone where one is named."""
+    """Fills the facts of rows that state a key alone, of one section if one is named."""
     rows = [row for row in keys.table.values() if row.is_stated_alone and row.option.startswith(section)]
     rows = [row for row in rows if row.beside is None or _holds(row.beside[1], keys[row.beside[0]].value)]
     for row in (row for row in rows if row.key not in _BESIDE):
@@ -90,7 +90,7 @@ def _holds(wanted: Any, value: Any) -> bool:
 
 
 def with_remarks(keys: ForeignKeys, layer: Layer) -> Layer:
-    """A layer with what the keys of its file brought with them."""
+    """The layer with the losses, warnings, verdicts and faults of its keys."""
     layer.losses += keys.losses
     layer.warnings += [*keys.warnings, *keys.unknown_keys()]
     layer.keys += keys.verdicts()

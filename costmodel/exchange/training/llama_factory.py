@@ -77,7 +77,7 @@ TABLE = known(
 
 
 def read_llama_factory(tree: Any, file: str) -> Layer:
-    """What a configuration of LLaMA-Factory states."""
+    """The facts that a configuration of LLaMA-Factory states."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     if (keys["max_steps"].value or -1) > 0:
@@ -120,7 +120,7 @@ def _tuning(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _megatron(keys: ForeignKeys, layer: Layer) -> None:
-    """The layout in options of Megatron-LM, which an adapter runs."""
+    """Fills the layout from Megatron-LM options, which LLaMA-Factory's Megatron adapter runs."""
     first = next(name for name in (*_MEGATRON, "use_distributed_optimizer") if keys.given(name))
     layer.facts["stack"] = keys.derived("megatron-core", "options of Megatron-LM", first)
     for name, path in _MEGATRON.items():
@@ -139,7 +139,7 @@ def _megatron(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _plain(keys: ForeignKeys, layer: Layer) -> None:
-    """Recompute is on unless it is switched off; DeepSpeed stands in a file of its own."""
+    """Fills recompute, which is on by default, and the DeepSpeed file or plain DDP."""
     engine = keys["deepspeed"]
     layer.facts["plan.recompute"] = keys["disable_gradient_checkpointing"]
     if engine.value and engine.place is not None:

@@ -72,7 +72,7 @@ TABLE = known(
 
 
 def read_maxtext(tree: Any, file: str) -> Layer:
-    """What a configuration of MaxText states beside the model that it names."""
+    """The facts that a configuration of MaxText states, and the model that it names."""
     keys = ForeignKeys(tree, TABLE, file, VERSION, open_numbers=False)
     layer = layer_of_rows(keys, TITLE)
     layer.facts["stack"] = keys.derived("maxtext", "MaxText", next(iter(keys.stated), ""))
@@ -97,7 +97,7 @@ def read_maxtext(tree: Any, file: str) -> Layer:
 
 
 def _mesh(keys: ForeignKeys, layer: Layer) -> dict[str, int]:
-    """Degrees over both meshes; what takes the rest of the devices stays open."""
+    """The degrees over both meshes (ICI and DCN); an axis of -1 takes the remaining devices."""
     degrees, open_axes = dict[str, int](), set[str]()
     where = dict[str, OriginValue]()
     for mesh in _OPEN:
@@ -137,7 +137,7 @@ def _mesh(keys: ForeignKeys, layer: Layer) -> dict[str, int]:
 
 
 def _batch(keys: ForeignKeys, layer: Layer, degrees: dict[str, int]) -> None:
-    """Sequences of a replica, which is all devices that share them."""
+    """Fills the micro-batch: per_device_batch_size × the devices that share one replica."""
     each = keys["per_device_batch_size"]
     inner = 1
     for path in ("plan.tp", "plan.pp", "plan.cp"):

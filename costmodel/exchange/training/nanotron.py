@@ -61,7 +61,7 @@ TABLE = known(
 
 
 def read_nanotron(tree: Any, file: str) -> Layer:
-    """What a configuration of nanotron states, its model included."""
+    """The facts that a configuration of nanotron states, including its model."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     anchor = next(iter(keys.stated), "")
@@ -81,7 +81,7 @@ def read_nanotron(tree: Any, file: str) -> Layer:
 
 
 def _model(keys: ForeignKeys, file: str) -> Imported | None:
-    """The model, read as a config.json whose keys stand on the lines that they have here."""
+    """The model of the configuration, read as a config.json with the same line numbers."""
     stated = keys["model.model_config"].value
     if not isinstance(stated, Mapping):
         return None

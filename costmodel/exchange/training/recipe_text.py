@@ -19,7 +19,7 @@ _SECTIONS = {"training", "parallelism", "activation_checkpoint", "optimizer", "m
 
 
 def recipe_tree(text: str, file: str) -> Mapping:
-    """The keyword arguments of the one configuration that a recipe builds."""
+    """The keyword arguments of the single configuration that a Python recipe builds."""
     if len(text) > _LONGEST:
         raise fail("X010", f"{len(text):,} letters of Python are more than are read", Place(file))
     try:
@@ -42,14 +42,14 @@ def recipe_tree(text: str, file: str) -> Mapping:
 
 
 def _family(module: ast.Module) -> str:
-    """The family of models whose registry a recipe imports; empty where it stands beside that registry."""
+    """The model family whose registry a recipe imports; empty if the recipe belongs to that registry's module."""
     imported = [node.module or "" for node in module.body if isinstance(node, ast.ImportFrom)
                 and any(name.name == "model_registry" for name in node.names)]  # fmt: skip
     return next((name.rpartition(".")[2] for name in imported if name.startswith("torchtitan.models.")), "")
 
 
 def call_tree(text: str, file: str, called: str, costly: Set[str]) -> tuple[Mapping, list[tuple[str, Mapping]]]:
-    """The keyword arguments of the one call of a class by its name, and those of every other call, with its name.
+    """The keyword arguments of the single call of a class, and of all other calls with their names.
 
     called: a pattern of the name. costly: arguments whose values must stand in the text.
     """
@@ -79,7 +79,7 @@ _HINT = "write its values out, or give the configuration that the program prints
 
 
 def _configurations(module: ast.Module) -> list[tuple[ast.FunctionDef, ast.Call]]:
-    """Every outermost call that builds a whole configuration, with the function it stands in."""
+    """Every call that builds a whole configuration, with the function that contains it."""
     found = []
     for function in (node for node in module.body if isinstance(node, ast.FunctionDef)):
         for node in ast.walk(function):
@@ -89,7 +89,7 @@ def _configurations(module: ast.Module) -> list[tuple[ast.FunctionDef, ast.Call]
 
 
 def _assigned(body: list[ast.stmt]) -> dict[str, ast.expr]:
-    """What names of a body stand for: those that are assigned once."""
+    """The expressions assigned to names in a function body, for names that are assigned once."""
     found: dict[str, list[ast.expr]] = {}
     for node in body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -105,7 +105,7 @@ def _place(lines: Lines, text: str, node: ast.expr) -> Place:
 
 
 class _Recipe:
-    """One call, what stands in it, and the names that stand for values."""
+    """Reads the arguments of calls in a recipe; `names` are the expressions of assigned names."""
 
     def __init__(self, lines: Lines, text: str, file: str, names: dict[str, ast.expr], costly: Set[str]) -> None:
         self.lines, self.text, self.file, self.names, self.costly = lines, text, file, names, costly
@@ -136,7 +136,7 @@ class _Recipe:
         return found
 
     def convert(self, spec: ast.Call, model: Mapping, found: Mapping, place: Place) -> None:
-        """Converters of the model's layers, by the names of their classes, and the recipe of one to fp8."""
+        """Reads the converters of the model's layers, and the recipe of an fp8 converter."""
         listed = self.meant(next((word.value for word in spec.keywords if word.arg == "converters"), None))
         calls = [node for node in getattr(listed, "elts", []) if isinstance(node, ast.Call)]
         if not calls:
@@ -164,7 +164,7 @@ class _Recipe:
         return built
 
     def value(self, name: str, node: ast.expr, section: str, depth: int) -> Any:
-        """A value: plain, a whole number that is written as a product, or a configuration inside."""
+        """The value of an expression: a constant, a product of whole numbers, or a nested configuration."""
         node = self.meant(node) or node
         if isinstance(node, ast.Call):
             built_of = ast.unparse(node.func)
@@ -206,24 +206,24 @@ class _Recipe:
         return (ast.get_source_segment(self.text, node) or "").partition("\n")[0]
 
     def meant(self, node: ast.expr | None) -> ast.expr | None:
-        """What a name stands for; a node that is no name itself."""
+        """The expression assigned to a name; any other expression is returned as it is."""
         return self.names.get(node.id, node) if isinstance(node, ast.Name) else node
 
     def filled(self, node: ast.expr) -> ast.expr:
-        """A product with the numbers that its names stand for."""
+        """A product in which names are replaced by their numbers."""
         if isinstance(node, ast.BinOp):
             return ast.BinOp(self.filled(node.left), node.op, self.filled(node.right))
         return self.meant(node) or node
 
     def refuse(self, sentence: str, node: ast.expr, section: str) -> None:
-        """A value for which code would have to run, in a section that costs."""
+        """Records a fault for a value that only running code would give, in a section that affects the cost."""
         if section in self.costly:
             place = _place(self.lines, self.text, node)
             self.faults.append(Fault("X008", f"{sentence}: nothing is run here", place, _HINT))
 
 
 def _settings(function: ast.FunctionDef) -> list[tuple[list[str], ast.expr]]:
-    """Assignments to parts of the configuration, by their path in it."""
+    """Assignments to attributes of the configuration, with their paths."""
     found = []
     for node in ast.walk(function):
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:

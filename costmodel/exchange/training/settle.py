@@ -35,7 +35,7 @@ UNDER_TRANSFORMERS = {"deepspeed": "transformers-deepspeed", "fsdp1": "transform
 
 
 class Settled:
-    """Facts of several layers: the last counts, and two files that differ are a fault with both places."""
+    """The facts of several layers together; two files that differ are a fault with both places."""
 
     def __init__(self, layers: Sequence[Layer], file: str) -> None:
         self.file, self.layers = file, layers
@@ -63,7 +63,7 @@ class Settled:
         self.facts[path] = value
 
     def number(self, path: str, otherwise: int = 1) -> int:
-        """A count, or the default where no file states it."""
+        """A count, or a default if no file states it."""
         value = self.facts.get(path)
         return otherwise if value is None else int(value.value)
 
@@ -73,7 +73,7 @@ class Settled:
         self.faults.append(Fault(code, sentence, (value.place if value else None) or Place(self.file), hint))
 
     def need(self, sentence: str, hint: str) -> None:
-        """Something that no file states."""
+        """Records a value that is needed and that no file states."""
         self.missing.append(Fault("X002", sentence, Place(self.file), hint))
 
     def imported(
@@ -82,7 +82,7 @@ class Settled:
         plan: type[Plan | RlPlan | ServingPlan],
         counts: tuple[str, ...] = ("accelerators", "nodes"),
     ) -> Imported:
-        """The scenario of these values, with what its layers lost and warn of; `counts` are facts of its size."""
+        """The imported scenario, with the losses and warnings of its layers; `counts` are the facts of its size."""
         tree, origins = placed(values, Place(self.file))
         if "plan" in tree and (plan is Plan or not self.missing):
             validate(plan, tree["plan"], self.file)
@@ -100,7 +100,7 @@ class Settled:
 
 
 def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imported:
-    """One scenario from the facts of files, and of what is given beside them, in the order of their weight.
+    """A scenario from layers in order of priority.
 
     `depth` is how many layers the model has, where that is known.
     """
@@ -123,7 +123,7 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
 
 
 def _engine(found: Settled, layers: Sequence[Layer]) -> None:
-    """The stack of an engine that trains a model of transformers, whose layers have fused attention."""
+    """Chooses the stack for an engine that trains a transformers model, which has fused attention."""
     stack, models = found.facts.get("stack"), [layer.facts.get("model") for layer in layers]
     by_config = any(model is not None and model.origin.text == CONFIG_FILE for model in models)
     by_trainer = any(layer.format in _TRANSFORMERS for layer in layers)
@@ -136,7 +136,7 @@ def _engine(found: Settled, layers: Sequence[Layer]) -> None:
 
 
 def nested_facts(facts: Mapping[str, OriginValue], tops: Sequence[str]) -> dict[str, Any]:
-    """Facts as nested mappings, the keys of a plan and a workload in the order of their documents."""
+    """Facts as nested mappings, with the keys of plan and workload in document order."""
     own = any(path.startswith("stack.") for path in facts)  # a stack with values of its own
     ordered = sorted(facts, key=lambda path: _ORDER.get(".".join(path.split(".")[:2]), len(_ORDER)))
     tree: dict[str, Any] = {}
@@ -159,7 +159,7 @@ def _tree(found: Settled) -> dict[str, Any]:
 
 
 def _degrees(found: Settled) -> None:
-    """Data parallelism from the accelerators, or accelerators from a shard degree that the file states."""
+    """Fills data parallelism from the number of accelerators, or the accelerators from a stated shard degree."""
     inner = 1
     for key in _DEGREES:
         inner *= found.number(f"plan.{key}")
@@ -191,7 +191,7 @@ def _degrees(found: Settled) -> None:
 
 
 def _seen(found: Settled) -> OriginValue | None:
-    """The accelerators, of which a node has no more than its environment lets a program see."""
+    """The number of accelerators; a fault if the environment makes fewer visible."""
     world, seen = found.facts.get("accelerators"), found.facts.pop("visible", None)
     if seen is None:
         return world
@@ -206,7 +206,7 @@ def _seen(found: Settled) -> OriginValue | None:
 
 
 def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> None:
-    """Accelerators as the product of all degrees, where every one of them is stated."""
+    """Fills the accelerators as the product of all degrees, or the replicas if the accelerators are stated."""
     total = shards.value * copies * inner
     world = found.facts.get("accelerators")
     rest = found.facts.get("open_replicas")
@@ -223,7 +223,7 @@ def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> 
 
 
 def _batch(found: Settled) -> None:
-    """Global batch = micro-batch × accumulation × dp; any two give the third."""
+    """Fills the third of global batch = micro-batch × accumulation × dp from the other two."""
     dp = found.number("plan.dp", 0)
     batch, micro, steps = (
         found.facts.get(path) for path in ("workload.global_batch", "plan.micro_batch", "accumulation")
@@ -269,7 +269,7 @@ def _check_batch(found: Settled, batch: OriginValue, micro: OriginValue, steps: 
 
 
 def _chunks(found: Settled, depth: int | None) -> None:
-    """Chunks of a pipeline rank from the layers in each, of which both ends may have one fewer."""
+    """Fills the pipeline chunks of a rank from the layers per chunk; the first and last may have one layer fewer."""
     each, stages = found.facts.pop("layers_per_stage", None), found.number("plan.pp")
     if each is None:
         return

@@ -18,7 +18,7 @@ _ENTRY = re.compile(r"(?m)^[ \t]*([A-Za-z0-9_.-]{1,80})[ \t]*=")
 
 
 def tree_of(text: str, file: str) -> Mapping:
-    """The mapping that a text states."""
+    """The mapping that a YAML, JSON or TOML text states."""
     if not is_toml(text):
         tree = parse_json(text, file) if text.lstrip().startswith("{") else parse(text, file, quoted=True)
     else:
@@ -29,7 +29,7 @@ def tree_of(text: str, file: str) -> Mapping:
 
 
 def is_toml(text: str) -> bool:
-    """Whether sections in brackets and entries with an equals sign stand in a text.
+    """Whether a text is TOML: it has sections in brackets and entries with an equals sign.
 
     >>> is_toml("[training]\\nseq_len = 8192"), is_toml("training:\\n  seq_len: 8192")
     (True, False)
@@ -49,7 +49,7 @@ def _toml(text: str, file: str) -> Mapping:
 
 
 def _places(text: str, file: str) -> dict[str, Place]:
-    """Where each key stands, by its dotted path."""
+    """The place of each key, by its dotted path."""
     lines, found, section = Lines(text, file), dict[str, Place](), ""
     marks = sorted([*_SECTION.finditer(text), *_ENTRY.finditer(text)], key=lambda match: match.start())
     for match in marks:

@@ -166,7 +166,7 @@ _OF_TOML = known(part("activation_checkpoint.selective_ac_option", "plan.recompu
 
 
 def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
-    """What a configuration of torchtitan states."""
+    """The facts that a configuration of torchtitan states."""
     named = generation == "recipe" and not isinstance(tree.get("activation_checkpoint"), dict)
     table = {key: rule for key, rule in TABLE.items() if named or key != "activation_checkpoint"}
     if generation == "toml":
@@ -192,7 +192,7 @@ def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
 
 
 def _compiled(keys: ForeignKeys, layer: Layer) -> None:
-    """Blocks that are not compiled move as many bytes as eager PyTorch; left out, they are as the stack has them."""
+    """Fills whether blocks are compiled; a loss if the file does not state it."""
     compiled = keys["compile.enable"]
     if compiled.value is None:
         keys.lose(
@@ -203,7 +203,7 @@ def _compiled(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _two_generations(keys: ForeignKeys) -> None:
-    """A fault where the batch is counted in tokens, as today, and in sequences, as before."""
+    """Records a fault for a batch in tokens (new keys) in a file with keys that count sequences (older keys)."""
     new = next(name for name in _IN_TOKENS if keys.given(name))
     old = next((name for name in _IN_SEQUENCES if keys.given(name)), "")
     beside = f" beside {old}" if old else ""
@@ -211,7 +211,7 @@ def _two_generations(keys: ForeignKeys) -> None:
 
 
 def _of_recipe(keys: ForeignKeys, layer: Layer) -> None:
-    """Flags change a recipe that stands in no file here: no default is taken for the sizes that it sets."""
+    """Drops the default sizes, because flags change a recipe that is not part of the text."""
     recipe = keys["config"].value
     if not recipe:
         return
@@ -319,7 +319,7 @@ def _plain_batch(keys: ForeignKeys) -> tuple[OriginValue, OriginValue]:
 
 
 def _recipe_batch(keys: ForeignKeys, sequence: OriginValue) -> tuple[OriginValue, OriginValue]:
-    """Sequences of what the newest generation counts in tokens."""
+    """The micro-batch and global batch in sequences, from the newest keys, which count tokens."""
     found = []
     for name in ("num_tokens_per_microbatch_per_dp_rank", "num_tokens_per_train_step"):
         tokens = keys[f"{_T}.{name}"]
@@ -372,7 +372,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def flags_tree(text: str) -> dict[str, Any]:
-    """The flags of torchtitan in a command, as the tree that they stand for."""
+    """The flags of a torchtitan command as a tree of keys."""
     tree: dict[str, Any] = {}
     for found in _FLAG.finditer(text):
         *above, last = found.group(1).replace("-", "_").split(".")
@@ -392,7 +392,7 @@ _POLICIES = {"none": "None", "full": "FullAC.Config()", "selective": "SelectiveA
 
 
 def write_torchtitan(job: Job, remarks: TrainingRemarks) -> str:
-    """A recipe in Python, which --module and --config name; what it cannot express is refused."""
+    """A Python recipe for --module and --config; keys that it cannot express are faults."""
     check_whole_layers(remarks)
     plan, workload = job.plan, job.workload
     beside: dict[str, Any] = {
@@ -425,7 +425,7 @@ def write_torchtitan(job: Job, remarks: TrainingRemarks) -> str:
 
 
 def _recipe_text(job: Job, remarks: TrainingRemarks, options: dict[str, Any]) -> str:
-    """The module with the recipe, with what it imports."""
+    """The Python module with the recipe and its imports."""
     family, flavor, hub = _written_model(job, remarks)
     policy = _POLICIES[job.plan.recompute or "none"]
     converter = _CONVERTERS.get(job.workload.precision, "")
@@ -463,7 +463,7 @@ def _python(value: Any) -> str:
 
 
 def _written_model(job: Job, remarks: TrainingRemarks) -> tuple[str, str, str]:
-    """Family and flavor of the model's shape; without one its name on the hub, for the backend of transformers."""
+    """The family and flavor with the model's shape, else the transformers backend with a name on the hub."""
     twins = twins_of(job.model)
     for (name, flavor), ours in MODELS.items():
         if ours in twins:

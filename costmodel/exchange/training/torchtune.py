@@ -59,7 +59,7 @@ TABLE = known(
 
 
 def read_torchtune(tree: Any, file: str) -> Layer:
-    """What a configuration of torchtune states: FSDP 2 of everything in one type."""
+    """The facts that a configuration of torchtune states; it trains with FSDP 2, all in one type."""
     keys = ForeignKeys(_plain(tree), TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     _model(keys, layer)
@@ -73,14 +73,14 @@ def read_torchtune(tree: Any, file: str) -> Layer:
 
 
 def _plain(tree: Any) -> Any:
-    """The tree without values that other keys fill: ${output_dir}."""
+    """The tree with references to other keys, such as ${output_dir}, set to None."""
     for key in [key for key, value in tree.items() if isinstance(value, str) and "${" in value]:
         tree[key] = None
     return tree
 
 
 def _model(keys: ForeignKeys, layer: Layer) -> None:
-    """The model that a builder such as lora_llama3_1_8b stands for."""
+    """Fills the model that a builder such as lora_llama3_1_8b names."""
     builder = keys["model._component_"]
     last = str(builder.value or "").rpartition(".")[2]
     found = _BUILDER.fullmatch(last)

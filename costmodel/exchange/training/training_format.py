@@ -30,7 +30,7 @@ ON_HOST_ALONE = because("the host is the only place, for all of a part", "offloa
 
 @record
 class TrainingFormat(Format):
-    """A format that starts a training.
+    """A file format that starts a training.
 
     stacks: the software that files of it start, where it is written. calls: keys that the program states, with the call
     that does it, which an export names; `elsewhere` has them too.
@@ -43,7 +43,7 @@ class TrainingFormat(Format):
 
 
 def called(target: TrainingFormat, job: Job) -> dict[str, list[str]]:
-    """What the program of a job states by each of its calls, with the keys that it states."""
+    """The keys that the training program states itself, by the call that states them."""
     found: dict[str, list[str]] = {}
     for key, value in job.effective.items():
         if getattr(job.plan, key) is not None and (call := target.calls.get(f"plan.{key}")):
@@ -52,7 +52,7 @@ def called(target: TrainingFormat, job: Job) -> dict[str, list[str]]:
 
 
 def check_stack(target: TrainingFormat, remarks: TrainingRemarks, others: Iterable[TrainingFormat]) -> None:
-    """A fault where the scenario's software is not started by files of the format, with another that does it."""
+    """Records a fault if the format does not start the scenario's software; the hint names a format that does."""
     stack = remarks.job.stack
     if stack not in target.stacks:
         other = next((f"--to {entry.name} writes it; " for entry in others if stack in entry.stacks), "")
@@ -61,7 +61,7 @@ def check_stack(target: TrainingFormat, remarks: TrainingRemarks, others: Iterab
 
 
 def check_plan(target: TrainingFormat, remarks: TrainingRemarks) -> None:
-    """A fault for every key of the plan that does something and that the format does not express."""
+    """Records a fault for every effective plan key that the format cannot express."""
     for key, value in remarks.job.effective.items():
         path = f"plan.{key}"
         if not target.expresses(path):
@@ -70,14 +70,14 @@ def check_plan(target: TrainingFormat, remarks: TrainingRemarks) -> None:
 
 
 def check_workload(target: TrainingFormat, remarks: TrainingRemarks) -> None:
-    """A fault for what is trained and how, where the format does not state it."""
+    """Records a fault for adapter training if the format cannot express it."""
     if remarks.job.workload.tuning != "full" and target.write is not None:
         reason = {**target.elsewhere, **target.cannot}.get("workload.tuning", "no option states it")
         remarks.refuse("workload.tuning", f"adapters cannot be written: {reason}")
 
 
 def check_whole_layers(remarks: TrainingRemarks) -> None:
-    """A fault where full recompute reaches some layers, in a format that recomputes all of them or none."""
+    """Records a fault for full recompute of some layers, in a format that recomputes all layers or none."""
     plan = remarks.job.plan
     uniform = plan.recompute_method == "uniform" and plan.recompute_layers == 1
     if plan.recompute == "full" and plan.recompute_layers is not None and not uniform:
@@ -85,7 +85,7 @@ def check_whole_layers(remarks: TrainingRemarks) -> None:
 
 
 def check_offload(remarks: TrainingRemarks, hint: str = "") -> bool:
-    """Whether a shard lives on the host, which FSDP offloads with its optimizer; a fault for any other part."""
+    """Whether FSDP offloads a shard with its optimizer to the host; records a fault for any other offload."""
     plan = remarks.job.plan
     offloaded = sorted(plan.offload)
     if offloaded not in ([], ["optimizer", "parameters"]):

@@ -94,7 +94,7 @@ TABLE = known(
 
 
 def read_training_arguments(tree: Any, file: str) -> Layer:
-    """What TrainingArguments state; how it is sharded stands in another file, unless they name or hold it."""
+    """The facts that TrainingArguments state; sharding is usually in another file that they name."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     if keys["use_peft"].value:
@@ -123,14 +123,14 @@ def read_training_arguments(tree: Any, file: str) -> Layer:
 
 
 def written_out(layer: Layer, *keys: OriginValue) -> None:
-    """Attention that writes its scores to memory, where a key asks for it; any other is fused, as the stack's."""
+    """Fills unfused attention if a key asks for it; otherwise attention is fused as in the stack."""
     eager = next((key for key in keys if key.value in ("eager", True)), None)
     if eager is not None:
         layer.facts["stack.kernels.attention"] = eager._replace(value="unfused")
 
 
 def with_launcher(layer: Layer, found: ArgumentText) -> Layer:
-    """A layer with the accelerators of the launcher in front of its arguments, and a configuration that it names."""
+    """The layer with the accelerators of the launcher and the configuration files that it names."""
     for path, value in found.launched.items():
         layer.fill(path, value)
     layer.faults += found.faults
@@ -157,7 +157,7 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
-    """fsdp: true with fsdp_config, as version 5 has it; older words such as full_shard too."""
+    """Fills FSDP from `fsdp: true` with fsdp_config (version 5), or from older words such as full_shard."""
     sharded, more = keys["fsdp"], keys["fsdp_config"].value
     words = str(sharded.value).lower() if not isinstance(sharded.value, bool) else ""
     inside = more if isinstance(more, Mapping) else {}
@@ -188,7 +188,7 @@ def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def write_training_arguments(job: Job, remarks: TrainingRemarks) -> str:
-    """The YAML with batch, types and optimizer; what neither it nor accelerate's can express is refused."""
+    """The YAML of TrainingArguments; keys that neither it nor accelerate can express are faults."""
     write_accelerate(job, TrainingRemarks(job, remarks.faults))
     workload = job.workload
     beside: dict[str, Any] = {"output_dir": "out"}

@@ -16,12 +16,12 @@ _BETWEEN = re.compile(r"[^a-z0-9.+-]+")
 
 
 def shown(value: Any) -> str:
-    """A value in words, on one line: what cannot be printed stands as a question mark."""
+    """A value as text on one line; unprintable characters become question marks."""
     return printable(quoted_value(value))
 
 
 def printable(text: str) -> str:
-    """A text on one line: what cannot be printed stands as a question mark.
+    """A text on one line; unprintable characters become question marks.
 
     >>> printable("bf\\x1b[31m16")
     'bf?[31m16'
@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 
 def document_name(text: str) -> str:
-    """A text as the name of a document: small letters, digits and . + -.
+    """A document name made from a text: lower-case letters, digits and . + -.
 
     >>> document_name("Train 8B (final)"), document_name("§")
     ('train-8b-final', 'model')
@@ -42,7 +42,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Lines:
-    """The lines of a text, to find the line and column of a letter."""
+    """The lines of a text, to find the line and column of a position."""
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
@@ -50,13 +50,13 @@ class Lines:
         self._lines = _LINE_END.split(text)
 
     def place(self, at: int, path: str = "", width: int = 1) -> Place:
-        """The place of a letter, counted from 0."""
+        """The place of a character position, counted from 0."""
         line = bisect.bisect_right(self._starts, at) - 1
         return Place(self.file, line + 1, at - self._starts[line] + 1, path, self._lines[line], max(1, width))
 
 
 def placed(tree: dict[str, Any], whole: Place) -> tuple[Mapping, dict[str, Origin]]:
-    """The document with the places of the foreign text, and the origin of every value by its path."""
+    """The document with places in the foreign text, and the origin of every value by path."""
     origins: dict[str, Origin] = {}
     return _mapping(tree, whole, "", origins), origins
 
@@ -100,7 +100,7 @@ def _leaf(plain: Any, place: Place) -> Any:
 
 
 def as_placed(tree: dict[str, Any], file: str) -> Mapping:
-    """A tree of plain values as one that was read from a file, its lines unknown."""
+    """A plain tree as if it were read from a file, without line numbers."""
     built = Mapping()
     built.place = Place(file)
     for name, value in tree.items():

@@ -16,7 +16,7 @@ _LONGEST_LIST = 10_000
 
 
 def _towards_zero(dividend: int, divisor: int) -> int:
-    """Division as a shell does it."""
+    """Integer division rounded towards zero, as in a shell."""
     if divisor == 0:
         raise ValueError("a division by 0")
     quotient = abs(dividend) // abs(divisor)
@@ -38,7 +38,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def evaluated(text: str, names: Mapping[str, int] | None = None) -> Any:
-    """The whole number, or the list of them, that an expression comes to; names stand for numbers."""
+    """The whole number, or the list of them, that an expression evaluates to; `names` give values of names."""
     if len(text) > LONGEST:
         raise ValueError(f"over {LONGEST:,} letters")
     try:

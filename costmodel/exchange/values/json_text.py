@@ -30,7 +30,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def parse_json(text: str, file: str) -> Any:
-    """The tree of a JSON text, in the same mappings, lists and scalars as that of a YAML document."""
+    """The tree of a JSON text, with the same types and places as the tree of a YAML document."""
     if len(text) > LONGEST:
         raise fail("X010", f"the text has {len(text):,} letters, of which {LONGEST:,} are read", Place(file))
     if text.count("\n") + text.count("\r") > MOST_LINES:
@@ -43,13 +43,13 @@ def parse_json(text: str, file: str) -> Any:
 
 
 def _joined(path: str, name: str | int) -> str:
-    """The path of an entry; deep and long ones are cut, so that places stay small."""
+    """The path of an entry; paths that are too long are cut."""
     inner = f"{path}.{name}" if path else str(name)
     return inner if len(inner) <= _LONGEST_PATH else path
 
 
 class _TextReader:
-    """Goes through one text from its start to its end."""
+    """A JSON parser that records the place of every value."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self.lines = text, Lines(text, file)
@@ -63,7 +63,7 @@ class _TextReader:
         )
 
     def skip(self) -> str:
-        """The next letter behind blanks, or nothing."""
+        """The next character after blanks, or an empty text at the end."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         return self.text[self.at : self.at + 1]
 
@@ -145,7 +145,7 @@ class _TextReader:
                 return built
 
     def another(self, end: str) -> bool:
-        """Whether the list or mapping ends here; else a comma stands here and something behind it."""
+        """Whether the list or mapping ends here; otherwise reads the comma before the next item."""
         letter = self.skip()
         if letter not in (",", end):
             raise self.broken(f"a comma or '{end}'")

@@ -17,7 +17,7 @@ Mark = TypeVar("Mark", bound=Hashable)
 def gathered(
     marks: Sequence[Mark], build: Callable[[Mark], dict[str, Any]], count: Origin
 ) -> tuple[list[dict[str, Any]], list[Loss]]:
-    """One entry for each kind of layer, in the order in which they first come; a loss where their order is lost.
+    """One document entry for each kind of layer, in order of first occurrence; a loss if their order is lost.
 
     `marks` has one mark for each layer, and layers of equal marks are of one kind.
     """
@@ -35,13 +35,13 @@ def gathered(
 
 
 def _leading(marks: Sequence[Hashable]) -> int:
-    """How many layers at the start are of one kind that comes nowhere else; none where that is every layer."""
+    """The number of leading layers of a kind that occurs nowhere else; 0 if all layers are of one kind."""
     ahead = next((index for index, mark in enumerate(marks) if mark != marks[0]), len(marks))
     return ahead if ahead < len(marks) and marks[0] not in marks[ahead:] else 0
 
 
 def _even(marks: Sequence[Hashable]) -> bool:
-    """Whether every kind keeps its share in every run of layers from the first."""
+    """Whether the kinds of layers are mixed evenly: every prefix has nearly the overall shares."""
     counts = Counter(marks)
     for kind, often in counts.items() if len(counts) <= _MOST_KINDS else ():
         share, seen = often / len(marks), 0

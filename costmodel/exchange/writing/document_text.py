@@ -19,8 +19,8 @@ _WIDTH = 80  # of a line with its comment, which else stands above it
 
 
 def document_text(tree: Mapping[str, Any], comments: Mapping[str, str], head: Iterable[str] = ()) -> str:
-    """The YAML of a document: lines of comment at its head, and one for each value whose path is among `comments`:
-    behind it or, where the line would be wide, above.
+    """The YAML of a document, with comment lines at its start and a comment for each path in `comments`:
+    after the value or, where the line would be too wide, above it.
 
     >>> print(document_text({"plan": {"tp": 8, "offload": ["optimizer"]}}, {"plan.tp": "train.sh:3"}), end="")
     plan:
@@ -66,12 +66,12 @@ def _node(value: Any, path: str, comments: Mapping[str, str]) -> Any:
 
 
 def _is_block(value: Any) -> bool:
-    """Whether a value stands on lines of its own."""
+    """Whether YAML writes a value on separate lines below its key."""
     return isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(item, Mapping) for item in value))
 
 
 def _narrow(line: str, comments: Iterable[str]) -> Iterator[str]:
-    """A line, its comment above it where both are wider than a page."""
+    """A line; if it is too wide, its comment is moved above it."""
     comment = next((each for each in comments if line.endswith(each)), "") if len(line) > _WIDTH else ""
     if comment:
         line = line.removesuffix(comment).rstrip()

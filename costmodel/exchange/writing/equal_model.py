@@ -18,13 +18,13 @@ _BESIDE = {
 
 
 def twin_of(model: Model) -> str:
-    """The name of a library model of equal layers and tables, best of equal length too; nothing where there is none."""
+    """The name of a library model of the same shape, preferably with the same longest sequence; else empty."""
     alike = {name: read("model", name).max_sequence for name in twins_of(model)}
     return next((name for name, longest in alike.items() if longest == model.max_sequence), next(iter(alike), ""))
 
 
 def twins_of(model: Model) -> tuple[str, ...]:
-    """The names of all library models of that shape, whatever their longest sequence."""
+    """The names of all library models of the same shape, whatever their longest sequence."""
     return tuple(_alike(model))
 
 
@@ -45,7 +45,7 @@ def _figures(written: tuple[str, str]) -> tuple[float, ...]:
 
 
 def shape(model: Model) -> dict[str, Any]:
-    """A model without its origin, the order of its kinds of layers, and a longest sequence that costs nothing."""
+    """The properties of a model that affect cost; without names, sources and the order of layer kinds."""
     found = model.model_dump(exclude=_BESIDE if model.positions == "learned" else {*_BESIDE, "max_sequence"})
     found["layers"] = sorted(map(repr, found["layers"]))
     return found
@@ -102,7 +102,7 @@ CHECKPOINTS = {
 
 
 def checkpoint_name(shipped: str, named: Sequence[str]) -> str:
-    """The checkpoint of a model: as the scenario names it on the hub, or the published one; empty where none is known.
+    """The checkpoint of a model: the scenario's name on the hub, else the published one; may be empty.
 
     >>> checkpoint_name("qwen-3-8b", []), checkpoint_name("qwen-3-8b", ["me/Qwen3-8B-FP8"]), checkpoint_name("own", [])
     ('Qwen/Qwen3-8B', 'me/Qwen3-8B-FP8', '')

@@ -19,7 +19,7 @@ _FIRST = ("schema", "title", "model", "cluster", "workload", "stack", "plan")
 
 
 def scenario_text(case: LoadedScenario, path: Path, title: str) -> str:
-    """The scenario as it stands in a file of that path: paths of documents begin in its folder."""
+    """The scenario as YAML for a file at `path`; paths of documents are made relative to its folder."""
     tree = {key: case.tree[key] for key in dict.fromkeys((*_FIRST, *case.tree)) if key in case.tree}
     tree["title"] = title
     for name, reference in REFERENCES.items():
@@ -28,7 +28,7 @@ def scenario_text(case: LoadedScenario, path: Path, title: str) -> str:
 
 
 def _beside(tree: dict[str, Any], parts: list[str], case: LoadedScenario, path: Path, kind: str) -> None:
-    """Where a document is named by its path there, the same path from the folder of another file."""
+    """Rewrites a document path so that it is relative to the folder of the new file."""
     here, above = tree, list[str]()
     for part in parts[:-1]:
         inner = here.get(part)
@@ -45,7 +45,7 @@ def _beside(tree: dict[str, Any], parts: list[str], case: LoadedScenario, path: 
 
 
 def _comments(case: LoadedScenario) -> Iterator[tuple[str, str]]:
-    """For each path that was set on the command line the option, and for defaults why."""
+    """The comment for each path: the option that set it, or the reason for its default."""
     for change in case.changes:
         if isinstance(change, Assignment):
             yield change.path, change.place.text

@@ -113,7 +113,7 @@ class Rl(Document):
         return self
 
     def _fault(self) -> tuple[str, str] | None:
-        """The first key that contradicts the algorithm, and why."""
+        """The first key that contradicts the algorithm, and the reason."""
         if self.rollouts != "batch" and self.staleness == 0:
             return "rollouts", "continuous and partial rollouts mix answers of two weights; set staleness over 0"
         if self.algorithm in OF_GROUPS and self.samples < 2:
@@ -136,30 +136,30 @@ class Rl(Document):
 
     @property
     def generates(self) -> bool:
-        """Whether answers are generated."""
+        """Whether the iteration generates answers."""
         return self.algorithm != "dpo"
 
     @property
     def answers(self) -> float:
-        """Answers of an iteration."""
+        """The number of answers in an iteration."""
         return self.prompts * (2.0 if self.algorithm == "dpo" else self.samples)
 
     @property
     def kept(self) -> float:
-        """Share of the drawn prompts that is kept."""
+        """The share of drawn prompts that is not filtered out."""
         return 1.0 - (self.filtered or 0.0)
 
     @property
     def drawn_at_once(self) -> float:
-        """Prompts that are drawn at a time, where generation waits for its longest answer."""
+        """The number of prompts drawn at a time, if generation waits for its longest answer."""
         return self.prompts if self.wave is None else self.wave
 
     @property
     def refers(self) -> bool:
-        """Whether a frozen copy judges every token."""
+        """Whether a frozen reference model scores every token."""
         return self.algorithm != "dapo" if self.reference is None else self.reference
 
     @property
     def judged_by_model(self) -> bool:
-        """Whether a model gives the reward."""
+        """Whether a reward model gives the reward."""
         return (self.algorithm == "ppo") if self.reward is None else self.reward == "model"

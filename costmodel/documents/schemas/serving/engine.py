@@ -197,7 +197,7 @@ class EngineHostCache(Sourced):
 
     @property
     def kept(self) -> bool:
-        """Whether the host keeps any."""
+        """Whether the host has a cache at all."""
         return bool(self.size or self.ratio)
 
 
@@ -332,12 +332,12 @@ class Engine(Document):
 
     @property
     def step_host(self) -> float:
-        """Host time of each step, with its looks for requests and what the executor adds."""
+        """Host time per step, including request polling and the executor."""
         added = self.executors.ray if self.executor == "ray" and self.executors is not None else None
         own = self.host.step + self.host.look / self.poll if self.host.look else self.host.step
         return own if added is None else own + added
 
     def picked(self, memory: float, family: str) -> EngineDefaults:
-        """What it picks on a device; the last of its list where none fits."""
+        """The engine's defaults for a device; the last entry of the list if none fits."""
         fitting = (each for each in self.defaults if memory >= each.memory and family not in each.except_families)
         return next(fitting, self.defaults[-1])

@@ -55,7 +55,7 @@ class RequestRateLimit(Bound):
 
 
 def _bounded(kind: type[B], result: str) -> B:
-    """A result that nothing bounds until a scenario does."""
+    """A field for a limit on a serving result, without bounds by default."""
     meaning = SERVING_RESULTS[result].meaning
     field: B = Field(default_factory=kind.model_construct, description=meaning[0].upper() + meaning[1:], title=result)
     return field
@@ -146,5 +146,5 @@ BETWEEN_TOKENS = ("tpot", "tpot_p99", "worst_gap", "tokens_per_s_per_user")  # o
 
 
 def without_gaps(limits: ServingLimits) -> ServingLimits:
-    """The limits without those on times between the tokens of an answer."""
+    """The limits without those on the time between output tokens."""
     return limits.model_copy(update={name: type(getattr(limits, name))() for name in BETWEEN_TOKENS})

@@ -46,18 +46,18 @@ class Speculation(Document):
 
     @property
     def levels(self) -> float:
-        """Passes of the draft, one for each level of its tree."""
+        """The number of draft passes: one for each level of the draft tree."""
         return self.tokens if self.depth is None else self.depth
 
     @property
     def tree_words(self) -> str:
-        """The shape of its tree, as it is written; nothing of a chain."""
+        """The shape of the draft tree as written in a plan; empty for a chain."""
         depth = "" if self.depth is None else f", depth: {self.depth:g}"
         return depth if self.width == 1 else f"{depth}, width: {self.width:g}"
 
     @property
     def accepted_words(self) -> str:
-        """How many are accepted, as it is written."""
+        """The acceptance of draft tokens as written in a plan."""
         if self.length is not None:
             return f"length: {self.length:g}"
         name, share = ("chance", self.chance) if self.acceptance is None else ("acceptance", self.acceptance)
@@ -174,7 +174,7 @@ class ServingPlan(ReplicaPlan):
 
     @classmethod
     def of_kind(cls, plan: ReplicaPlan) -> Self:
-        """The plan of one kind of nodes, as if it were of all."""
+        """The plan for one kind of nodes, as a plan of all nodes."""
         values = {name: getattr(plan, name) for name in type(plan).model_fields}
         return cls.model_construct(_fields_set=set(plan.model_fields_set), **values)
 

@@ -102,8 +102,8 @@ Objective = Literal[
 
 
 def usual_objective(workload: Serving) -> Objective:
-    """What search orders by where nothing is stated: the time of a batch, the time of an answer where the number of
-    requests is fixed, which by Little's law decides how many are answered, else the rate within the limits.
+    """The default objective of a search: makespan for a batch, latency for a fixed number of requests in flight
+    (by Little's law it decides the rate), else the rate within the limits.
     """
     if workload.requests is not None:
         return "makespan"
@@ -158,7 +158,7 @@ class ServingScenario(Document):
         return self
 
     def _bounds_requests(self) -> bool:
-        """Whether a limit states which requests are in time."""
+        """Whether a limit applies to single requests and so decides which of them are in time."""
         limits = self.limits
         times = (limits.ttft, limits.ttft_p99, limits.tpot, limits.tpot_p99)
         return any(each.at_most is not None for each in times) or limits.tokens_per_s_per_user.at_least is not None

@@ -67,7 +67,7 @@ class Beginning(Document):
 
     @property
     def requests_apart(self) -> float:
-        """Requests from one use of a beginning to the next, on average."""
+        """The mean number of requests between two uses of a shared beginning."""
         return self.count / self.share if self.spacing is None else self.spacing
 
 
@@ -197,20 +197,20 @@ class Serving(Document):
 
     @property
     def at_once(self) -> float | None:
-        """Requests that are there whatever is answered: those of a benchmark, or of a whole batch."""
+        """The number of requests in flight that does not depend on speed: of a benchmark or a batch."""
         return self.concurrency if self.requests is None else self.requests
 
     @property
     def single_token(self) -> bool:
-        """Whether an answer is one token, so that there is no time between its tokens."""
+        """Whether answers have one token, so that there is no time between output tokens."""
         return self.mean("output") <= 1
 
     def mean(self, name: Literal["prompt", "output"]) -> float:
-        """Tokens of a prompt or an answer, on average."""
+        """The mean number of tokens of a prompt or an answer."""
         length = getattr(self, name)
         return length.mean if isinstance(length, Lengths) else length
 
     def spread(self, name: Literal["prompt", "output"]) -> float:
-        """Their standard deviation over the mean."""
+        """The standard deviation of prompt or answer lengths over their mean."""
         length = getattr(self, name)
         return length.spread if isinstance(length, Lengths) else Figure(0.0)

@@ -20,14 +20,14 @@ _FEEDS = {"hash_moe": True, "moe": False}
 
 
 class CompressedLayer(NamedTuple):
-    """The kind of attention of a layer, by its name in layer_types, and whether its experts are hashed."""
+    """The kind of attention of a layer, by its name in layer_types, and whether its experts are chosen by a hash."""
 
     attention: str
     hashed: bool
 
 
 def _attention(config: Config) -> list[str]:
-    """The kinds listed, else those of the ratios listed, else two of the high rate and both in turn."""
+    """The attention kind of every layer: from layer_types, else the compression ratios, else the default pattern."""
     count, types, ratios = layer_count(config), config["layer_types"], config["entry_ratios"]
     if types.value is not None:
         if not as_many(config, types.value, count, "layer_types"):
@@ -42,7 +42,7 @@ def _attention(config: Config) -> list[str]:
 
 
 def _too_few(config: Config, count: int) -> None:
-    """A fault for a list that ends before the layers do, unless it is one already."""
+    """Records a fault for a list that is shorter than the number of layers, unless it already has a fault."""
     ratios = config["entry_ratios"]
     if config.sound("entry_ratios", "layer_count"):
         sentence = f"compress_ratios lists {len(ratios.value)} layers, and the model has {count}"
@@ -63,7 +63,7 @@ def _known(config: Config, kind: object, field: str, known: bool) -> str:
 
 
 def _hashed(config: Config) -> list[bool]:
-    """Which layers have hashed experts: as listed, else the first so many."""
+    """Whether each layer has hashed experts: from mlp_layer_types, else the first `hash_layers` layers."""
     count, types = layer_count(config), config["mlp_types"]
     if types.value is None:
         ahead = config["hash_layers"].value
@@ -92,7 +92,7 @@ def _half(config: Config, mark: CompressedLayer) -> Half:
 
 
 def _ahead(config: Config) -> Half:
-    """A module of multi-token prediction sees its window alone, as the ratio behind those of all layers states."""
+    """The multi-token-prediction module: window attention, or the kind that the ratio after the last layer gives."""
     ratios, count = config["entry_ratios"].value or [], layer_count(config)
     kind = _of_ratio(config, ratios[count]) if len(ratios) > count else _WINDOW
     return _half(config, CompressedLayer(kind, hashed=False))

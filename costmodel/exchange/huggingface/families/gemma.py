@@ -54,14 +54,14 @@ FAMILIES = [
 
 
 class SharingLayer(NamedTuple):
-    """A layer of either: within a window or not, with keys of its own or those of an earlier layer."""
+    """Whether a layer has a window, and whether it reuses the keys and values of an earlier layer."""
 
     windowed: bool
     shared: bool
 
 
 def _layers(config: Config) -> Sequence[SharingLayer]:
-    """The order of windows, the last layer of Gemma 4 always without; the last so many layers share keys and values."""
+    """A mark for every layer: with or without a window; the last `shared_layers` layers share keys and values."""
     mixers = by_type(full_every)(config)
     if config["streams"].value is None:
         mixers[-1] = "full"
@@ -104,13 +104,13 @@ def _attention(config: Config, mark: SharingLayer) -> Half:
 
 
 def _norms(config: Config) -> OriginValue:
-    """Two around each half; experts beside the MLP have two, the MLP one more, and the router one."""
+    """The number of normalisations of a layer: 4, or 8 where experts run in parallel with the MLP."""
     count = 4 if config["experts"].value is None else 8
     return config.derived(count, "8 with experts beside the MLP, the router's own among them, else 4", "experts")
 
 
 def _routed(config: Config) -> OriginValue | None:
-    """The number of experts, where blocks of experts are switched on."""
+    """The number of routed experts, if expert blocks are switched on."""
     return config["written_experts"] if config.flag("expert_blocks") else None
 
 

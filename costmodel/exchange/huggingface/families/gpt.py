@@ -81,7 +81,7 @@ GPT_J = GPT_2.like(
 
 
 def _gpt_neo_layers(config: Config) -> Sequence[LayerHalves]:
-    """[[["global", "local"], 12]]: so many times each run of kinds."""
+    """The layers of attention_types such as [[["global", "local"], 12]]: a list of kinds and its repeat count."""
     listed, count = config["block_types"], layer_count(config)
     if listed.value is None:
         return [LayerHalves(("full", windowed(config))[index % 2], "mlp") for index in range(count)]
@@ -108,7 +108,7 @@ def _falcon_kv_heads(config: Config) -> OriginValue:
 
 
 def _falcon_norms(config: Config) -> OriginValue:
-    """Two in sequence; of parallel halves two in the new decoder, unless the file has another number, else one."""
+    """The number of normalisations: 2 for sequential halves; 1 or 2 for parallel halves."""
     if not config.flag("parallel_attention"):
         return config.derived(2, "one before each half", "parallel_attention")
     two = config["falcon_norms"].value == 2 or (config["falcon_norms"].value is None and config.flag("new_decoder"))

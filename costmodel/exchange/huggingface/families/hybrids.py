@@ -38,14 +38,14 @@ _PLAIN_MIXER = (
 
 
 def _expanded(config: Config) -> OriginValue:
-    """Width of a head, where the width of the mixer is a multiple of the stream's."""
+    """The width of a head: expansion factor × hidden size / heads of the state space."""
     wide, heads = config["expansion"].value, config.number("state_heads")
     inner = int(config.number("hidden") * wide) if isinstance(wide, int | float) else 0
     return config.derived(max(1, inner // heads), "expand x hidden / heads of the state space", "expansion", "hidden")
 
 
 def _head_dim(config: Config) -> OriginValue | None:
-    """The width of a head; it has to make up the width of the mixer, which is a multiple of the stream's."""
+    """The width of a head; a fault if all heads together do not have the width of the mixer."""
     written = config["written_head_dim"]
     if written.value is None or written.value == "auto":
         return _expanded(config)
@@ -62,7 +62,7 @@ HEAD_DIM = DerivedValue("as stated, else expand x hidden / heads of the state sp
 
 
 def _beside_head_dim(config: Config) -> OriginValue:
-    """The width of a head of a mixer that states its own width; a multiple of the stream's where it states none."""
+    """The width of a head: as stated, else the mixer width over its heads, else from the expansion factor."""
     written, width = config["written_head_dim"], config["mixer_width"].value
     if written.value is not None and written.value != "auto":
         return written
@@ -92,7 +92,7 @@ _MIXERS: dict[str, Mixer] = {
 
 
 def _listed_mixers(config: Config) -> list[Mixer]:
-    """The kinds listed layer by layer; where none are, a state space in every layer."""
+    """The mixer of every layer as listed; a state space in every layer if there is no list."""
     types, count = config["block_types"], layer_count(config)
     if types.value is None:
         return ["state"] * count
@@ -103,7 +103,7 @@ def _listed_mixers(config: Config) -> list[Mixer]:
 
 
 def _bamba_mixers(config: Config) -> list[Mixer]:
-    """A state space, but attention in the layers listed."""
+    """Attention in the layers listed, a state space in all others."""
     listed = listed_layers(config)
     return ["full" if index in listed else "state" for index in range(layer_count(config))]
 
@@ -124,7 +124,7 @@ def _nemotron_types(config: Config) -> list[object]:
 
 
 def _nemotron_layers(config: Config) -> Sequence[LayerHalves]:
-    """Every layer is one half, in the order of a list or a pattern of letters."""
+    """One half (mixer or feed-forward) for every layer, in the order of a list or a pattern of letters."""
     types = _nemotron_types(config)
     place = config["block_types"].place or config["pattern"].place
     if not 0 < len(types) <= MOST_LAYERS:
@@ -138,7 +138,7 @@ def _nemotron_layers(config: Config) -> Sequence[LayerHalves]:
 
 
 def _nemotron_ahead(config: Config) -> Half:
-    """A module of multi-token prediction: layers of one half each, which together are a layer of two."""
+    """The multi-token-prediction module: two single-half layers that together form one full layer."""
     listed, pattern = config["prediction_types"], config["prediction_pattern"]
     types = listed.value or list(pattern.value or "*E")
     known = [

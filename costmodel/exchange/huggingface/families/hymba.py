@@ -19,14 +19,14 @@ _REUSE = "keys are shared in the groups of kv_reuse_group"
 
 
 class HymbaLayer(NamedTuple):
-    """A layer of Hymba: within a window or not, with keys of its own or those of the first layer of its group."""
+    """Whether a layer has a window, and whether it reuses the keys and values of the first layer of its group."""
 
     windowed: bool
     shared: bool
 
 
 def _layers(config: Config) -> Sequence[HymbaLayer]:
-    """All layers but those listed have a window; of each group of layers the first makes keys and values."""
+    """A mark for every layer: listed layers have no window; the first layer of a group makes its keys and values."""
     count, whole = layer_count(config), _numbers(config["numbered_layers"].value)
     groups = [_numbers(group) for group in config["block_types"].value or []]
     named = [*whole, *(index for group in groups for index in group)]
@@ -39,7 +39,7 @@ def _layers(config: Config) -> Sequence[HymbaLayer]:
 
 
 def _numbers(listed: Any) -> list[int]:
-    """The numbers of layers in a list; none of anything else."""
+    """The layer numbers in a list; empty for anything else."""
     whole = isinstance(listed, list | tuple) and all(isinstance(each, int) for each in listed)
     return [int(each) for each in listed] if whole else []
 
@@ -58,7 +58,7 @@ def _layer(config: Config, mark: HymbaLayer) -> Half:
 
 
 def _window(config: Config) -> OriginValue | None:
-    """A query sees the tokens ahead of the sequence as well as those of its window."""
+    """The window plus the memory tokens in front of the sequence: a query sees both."""
     if config["window_pattern"].value is None:
         return None
     seen = config.number("window_pattern") + config.number("meta_tokens")

@@ -35,12 +35,12 @@ def _full_every(config: Config) -> list[Mixer]:
 
 
 def _every_second(config: Config) -> list[Mixer]:
-    """Attention first, then by turns."""
+    """Attention and linear attention in turn, attention first."""
     return ["linear" if index % 2 else "full" for index in range(layer_count(config))]
 
 
 def _kimi_mixers(config: Config) -> list[Mixer]:
-    """Latent attention in the layers that are listed, counted from 1, or else in every fourth but the first."""
+    """Latent attention in the layers listed (counted from 1) or in every fourth; linear attention in the others."""
     listed, count = listed_layers(config), layer_count(config)
     if config["numbered_layers"].value is None:
         listed = {index + 1 for index in range(4, count, 4)}

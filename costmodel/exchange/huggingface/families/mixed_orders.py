@@ -34,7 +34,7 @@ def _cohere_norm(config: Config) -> OriginValue:
 
 
 def _cohere_mixers(config: Config) -> list[Mixer]:
-    """Two patterns: one of the leading dense layers, and one of the others that counts from their end."""
+    """Window or full attention per layer, with one period for the leading dense layers and one for the others."""
     ahead, count, window = leading_layers(config, "leading_dense"), layer_count(config), windowed(config)
     steps = (config.number("leading_pattern"), config["window_pattern"].value)
     places = [(index + 1, steps[0]) if index < ahead else (index - ahead + 1, steps[1]) for index in range(count)]
@@ -42,7 +42,7 @@ def _cohere_mixers(config: Config) -> list[Mixer]:
 
 
 def _llama_4_feeds(config: Config) -> list[Feed]:
-    """Experts in the layers listed, else in every nth."""
+    """Experts in the layers listed, or in every nth layer if there is no list."""
     step, listed = config.number("sparse_step"), listed_layers(config)
     every = config["numbered_layers"].value is None
     return [
@@ -52,7 +52,7 @@ def _llama_4_feeds(config: Config) -> list[Feed]:
 
 
 def _ernie_feeds(config: Config) -> list[Feed]:
-    """Experts from a first to a last layer, in every nth."""
+    """Experts in every nth layer between a first and a last layer."""
     count, step = layer_count(config), config.number("sparse_step")
     first, last = config["leading_dense"].value, config["last_sparse"].value
     end = count - 1 if last is None or last < 0 else last
@@ -63,7 +63,7 @@ def _ernie_feeds(config: Config) -> list[Feed]:
 
 
 def _flint_mixers(config: Config) -> list[Mixer]:
-    """All tokens in the first two layers, in every fourth from there, and in the last."""
+    """Full attention in the first two layers, in every fourth layer after them, and in the last layer."""
     count, window = layer_count(config), windowed(config)
     return ["full" if index < 2 or index % 4 == 1 or index == count - 1 else window for index in range(count)]
 

@@ -37,7 +37,7 @@ _GRANITE = ("embedding_multiplier", "logits_scaling", "residual_multiplier", "at
 
 
 def _qwen_2_mixers(config: Config) -> list[Mixer]:
-    """Where windows are on, one in every second of the first so many layers."""
+    """A window in every second one of the first `window_from` layers, if windows are switched on."""
     window, first = windowed(config) if config.flag("windowed") else "full", leading_layers(config, "window_from")
     return ["full" if index % 2 or index >= first else window for index in range(layer_count(config))]
 

@@ -59,7 +59,7 @@ FAMILIES = [
 
 
 class Wrapper(NamedTuple):
-    """A class around a text model.
+    """A multimodal class that wraps a text model.
 
     key: where the configuration of the text model stands; flat: whether it may stand in the file itself. inner: the
     family of a text model that does not state its own. tied: the default of the outer option, and whether the inner one

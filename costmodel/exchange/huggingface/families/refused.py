@@ -130,14 +130,14 @@ UNREAD = frozenset(_UNREAD.split())
 
 
 def class_stem(name: str) -> str:
-    """A class name without what it is for, in small letters: deepseekv3 of DeepseekV3ForCausalLM."""
+    """A class name in lower case without its task suffix: deepseekv3 for DeepseekV3ForCausalLM."""
     for ending in ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "Model"):
         name = name.removesuffix(ending)
     return name.split("For")[0].replace("_", "").replace("-", "").lower()
 
 
 def reason(model_type: str, class_name: str) -> str:
-    """Why a model of that type, or of that class, is refused; nothing where it is not known to be."""
+    """The reason why a model type or class is refused; empty if there is none."""
     if model_type in REFUSED:
         return REFUSED[model_type]
     found = next((why for pattern, why in _BY_NAME if re.search(pattern, class_name)), "")

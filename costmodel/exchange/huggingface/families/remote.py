@@ -42,7 +42,7 @@ YES, NO = Fact(True), Fact(False)
 
 
 def _without_defaults(family: Family) -> Family:
-    """The same family, of whose options none has a default."""
+    """A copy of a family in which no option has a default."""
     fields = {
         name: replace(source, default=None) if isinstance(source, ForeignOption) else source
         for name, source in family.fields.items()
@@ -65,19 +65,19 @@ def _positions_by_width(config: Config) -> OriginValue:
 
 
 class _Block(NamedTuple):
-    """Key and value heads of a layer and the width of its MLP; 0 where it has no such half."""
+    """Key-value heads of a layer and the width of its MLP; 0 if the layer has no attention or no MLP."""
 
     kv_heads: int
     ffn_hidden: int
 
 
 def _rounded(width: float) -> int:
-    """Up to the next multiple of 256."""
+    """A width rounded up to the next multiple of 256."""
     return -(-int(width) // 256) * 256
 
 
 def _block(config: Config, entry: object) -> _Block | None:
-    """One entry of block_configs; nothing where it is not of the form that the code writes."""
+    """The sizes in one entry of block_configs; None if the entry does not have the known form."""
     attention, feed = (entry.get(key) if isinstance(entry, dict) else None for key in ("attention", "ffn"))
     if not isinstance(attention, dict) or not isinstance(feed, dict):
         return None
@@ -107,7 +107,7 @@ def _nas_layers(config: Config) -> Sequence[Hashable]:
 
 
 def _nas_layer(config: Config, block: _Block) -> Half:
-    """Attention and an MLP of the sizes of one block, or one of them alone."""
+    """A layer with the sizes of one block: attention, an MLP, or both."""
     origin = Origin("derived", "block_configs", config["block_types"].place)
     layer = standard_layer(config, LayerHalves("full" if block.kv_heads else "", "mlp" if block.ffn_hidden else ""))
     if block.kv_heads:
@@ -123,7 +123,7 @@ def _nas_layer(config: Config, block: _Block) -> Half:
 
 
 class _LagunaLayer(NamedTuple):
-    """Which halves a layer has, and its query heads."""
+    """The halves (mixer and feed-forward) of a layer, and its query heads."""
 
     halves: LayerHalves
     heads: int
@@ -138,7 +138,7 @@ _LAGUNA_HALVES = layers(by_type(everywhere("full")), by_mlp_type(_laguna_feeds))
 
 
 def _laguna_heads(config: Config) -> list[int]:
-    """Query heads of every layer: those listed, or as many everywhere."""
+    """The number of query heads of every layer: as listed, else the same number for all layers."""
     listed, count = config["block_types"], layer_count(config)
     if listed.value is None:
         return [config.number("heads")] * count

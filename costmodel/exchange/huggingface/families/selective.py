@@ -27,7 +27,7 @@ def _inner(config: Config) -> OriginValue:
 
 
 def _rank(config: Config) -> OriginValue:
-    """As stated, else a sixteenth of the stream's width."""
+    """The rank as stated, else a sixteenth of the hidden size."""
     written = config["written_rank"]
     if written.value is not None and written.value != "auto":
         return written
@@ -39,7 +39,7 @@ RANK = DerivedValue("as stated, else hidden size / 16, rounded up", _rank)
 
 
 def _every(config: Config, step: str, first: str) -> list[bool]:
-    """Every so many layers, from one on."""
+    """Whether each layer belongs to a pattern with this period and offset."""
     period, offset = config.number(step), int(config[first].value or 0)
     if offset >= period:
         sentence = f"the {offset + 1}. of every {period} layers is asked for"
@@ -48,7 +48,7 @@ def _every(config: Config, step: str, first: str) -> list[bool]:
 
 
 def _jamba_layers(config: Config) -> Sequence[LayerHalves]:
-    """Attention in one of every so many layers, and experts likewise, if there are more than one."""
+    """The layers from two periods: attention in one layer of each period, and experts in one layer of each period."""
     attention, sparse = _every(config, "window_pattern", "window_from"), _every(config, "sparse_step", "expert_offset")
     several = config.number("experts") > 1
     return [

@@ -22,10 +22,10 @@ def because(reason: str, keys: str, under: str = "plan") -> dict[str, str]:
 class Format:
     """A format with its table.
 
-    name: as the command line has it. version: what the options are of. elsewhere: keys that another file or program of
-    the same job states, with its name. fixed: keys that have one value in this format, with it. cannot: keys without an
-    option, with the reason; a plan in which one of them does something is refused. kind: of files that are written.
-    comment: begins a line of comment; empty where the format has none. mark: begins an option.
+    name: as on the command line. version: the software version of the options. elsewhere: keys that another file or
+    program of the same job states, with its name. fixed: keys that have only one value in this format. cannot: keys
+    without an option, with the reason; a plan in which such a key has an effect is a fault. kind: the kind of file
+    written. comment: the start of a comment line; empty if the format has none. mark: the start of an option.
     """
 
     name: str

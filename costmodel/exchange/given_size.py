@@ -24,8 +24,9 @@ def counted_by_node(each: OriginValue, nodes: OriginValue | None, source: str) -
 class GivenSize:
     """The cluster size that the user gives beside the files.
 
-    gpus: accelerators. nodes: nodes of so many each. A count in a file stands for itself: fewer than a node holds are a
-    part of it, and another number than is given is a contradiction, but a default that stands for a variable.
+    gpus: the number of accelerators. nodes: the number of nodes. each: accelerators per node. A count in a file is used
+    as it is: a smaller count is a part of a node, and a contradiction is a fault unless the count is a variable's
+    default.
     """
 
     gpus: int | None = None

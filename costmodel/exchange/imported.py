@@ -21,8 +21,8 @@ VERDICTS: dict[LossKind, Verdict] = {
 class Origin(NamedTuple):
     """The source of a value in an imported document.
 
-    file: written at `place`. derived: computed from what is written there. default: left out, so the default of the
-    format. class: fixed by the code that the format configures. assumed: nothing states it.
+    file: written at `place`. derived: computed from values written there. default: the default of the format. class:
+    fixed by the code that the format configures. assumed: an assumption, because nothing states it.
     """
 
     kind: OriginKind
@@ -54,8 +54,8 @@ class OriginValue(NamedTuple):
 class Loss:
     """An option of the foreign text that the costmodel document cannot express, or not exactly.
 
-    ignored: it costs nothing. approximated: nearly stated. not expressible: left out although it costs something.
-    `parameters` counts what the real model holds more than the document, fewer if negative.
+    ignored: no effect on cost. approximated: nearly expressed. not expressible: left out although it has a cost.
+    `parameters`: how many more parameters the real model has than the document (negative if fewer).
     """
 
     kind: LossKind
@@ -76,10 +76,9 @@ class StatedKey(NamedTuple):
 class Imported:
     """A document, or a part of one, read from a foreign format.
 
-    Its keys and values remember the place of the foreign text they are from, so that a fault in them is shown there.
-    facts: what the text states that is no key of the document, such as accelerators. missing: what it should state and
-    does not, each with another way to state it; the keys that hang on it are left out. keys: every key that the text
-    states, with what became of it.
+    Keys and values remember their place in the foreign text, so that faults can show it. facts: values that are no
+    document keys, such as accelerators. missing: values that are needed and not stated, each with another way to state
+    it; keys that depend on them are left out. keys: every stated key with its verdict.
     """
 
     format: str

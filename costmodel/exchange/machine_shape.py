@@ -36,8 +36,8 @@ _DEEPEST = 24
 class MachineShape:
     """The shape of a node, as far as a text states it.
 
-    links: NVLinks between any two accelerators, where all pairs have as many; uneven: where they differ. nics: none
-    where the text has no word on them.
+    links: NVLinks between two accelerators, if all pairs have the same number; uneven: whether they differ. nics:
+    network interfaces, None if the text does not state them.
     """
 
     format: str

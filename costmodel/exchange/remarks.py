@@ -14,7 +14,8 @@ _WIDTH = 80  # of a line of a comment
 class Remarks:
     """Faults and notes about a scenario, collected while a file is written.
 
-    faults: keys that change the cost and that the format cannot express. notes: what is left to the reader of the file.
+    faults: keys that affect the cost and that the format cannot express. notes: what the reader of the file has to add
+    or check.
     """
 
     file: str

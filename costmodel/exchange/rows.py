@@ -55,10 +55,10 @@ def _same(value: Any) -> Any:
 class Kind:
     """How to read and write the values of an option.
 
-    read: the value in a scenario, None where it is no such value. wanted: what a value is, in words. write: the value
-    in the file, None where it has none. words: the values of a choice with their meanings; the first of several is
-    written. unknown: what a word that is none of them lacks, where that is no mistake of the text. samples: values of
-    a scenario.
+    wanted: a description of valid values. read: a function that gives the scenario's value, None for an invalid one.
+    write: a function that gives the file's value, None if there is none. words: the named values with their meanings;
+    the first of several is written. unknown: why an unknown but valid word cannot be read. samples: values of a
+    scenario, for tests.
     """
 
     name: str
@@ -161,12 +161,12 @@ def switch(on: Any, off: Any = NOTHING) -> Kind:
 class Row:
     """One option of a foreign format.
 
-    key: what it states of a scenario, or keys that it has a part in, between blanks; empty where it costs nothing.
-    default: what stands where it is left out, as the software writes it. loss: what is lost because no key expresses
-    it, unless the value is `harmless`. cannot: why a value of a scenario cannot be written.
-    old: today's option, which has the value too if it is in the table. gone: whether it was renamed before 2023, so
-    that today's alone is read. when: an export writes it. plain: whether it states its key by itself. beside: another
-    option, and the value of it, or a test of that value, without which this one has no effect.
+    key: the scenario key that it states, or several keys (separated by blanks) that it affects; empty if it has no
+    cost. default: its value in the software if it is left out. loss: the loss if no key expresses it, unless the value
+    is `harmless`. cannot: why a scenario's value cannot be written. old: the current name of an older option. gone:
+    whether it was renamed before 2023, so that only the current name is read. when: the condition to write it. plain:
+    whether it alone states its key. beside: another option, and the value (or a test of it) without which this option
+    has no effect.
     """
 
     option: str

@@ -39,7 +39,7 @@ _RETURN = re.compile(r"(.+?)(?: \[([^\]]+)\])?")
 class Argument:
     """One argument as its docstring declares it; `unit` is None for a choice.
 
-    Without `words` of its own it means what the vocabulary has under its name.
+    If `words` is empty, the meaning comes from the glossary entry for its name.
     """
 
     name: str

@@ -62,8 +62,8 @@ class Place:
 class Fault:
     """A fault with its code, its place and a hint.
 
-    The text of a private place must not appear in the sentence or the remedy: the code stands for both, with the key or
-    the option that costmodel itself has for it, if any (`ours`).
+    The text of a private place must not appear in the sentence or the hint: the code replaces both, followed by `ours`,
+    the name of costmodel's own key or option, if any.
     """
 
     code: str

@@ -11,10 +11,9 @@ from costmodel.ground.record import record
 class PlanSize:
     """A size of a plan, such as a degree of parallelism, identified by its key.
 
-    decides: the smallest part of a figure that differs with it: a layer on a rank, a whole stage, chunks, a batch.
-    placed: takes part in how the ranks of the cluster are divided, before experts divide them a second way.
-    counted: the axis whose results hold its traffic, where it has none of its own.
-    way: the key of the choice that names its variant.
+    decides: the smallest unit whose figures depend on it: a layer on a rank, a stage, chunks, or a batch. placed:
+    whether it divides the ranks of the cluster (before experts divide them a second way). counted: the axis whose
+    results include its traffic, if it has no results of its own. way: the key of the choice that names its variant.
     """
 
     key: str

@@ -26,8 +26,8 @@ Operator = Callable[[Any, Any], Any]
 class Plans:
     """The plans of a batch, and for each level the distinct combination of sizes that every plan has.
 
-    The levels are sharding, stages and layout, each also with the micro-batch. At `finest` every plan has its own
-    figure.
+    The levels are sharding, stages and layout, each also with the micro-batch. At `finest` every plan has a separate
+    value.
     """
 
     def __init__(self, of_plan: dict[int, Places], finest: int) -> None:

@@ -33,8 +33,8 @@ class Jumps:
 class Curves:
     """Functions of a positive number, tabulated at points of equal ratio; `which` selects the function of each row.
 
-    Between two points a function is a straight line: with 12 of them to a factor of two, the error is under 4e-4 of any
-    function that is a power or a sum of powers up to the second. Where one jumps, the values are those without.
+    Between two points a function is linear: with 12 points per factor of two, the error is under 4e-4 for any power up
+    to the second, and for sums of such powers. Values of a function with a jump exclude the jump.
 
     >>> squares = Curves(Curves.points(64.0)[None, :] ** 2, np.array([0]))
     >>> float(squares.at(np.array([10.0]))[0] / 100) - 1 < 4e-4
@@ -122,11 +122,10 @@ def last_within(
 ) -> Column:
     """The largest value from `low` to `high` at which an increasing excess is still at most 0.
 
-    Chandrupatla's method: by the curve through the last three looks where it is straight enough, else by the middle. A
-    row is done when its own bracket is; with `some`, the excess of some rows, the others are then looked at alone.
-    What is returned has no excess itself; `low` where none is found above it, for which none is looked for where `low`
-    has some. near: excess, and width of a bracket, from which on a row is done. first: part of the way down from `high`
-    at which is looked first.
+    Chandrupatla's method: inverse quadratic interpolation where the curve is straight enough, else bisection. Each row
+    stops when its bracket is narrow enough; with `some`, which gives the excess for selected rows, only unfinished rows
+    are evaluated further. The result has no positive excess, except `low` if `low` itself has some. near: excess, and
+    width of a bracket, at which a row stops. first: fraction of the way down from `high` of the first try.
 
     >>> round(float(last_within(lambda x: x * x - 2, 0.0, 10.0)), 6)
     1.414214

@@ -380,7 +380,7 @@ def meant_by(word: str) -> Meant | None:
 def key_hint(word: str, section: str, prefix: str = "", instead: Callable[[str], tuple[str, ...]] | None = None) -> str:
     """The hint for another tool's key in a section of a scenario, or in a document that the scenario names at `prefix`.
 
-    instead: the keys of the scenario's workload that state the same as a key of training.
+    instead: gives the keys that replace a training key in scenarios of the current workload.
 
     >>> key_hint("mbs", "plan"), key_hint("mbs", "workload"), key_hint("hidden_size", "", "model")
     ("did you mean 'micro_batch'?", "did you mean 'plan.micro_batch'?", "did you mean 'hidden'?")

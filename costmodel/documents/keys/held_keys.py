@@ -24,9 +24,9 @@ _ENDS = ("first_stage_layers", "last_stage_layers")
 class HeldKeys:
     """The plan keys that the command line fixes in a search, the remaining space, and the conflicts.
 
-    values: keys of the plan with the value that every plan of the search has.
-    conflicts: a sentence for each key that was set and is not held, or is held in part.
-    all_keys: whether the command line gave every key of the plan, one by one: then there is no plan to rank.
+    values: plan keys with the value that every plan of the search has. conflicts: a sentence for each assigned key that
+    is not fixed, or only in part. all_keys: whether the command line gave every plan key, so that there is only one
+    plan to rank.
     """
 
     values: dict[str, Any] = field(default_factory=dict)

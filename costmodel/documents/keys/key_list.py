@@ -22,8 +22,7 @@ _ABOUT = {"schema", "source", "sources", "check", "note"}  # keys that state whe
 class ScenarioKey(NamedTuple):
     """A key: its path, its possible values in words, its default in words, and its meaning.
 
-    of: the workload it belongs to: training, where scenarios of serving do not have it, or serving or rl, where those
-    of training do not; nothing where both have it
+    of: the workload to which the key is limited: training, serving or rl; empty if training and serving both have it
     """
 
     path: str

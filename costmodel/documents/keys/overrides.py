@@ -73,7 +73,7 @@ def path_of(assignment: str | Assignment) -> str:
 def overruled(assignments: Iterable[str]) -> tuple[str, ...]:
     """A remark for every assignment that a later assignment of the same path, or of a path around it, replaces.
 
-    A document that is exchanged keeps what was set in it, without a remark.
+    Assigning another document keeps earlier assignments inside it, so there is no remark.
 
     >>> overruled(["plan.tp=2", "plan.pp=2", "plan.tp=4"])
     ('--set plan.tp=2 has no effect: --set plan.tp=4 counts',)
@@ -120,8 +120,8 @@ def memory_in_whole(changes: Iterable[str | Assignment]) -> tuple[str | Assignme
 def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:
     """Puts every assignment into the tree, or raises all their faults.
 
-    A document is exchanged before its leaves are set, whatever the order, so that no assignment is lost; `like` of one
-    that is named exchanges it.
+    A document is replaced before keys inside it are set, whatever the order, so that no assignment is lost; setting
+    `like` of a named document replaces the document.
     """
     faults: list[Fault] = []
     changes: list[Assignment] = []

@@ -53,7 +53,8 @@ def accelerator_meant(
 ) -> str:
     """The accelerator that a spelling stands for; its memory in GB decides between variants. Empty if none fits.
 
-    known: the names of all. capacity: the memory of one [B], which a size in the spelling is compared with
+    known: the names of all accelerators. capacity: gives the memory of an accelerator [B], to compare with a stated
+    size
     """
     stated = _DROPPED.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
     stated = f"rtx{stated}" if _BARE.match(stated) else stated

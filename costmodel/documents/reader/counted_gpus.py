@@ -14,7 +14,7 @@ GPUS, NODE, NODES, PART = "--gpus", "cluster.node", "cluster.nodes", "cluster.no
 def nodes_of(case: LoadedScenario, gpus: int, place: Place, *, varies: bool = False) -> Iterator[Assignment]:
     """Assignments for a number of GPUs: full nodes or part of one node; a fault if they do not fill whole nodes.
 
-    varies: the node is another one in each answer, which then has a fault of its own
+    varies: whether the node differs between answers; then each answer reports its own fault
     """
     each = int(case.node.accelerators)
     if gpus > each and gpus % each and not varies:

@@ -25,7 +25,7 @@ class StackOfRelease(NamedTuple):
 def stack_of_release(engine: str, release: str) -> StackOfRelease | None:
     """The newest stack of an engine that starts at or before a release, else its oldest; None for other engines.
 
-    A text without a release counts as the newest one.
+    A text without a release counts as the newest release.
 
     >>> stack_of_release("vllm", "v0.11.2")
     StackOfRelease(stack='vllm-0.16', title='vLLM 0.6 to 0.16', described=True)

@@ -13,8 +13,8 @@ M = TypeVar("M", bound=BaseModel)
 def filled(schema: type[M], /, **values: Any) -> M:
     """A schema object with these values and defaults for the other fields, without validation.
 
-    As `model_construct`, which looks at the signature of every default's factory each time; here the defaults of a
-    schema are made once and shared, since no document is changed in place.
+    Faster than `model_construct`, which inspects every default's factory each time; here the defaults of a schema are
+    made once and shared, since documents are never changed in place.
     """
     plain: M = _plain(schema)
     return plain.model_copy(update=values)

@@ -148,7 +148,7 @@ def _within(path: Path, root: Path) -> str:
 def result_name(shown: str) -> str:
     """The name of a file in a result: the same on every machine and in every working folder.
 
-    It is the folder of documents and the name of the file; of a file elsewhere the name alone.
+    It is the document folder and the file name; for other files only the file name.
 
     >>> result_name("/srv/own/hardware/nodes/rack.yaml"), result_name("../jobs/mine.yaml")
     ('hardware/nodes/rack.yaml', 'mine.yaml')

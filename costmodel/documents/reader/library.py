@@ -75,7 +75,7 @@ def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
 def written_out(tree: Any, text_of: TextOf) -> Any:
     """A stack that a scenario writes out, completed by its parent; a fault if its name is that of another stack.
 
-    One that states all keys, as scenarios of results do, takes nothing from its parent.
+    A stack that states all keys, as in the scenario of a result, takes nothing from its parent.
     """
     whole = with_parent(tree, text_of)
     if isinstance(tree, Mapping):

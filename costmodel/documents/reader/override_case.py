@@ -29,8 +29,8 @@ def vary(case: ResolvedScenario, assignments: Iterable[str]) -> ResolvedScenario
 def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario:
     """A loaded scenario of any workload with further assignments.
 
-    They are put into the tree as it was read, together with the earlier ones: what was set in a document holds in
-    another that takes its place. As many accelerators as --gpus asks for are so many nodes of another kind.
+    They are applied to the original tree together with the earlier assignments, so that earlier changes inside a
+    document also apply to its replacement. If `--gpus` was given and the node changes, the number of nodes follows.
     """
     further = tuple(assignments)
     paths = {*map(path_of, further)}

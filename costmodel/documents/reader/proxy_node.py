@@ -21,7 +21,7 @@ def proxy_node(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
 def own_keys(shelf: CachedReader, accelerator: str, stand: DefaultNode) -> dict[str, str]:
     """Keys of the proxy node to replace by the accelerator's values; empty if the node is built with the accelerator.
 
-    Links to the host that stand in for links between accelerators are those to the host too: it is one slot.
+    If links to the host replace links between accelerators, they are also the links to the host: it is one slot.
     """
     node: Node = shelf.document("node", stand.node)
     own = {} if node.accelerator == accelerator else {"accelerator": accelerator}
@@ -39,7 +39,7 @@ def own_keys(shelf: CachedReader, accelerator: str, stand: DefaultNode) -> dict[
 def proxy_tree(shelf: CachedReader, accelerator: str, stand: DefaultNode) -> str | dict[str, Any]:
     """The proxy node for an accelerator: its name if it is built with the accelerator, else written out.
 
-    A price is left out, because it is of the node's own accelerators.
+    The price is left out, because it is for the node's original accelerators.
     """
     own = own_keys(shelf, accelerator, stand)
     if not own:

@@ -28,8 +28,8 @@ PRACTICE = "usual"
 class ServingCase(LoadedScenario):
     """A serving scenario with every document it names.
 
-    Where nodes are of several kinds, `groups` has their number and the service on each kind alone; where one kind
-    computes prompts and another one generates, this is the kind that generates, and `prompts` the other.
+    With several kinds of nodes, `groups` has the number and the scenario of each kind; if one kind does prefill and
+    another decode, this is the scenario of the decode nodes, and `prompts` that of the prefill nodes.
     """
 
     kind: ClassVar[str] = "serving"

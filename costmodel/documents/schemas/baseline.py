@@ -46,8 +46,8 @@ class Baseline(Document):
 def read_baseline(path: str, *, updating: bool = False) -> Baseline:
     """The baseline in a file that `check --update` wrote.
 
-    One of another version is read where its keys and its digest are those of this one. To be updated it needs no
-    digest: the entries of other scenarios stay as they are.
+    A file of another version is accepted if its keys and digest are valid in this one. For an update it needs no
+    digest, and entries of other scenarios stay as they are.
     """
     tree, faults = read_tree(file_text(path), path)
     other = written_by_another(tree, _WHAT, path) if isinstance(tree, dict) else None

@@ -113,7 +113,7 @@ class Layers(Document):
     def head_counts(self) -> tuple[float, ...]:
         """The head count of every mixer that tensor parallelism shards; linear attention counts key heads.
 
-        Of compressed attention they are the groups of its heads.
+        For compressed attention it is the number of head groups, for a selective scan the number of channels.
         """
         return tuple(_sharded(mixer) for mixer in self.mixers)
 

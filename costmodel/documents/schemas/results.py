@@ -15,7 +15,7 @@ from costmodel.ground.record import record
 class ResultColumn:
     """A result of an answer, which is also a column in a table of answers.
 
-    band: by the error of steps as they run, or of the kernels of a term; bands of terms do not add up
+    band: "step" for the error of measured steps, "term" for that of a term's kernels; term bands do not add up
     """
 
     unit: str

@@ -50,7 +50,7 @@ def is_sealed(tree: Mapping[str, Any]) -> bool:
 def check_seal(tree: Mapping[str, Any], what: str, file: str, hint: str) -> None:
     """A fault for a file whose digest is missing or does not match its content.
 
-    The digest of another version may be over other contents. So only a file of this version may have been changed.
+    Another version may compute the digest differently, so only a file of this version is reported as changed.
     """
     if is_sealed(tree):
         return

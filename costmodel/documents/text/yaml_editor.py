@@ -31,8 +31,8 @@ def _yaml() -> YAML:
 def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = (), nowhere: str = "") -> str:
     """The text with changed entries at these paths; in each entry, keys are replaced, added, or removed if None.
 
-    Before that, the parts that are dropped go, and from every entry the key that is to be nowhere. Sources made by
-    costmodel that nothing cites any more go, too.
+    First, the `dropped` parts are removed, and the key `nowhere` from every entry. Sources that costmodel made and that
+    nothing cites any more are removed, too.
     """
     yaml = _yaml()
     if re.search(r"(?m)^  - ", text):  # lists are indented

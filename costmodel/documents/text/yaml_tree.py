@@ -244,7 +244,7 @@ def _of_words(text: str, file: str) -> None:
 def parse(text: str, file: str, *, quoted: bool = False) -> Any:
     """The tree of a YAML text: dicts, lists and scalars with their places.
 
-    quoted: faults may show its lines wherever it lies, as of a file that is printed in another form.
+    quoted: whether faults may show lines of the text even if the file is outside the document folders.
     """
     tree, faults = read_tree(text, file, quoted=quoted)
     if faults:

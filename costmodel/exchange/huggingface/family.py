@@ -39,9 +39,9 @@ class Fact:
 class ForeignOption:
     """One option of a configuration class.
 
-    names: its spellings, today's first. default: what stands where the file leaves it out. null: the rule for a value
-    of null, written or by default; without one, null means that there is no such thing. old: the last version of a
-    spelling that is not today's. was: earlier defaults, each with the version before which it held.
+    names: its spellings, the current one first. default: the value if the file leaves it out. null: the rule for a null
+    value, written or by default; without a rule, null means that the feature is absent. old: the last version of each
+    outdated spelling. was: earlier defaults, each with the version before which it applied.
     """
 
     names: tuple[str, ...]
@@ -87,7 +87,7 @@ _HARMLESS: dict[Kind, Any] = {"count": 1, "flag": False, "word": "", "list": [],
 class Refusal(NamedTuple):
     """An option that a costmodel document can express only if it has one of these values.
 
-    A harmless value of '=hidden' is the value of that field. Absent, an option is harmless.
+    The harmless value '=hidden' means the value of the field `hidden`. An absent option is harmless.
     """
 
     name: str
@@ -99,9 +99,9 @@ class Refusal(NamedTuple):
 class Family:
     """One model family: its names, and where a file states each field of its models.
 
-    layers: the kind of every layer in turn, as a mark; half: what a layer of that mark consists of. losses: what its
-    models have that no costmodel key expresses. code: whose code fixes the facts. quiet: its options that cost nothing.
-    ahead: what a module of multi-token prediction consists of, where that is not the last layer.
+    layers: a function that gives a mark for the kind of every layer; build: makes a layer from its mark. losses:
+    features that no costmodel key expresses. code: the software that fixes the facts. quiet: options without cost.
+    ahead: makes the multi-token-prediction layer, if it differs from the last layer.
     """
 
     name: str
@@ -127,7 +127,8 @@ class Family:
     ) -> Family:
         """A copy of this family with other fields or attributes.
 
-        A plain value for a field that is an option here is the option's other default; elsewhere it is a fact.
+        A plain value for a field that is an option becomes the option's new default; for other fields it becomes a
+        fact.
         """
         fields = {key: source for key, source in self.fields.items() if key not in without}
         for key in [key for key in changes if key in FIELDS]:
@@ -144,7 +145,7 @@ def _changed(source: Source | None, given: Any) -> Source:
 class Config:
     """The values of one config.json, read by the rules of its family.
 
-    A fault is kept and a harmless value continues in its place, so that all faults of a file are found at once.
+    A fault is recorded and a harmless value replaces the faulty one, so that all faults of a file are found at once.
     """
 
     def __init__(self, tree: Mapping, family: Family, file: str) -> None:

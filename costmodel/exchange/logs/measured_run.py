@@ -16,8 +16,8 @@ FEWEST = 5  # steps that make a run
 class MeasuredRun:
     """Figures of a run under the names of the columns of a table of measured runs.
 
-    steps: how many the kept lines cover. spread: the difference of the slowest and the fastest line over the median.
-    remark: what the times have in them that is no step.
+    steps: how many steps the lines after the warm-up cover. spread: the difference of the slowest and the fastest line
+    over the median. remark: what the times include besides steps.
     """
 
     format: str

@@ -134,8 +134,8 @@ class RunSummary(NamedTuple):
 class Log:
     """The steps of a log by number, and the memory that lines of other programs state.
 
-    whole: of a log without steps, its summary. remark: what its times have in them that is no step. unread: what of
-    it was left out because it is long.
+    whole: the summary of a log without steps. remark: what its times include besides steps. unread: a remark if lines
+    were left out because the log is long.
     """
 
     format: str

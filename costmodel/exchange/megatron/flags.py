@@ -19,7 +19,7 @@ _ITEMS = re.compile(r"[^\s,'\"\[\]()]+")
 class MegatronFlags:
     """Reads and checks the option values of one text.
 
-    A fault is kept and a harmless value continues in its place, so that all faults of a text are found at once.
+    A fault is recorded and a harmless value replaces the faulty one, so that all faults of a text are found at once.
     """
 
     def __init__(self, statement: Statement, file: str) -> None:

@@ -35,9 +35,8 @@ def read_options(
 ) -> Imported:
     """The scenario values that a text of Megatron-LM options states.
 
-    `size` is that of the cluster and `vocab` the vocabulary, as they are given beside the text. The text has no name
-    for the model, so `title` is its title. Values that are stated nowhere are in `missing`; keys that need them are
-    left out.
+    `size` (the cluster), `vocab` (the vocabulary) and `title` (the model's name) are given beside the text. Values that
+    are not stated anywhere are in `missing`; keys that depend on them are left out.
     """
     flags = MegatronFlags(read_statement(text, file), file)
     around = of_launcher(flags.statement.launch)

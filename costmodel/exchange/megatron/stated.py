@@ -48,8 +48,8 @@ class Stated(NamedTuple):
 class Statement:
     """All options that a text states.
 
-    launch: words of the launcher, in front of the program. stray: words that belong to no option. resolved: whether
-    the program itself states them, with its defaults and what follows from them.
+    launch: words of the launcher, before the program. stray: words that belong to no option. resolved: whether the
+    program printed the options itself, including defaults and derived values.
     """
 
     form: str

@@ -67,7 +67,7 @@ class Follows(NamedTuple):
 class RlJob:
     """A reinforcement-learning job to write: its workload and its completed plans.
 
-    ranks: accelerators of the trainer, and of engines where they have their own
+    ranks: accelerators of the trainer, and of the engines if they are separate (else 0)
     """
 
     file: str
@@ -147,12 +147,12 @@ def yaml_lines(tree: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 class RlFormat(Format):
     """A format of reinforcement learning.
 
-    marks: what only texts of it have. program: a command that is of it. configured: options that name a configuration
-    which its words override. built_in: configurations that are the software's own, with what they state beyond the
-    defaults of rows. base: the last of a row of configurations; where its file is missing, the defaults of the rows
-    are its values. spelling: of options; None where words such as a.b=1 override the configuration. follows: facts
-    that follow from several options. beyond: reads what no row expresses. program_of: begins the command that is
-    written; without one a YAML is. several: options that state keys together, as they are written.
+    marks: a pattern that only texts of this format match. program: a pattern for its command. configured: options that
+    name a configuration file, which other words override. built_in: shipped configurations, with values that differ
+    from the row defaults. base: the last configuration in a chain; if its file is missing, the row defaults are its
+    values. spelling: of options; None if words such as a.b=1 are overrides. follows: facts derived from several
+    options. beyond: reads what no row expresses. program_of: the start of the command to write; without it a YAML file
+    is written. several: options that combine several keys.
     """
 
     marks: re.Pattern[str] = re.compile("(?!)")

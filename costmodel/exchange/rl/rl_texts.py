@@ -37,9 +37,8 @@ _PRODUCT = re.compile(r"\$\{mul:(.*)\}", re.DOTALL)
 class RlText:
     """The keys that one text states, and the other files that it names.
 
-    named: configurations whose values it overrides, the lowest first. of_trainer: files of the trainer that a launcher
-    names. unless: faults that --set takes away. ahead: what the environment and a launcher in front of the program
-    state.
+    named: configurations that it overrides, the lowest first. of_trainer: files of the trainer that a launcher names.
+    unless: faults that --set removes. ahead: facts of the environment and of a launcher before the program.
     """
 
     tree: Mapping

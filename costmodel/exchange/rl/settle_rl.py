@@ -26,7 +26,7 @@ _OF_TRAINING = ("workload.sequence", "workload.global_batch", "accumulation", "s
 def settled_rl(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
     """A scenario from layers in order of priority; files of the trainer contribute only the layout.
 
-    model: the shape, where it is known. shipped: its name in the library, which is not used
+    model: the model, if it is known. shipped: its name in the library, which is not used
     """
     for layer in layers:
         if layer.format in LAYERED:

@@ -51,8 +51,8 @@ UNWRITTEN = {
 class EngineFormat(Format):
     """The format of an engine's command.
 
-    stack: its document in the library. step_holds_request: whether the engine, without chunked prefill, starts only
-    with a step as large as its longest request. replicated: whether the text starts all replicas.
+    stack: the name of the engine's document. step_holds_request: whether the engine, without chunked prefill, starts
+    only if a step can contain its longest request. replicated: whether the text starts all replicas.
     """
 
     replicated: bool = False

@@ -23,9 +23,9 @@ _SWITCH = ("true", "false")
 class Spelling:
     """How a program spells its options.
 
-    short: other spellings, with what each stands for. between: the letter between the words of a name. shortened:
-    whether the beginning of a name does. negated: whether --no- switches a flag off,
-    and --disable- what --enable- switches on.
+    short: other spellings, with the option that each stands for. between: the character between the words of a name.
+    shortened: whether names may be abbreviated. negated: whether --no- switches a flag off,
+    and --disable- an --enable- option.
     """
 
     short: AnyMapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Spelling:
 class OptionWords:
     """The options of one command, and the words that belong to no option, such as the model name.
 
-    unless: faults that another file, or --set, takes away where it states the key.
+    unless: faults that another file, or --set, removes by stating the key.
     """
 
     tree: Mapping

@@ -19,12 +19,12 @@ SHARE_DIGITS = 4  # of a share of memory, rounded down
 class ServingJob:
     """A completed serving plan, to be written as a command.
 
-    checkpoint: the model as its hub calls it. shipped: its shape in the library. share: of memory, as the engine
-    defines it. prompt: tokens of a request's, on average. context: tokens of the longest request. pool: tokens that
-    the cache of one group of attention holds. bound: what sets the context. dispatched: whether tokens go to the ranks
-    of their experts alone. narrow_experts: the type of experts in the checkpoint, where it is another than that of the
-    other weights. widens: whether the accelerator lacks products in the type of the checkpoint, so that engines read it
-    in 16 bits. printed: what a benchmark of the load prints, where it is known.
+    checkpoint: the model's name on the hub. shipped: its name in the library. share: the engine's memory share. prompt:
+    mean tokens of a prompt. context: tokens of the longest request. pool: tokens in the KV-cache pool of one attention
+    group. bound: what limits the context. dispatched: whether tokens are sent only to the ranks of their experts.
+    narrow_experts: the type of experts in the checkpoint, if it differs from the other weights. widens: whether the
+    accelerator cannot multiply in the type of the checkpoint, so that engines convert weights to 16 bits. printed: the
+    benchmark output to expect, if known.
     """
 
     file: str

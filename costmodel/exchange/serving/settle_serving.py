@@ -26,7 +26,7 @@ _LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.r
 def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
     """A scenario from layers in order of priority.
 
-    model: the shape, where it is known. shipped: its name in the library.
+    model: the model, if it is known. shipped: its name in the library.
     """
     found = Settled(layers, file)
     if found.faults:

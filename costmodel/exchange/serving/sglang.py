@@ -302,8 +302,8 @@ def _divided(keys: ForeignKeys, layer: Layer, groups: int) -> None:
 def _fill_draft(keys: ForeignKeys, layer: Layer) -> None:
     """Fills speculative decoding with a chain or a tree of draft tokens.
 
-    EAGLE without a draft of its own, or with the model itself, is the layer of the model that predicts further tokens:
-    NEXTN is another name of it.
+    EAGLE without a separate draft model, or with the model itself, means the model's own prediction layer (also:
+    NEXTN).
     """
     name = "speculative-algorithm"
     method, steps = keys[name].value, keys["speculative-num-steps"].value

@@ -69,7 +69,7 @@ _TESTS = frozenset({"[", "[[", "test"})
 class Word(NamedTuple):
     """One word of a command; if it has a doubt, its text is unreliable.
 
-    usual: whether it is what stands for a variable that the text does not set
+    usual: whether it is the default of a variable that the text does not set
     """
 
     text: str
@@ -81,7 +81,7 @@ class Word(NamedTuple):
 class ShellCommand(NamedTuple):
     """A command and its arguments; it has a doubt if it may not run, or may run more than once.
 
-    environment: variables that are exported before it, or stand in front of it
+    environment: variables that are exported before it or assigned in front of it
     """
 
     words: tuple[Word, ...]
@@ -93,7 +93,7 @@ class ShellCommand(NamedTuple):
 class Script:
     """The commands of a script in order, its #SBATCH options, and the final values of its variables.
 
-    `without_arguments`: whether a condition asks for the script's arguments, of which none are known.
+    `without_arguments`: whether a condition depends on the script's arguments, which are unknown.
     """
 
     commands: tuple[ShellCommand, ...]

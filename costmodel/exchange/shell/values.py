@@ -22,8 +22,9 @@ _NAME = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?")
 class Doubt(NamedTuple):
     """The reason why the text does not decide a word.
 
-    unset: a variable that it sets nowhere, and that a shell takes from its surroundings. argument: one of the script.
-    code: only running the script would give it. branch: it stands on a branch that may run never, or repeatedly.
+    unset: a variable that the script does not set and the shell would take from its environment. argument: an argument
+    of the script. code: only running the script would give the value. branch: the word is on a branch that may not run,
+    or runs repeatedly.
     """
 
     kind: Literal["unset", "argument", "code", "branch"]
@@ -33,7 +34,7 @@ class Doubt(NamedTuple):
 class WordPiece(NamedTuple):
     """A piece of a word, with its position in the text and the doubt about it.
 
-    usual: whether they stand for a variable that the text does not set, and that may be set around it
+    usual: whether it is the default of a variable that the text does not set but the environment may
     """
 
     text: str
@@ -167,7 +168,7 @@ def _unheld(part: Variable) -> WordPiece:
 def _perhaps(before: list[Field], fields: list[Field], add: bool, is_list: bool, doubt: Doubt) -> list[Field]:
     """A variable after an assignment that may not have run; changed values are in doubt.
 
-    So is what it held and then holds no more.
+    Both the new value and the replaced value are in doubt.
     """
     held = {(piece.text, piece.at) for entry in before for piece in entry}
     then = {(piece.text, piece.at) for entry in fields for piece in entry}

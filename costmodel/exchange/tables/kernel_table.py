@@ -148,7 +148,7 @@ class Timings:
 def read_timings(path: str, per_node: int = 0) -> Timings:
     """The timings in a kernel table or in the output of nccl-tests; all its faults are raised at once.
 
-    per_node: accelerators of the node that is named beside it, 0 where none is.
+    per_node: accelerators per node, if the user names the node; else 0.
     """
     text = file_text(path, largest=LARGEST_TABLE)
     if is_nccl_text(text):

@@ -80,7 +80,7 @@ def is_nccl_text(text: str) -> bool:
 def nccl_rows(path: str, text: str, per_node: int = 0) -> tuple[CsvRow, ...]:
     """A row for every message size, under the column names of a collectives table; all faults are raised at once.
 
-    Of a text that does not state its ranks they follow from its rates, where the accelerators of a node are known.
+    If a text does not state its ranks, they are inferred from its rates, given the accelerators per node.
     """
     found = _NAME.search(Path(path).name)
     run = _Run(operation=found[1] if found else "", per_node=per_node)
@@ -340,7 +340,7 @@ _MOST = 1_000_000
 def ranks_of(rates: Iterable[tuple[float, float]], passes: int, per_node: int) -> list[int]:
     """The numbers of ranks that explain the ratio of busbw to algbw; they fit in one node or fill whole nodes.
 
-    busbw over algbw is passes × (n − 1) / n; each pair, which is rounded, leaves a range of n.
+    busbw / algbw is passes × (n − 1) / n; because both are rounded, each pair leaves a range of n.
 
     >>> ranks_of([(91.2, 170.99)], 2, 8), ranks_of([(90.0, 90.0)], 2, 8), ranks_of([(0.1, 0.2)], 2, 8)
     ([16], [2], [])

@@ -95,7 +95,7 @@ def is_serving(names: Collection[str]) -> bool:
 def read_serving_runs(path: str) -> ServingTable:
     """A table of serving runs, or the start-up log of an engine; all faults of its header are raised at once.
 
-    A row itself states what is wrong with it.
+    Each row records its own faults.
     """
     text = file_text(path, largest=LARGEST_TABLE)
     if benchmark_results(text, path) is not None:

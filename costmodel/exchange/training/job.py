@@ -32,8 +32,8 @@ _NEUTRAL: dict[str, Any] = {
 class Job:
     """A completed training plan to write, with the names of its model, software and optimizer.
 
-    gradients is the type of the workload, or the stack's where it leaves it open; deduplicated: whether a token is sent
-    once to a rank that holds several of its experts.
+    gradients: the type in the workload, else the stack's default; deduplicated: whether a token is sent only once to a
+    rank that has several of its experts.
     """
 
     file: str

@@ -17,12 +17,11 @@ from costmodel.ground.errors import Fault, Place
 class Layer:
     """The facts of one file, with its faults and losses.
 
-    Keys of facts are paths of keys, such as plan.zero, or one of accelerators, nodes, accumulation, steps and shards,
-    the ranks that share one copy of the weights, copies, how often a manifest runs the command, and image, what its
-    container is made of.
-    weak: defaults that other files override. named: other files that
-    this one names, with the place of the name. unless: faults that another file, or --set, takes away where it states
-    their key. written: the model, where the file writes it out. keys: what became of every key.
+    Facts are named by scenario keys, such as plan.zero, or by one of accelerators, nodes, accumulation, steps, shards
+    (the ranks that share one copy of the weights), copies (how often a manifest runs the command) and image (its
+    container image). weak: defaults that other files override. named: other files that this file names, with the place
+    of the name. unless: faults that another file, or --set, removes by stating their key. written: the model, if the
+    file contains it. keys: the verdict for every key.
     """
 
     format: str

@@ -51,7 +51,7 @@ def _family(module: ast.Module) -> str:
 def call_tree(text: str, file: str, called: str, costly: Set[str]) -> tuple[Mapping, list[tuple[str, Mapping]]]:
     """The keyword arguments of the single call of a class, and of all other calls with their names.
 
-    called: a pattern of the name. costly: arguments whose values must stand in the text.
+    called: a pattern for the name. costly: arguments whose values must be literals in the text.
     """
     if len(text) > _LONGEST:
         raise fail("X010", f"{len(text):,} letters of Python are more than are read", Place(file))

@@ -102,7 +102,7 @@ class Settled:
 def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imported:
     """A scenario from layers in order of priority.
 
-    `depth` is how many layers the model has, where that is known.
+    `depth` is the number of layers of the model, if it is known.
     """
     found = Settled(layers, file)
     _engine(found, layers)

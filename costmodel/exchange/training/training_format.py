@@ -32,8 +32,8 @@ ON_HOST_ALONE = because("the host is the only place, for all of a part", "offloa
 class TrainingFormat(Format):
     """A file format that starts a training.
 
-    stacks: the software that files of it start, where it is written. calls: keys that the program states, with the call
-    that does it, which an export names; `elsewhere` has them too.
+    stacks: the software that its files start. calls: keys that the Python program states, with the call that does it,
+    which an export mentions; `elsewhere` contains them too.
     """
 
     suffix: str = ""

@@ -19,7 +19,7 @@ def gathered(
 ) -> tuple[list[dict[str, Any]], list[Loss]]:
     """One document entry for each kind of layer, in order of first occurrence; a loss if their order is lost.
 
-    `marks` has one mark for each layer, and layers of equal marks are of one kind.
+    `marks` has one mark for each layer; layers with equal marks are of one kind.
     """
     counts = Counter(marks)
     found = []

@@ -61,9 +61,9 @@ FAMILIES = [
 class Wrapper(NamedTuple):
     """A multimodal class that wraps a text model.
 
-    key: where the configuration of the text model stands; flat: whether it may stand in the file itself. inner: the
-    family of a text model that does not state its own. tied: the default of the outer option, and whether the inner one
-    counts too.
+    keys: the keys that may contain the text model's configuration; flat: whether it may be in the file itself. inner:
+    the family of a text model that does not state one. tied: the default of the outer option. ties: whether the inner
+    option counts too.
     """
 
     classes: tuple[str, ...]

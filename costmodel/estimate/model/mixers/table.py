@@ -61,8 +61,9 @@ def mixer_kinds(kind: Layers) -> Iterator[str]:
 
 def layer_words(model: Model) -> str:
     """Names of all mixers in a model, and `experts` if tokens are routed."""
+    routed = any(kind.experts is not None and kind.experts.count > 1 for kind in model.layers)  # one is an MLP
     mixers = dict.fromkeys(name for kind in model.layers for name in mixer_kinds(kind))
-    return " + ".join([*mixers, *(["experts"] if model.has_experts else [])])
+    return " + ".join([*mixers, *(["experts"] if routed else [])])
 
 
 def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:

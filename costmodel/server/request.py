@@ -76,7 +76,7 @@ class Asked:
 
 
 def questions() -> list[str]:
-    """The questions that a request may ask."""
+    """Names of the commands that a request may run: all but those that measure or write files."""
     return [name for name in QUESTIONS if name not in NOT_OFFERED]
 
 

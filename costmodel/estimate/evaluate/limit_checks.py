@@ -35,7 +35,7 @@ def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, ND
 
 
 def _of_run(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Masks for runs that never end, checkpoints that last into the next one, and copies too large for the hosts."""
+    """Masks by reason code: runs that never end, checkpoints written too slowly, copies that exceed host memory."""
     yield ENDLESS, ~(costs.column("goodput") >= LEAST_FACTOR)
     if run.checkpoint.mode != "sync":
         write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")

@@ -255,7 +255,7 @@ def _of_both(found: Iteration, trained: Number, generated: Number) -> dict[str, 
 
 
 def _run(inputs: RlInputs, total: float) -> RunFigures | None:
-    """The run of all iterations, in which any node of trainer or engines may fail."""
+    """Time, cost and failures of all iterations of `total` seconds each; None if no run is asked for."""
     trainer, run = inputs.trainer.inputs, inputs.trainer.inputs.run
     if run is None:
         return None

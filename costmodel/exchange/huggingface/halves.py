@@ -55,7 +55,7 @@ def attention(config: Config, *, windowed: bool) -> Half:
 
 
 def latent_attention(config: Config) -> Half:
-    """Multi-head latent attention."""
+    """Keys of multi-head latent attention, and of its indexer, from a Hugging Face config."""
     half = {key: config[key] for key in ("heads", "query_rank", "kv_rank", "nope_dim", "rope_dim", "value_dim")}
     found: Half = {key: value for key, value in half.items() if value.value is not None}
     if "index_heads" in config.family.fields:

@@ -13,7 +13,7 @@ from costmodel.report.machine.answer_fields import known
 
 
 def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
-    """A plan with its results."""
+    """A serving plan for JSON: its sizes, its known results, and whether it fits in memory."""
     degrees = {name: int(size) if float(size).is_integer() else size for name, size in sizes.items()}
     results = known_costs(dict(costs))
     figures = {machine_name(name): known(value) for name, value in results.items() if name not in SIZES}

@@ -15,7 +15,7 @@ TICK, TITLE = "soft tick", "soft axis-title"  # roles of words on an axis
 
 @record
 class Bar:
-    """A rectangle, whose value programs can read."""
+    """A rectangle of a figure; programs that read the page find its name and value."""
 
     kind: ClassVar[str] = "bar"
     x: float

@@ -105,7 +105,7 @@ def test_the_answer_is_a_rent_that_stays_and_names_what_is_cheaper() -> None:
     assert best is not None
     assert best.machine.sold == "on demand"
     with only_texts({"prices.csv": table(*OWN)}):
-        answer = costmodel.buy(prices="prices.csv", **ASKED)
+        answer = costmodel.buy(prices="prices.csv", verbose=True, **ASKED)
         text = " ".join(str(answer.form("table")).split())
     assert "neocloud-h100 on spot, which may be taken away, $6,930" in text
     terms = "bought for $310 k, written off over 4 years at 70 %"

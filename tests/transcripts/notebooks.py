@@ -37,7 +37,7 @@ def executed(notebook: dict[str, Any], folder: Path, run: Callable[..., Any]) ->
 def _outputs(source: str, variables: dict[str, Any], count: int, run: Callable[..., Any]) -> Iterator[dict[str, Any]]:
     """What a cell prints, and what its last line gives."""
     if source.startswith(_SHELL):
-        ran = run(*shlex.split(source)[1:], cwd=Path.cwd())
+        ran = run(*shlex.split(source)[1:], brief=True, cwd=Path.cwd())
         yield _stream(ran.out + ran.err)
         return
     body = ast.parse(source)

@@ -119,7 +119,7 @@ def test_what_stands_there_can_be_set(figures: list[dict[str, Any]], printed: st
     names = [line.split()[0] for line in lines[start : start + len(figures)]]
     fitted = [name.startswith("fit.") for name in names]
     assert fitted == [item["kind"] == "fitted" for item in figures]
-    assert "--set does not reach them" in lines[start + len(figures)]
+    assert "--set cannot set" in lines[start + len(figures)]
     own = estimated(run)["step_time_s"]
     settings = [f"{name}={item['text']}" for name, item in zip(names, figures, strict=True) if item["kind"] != "fitted"]
     assert estimated(run, *settings)["step_time_s"] == own

@@ -224,7 +224,7 @@ def _ends(of: Callable[[str], float], name: str) -> tuple[float, float, float]:
 
 
 def _range_figure(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw:
-    """A bar for each plan or scenario up to P10, and its extension up to P90."""
+    """A bar for each plan or scenario up to P10, on to the prediction, and on to P90."""
     from costmodel.report.page.figures import BarRow, Bars, Piece
     from costmodel.report.page.values import round_unit
 
@@ -232,8 +232,9 @@ def _range_figure(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw
     for label, of in sides:
         value, low, high = _ends(of, name)
         text, most = f"{say(value)} ({say(low)} – {say(high)})", max(most, high)
-        solid, further = Piece(0.0, low, "first", f"{label}: {text}", name, value), Piece(low, high, "quiet", text)
-        rows.append(BarRow(label, [solid, further], text))
+        ends = (("first", f"{name}_low", 0.0, low), ("second", name, low, value), ("quiet", f"{name}_high", value, high))
+        pieces = [Piece(start, end, role, f"{label}: {text}", each, end - start) for role, each, start, end in ends]
+        rows.append(BarRow(label, pieces, text))
     unit = round_unit(name, COLUMNS[kind][name].unit, most)
-    legend = (("first", "up to P10"), ("quiet", "P10 – P90"))
+    legend = (("first", "up to P10"), ("second", "on to the prediction"), ("quiet", "on to P90"))
     return Bars(key, PICTURED[name], "With its band from P10 to P90.", rows, name, say, legend=legend, unit=unit)

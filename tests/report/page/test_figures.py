@@ -136,7 +136,7 @@ def test_the_label_of_a_bar_is_its_value(drawn: tuple[str, list[Drawing]]) -> No
             right = max(at(bar, "x") + at(bar, "width") for bar in row)
             beside = [mark for mark in figure.marks if mark.tag == "text" and abs(at(mark, "y") - top - 12) < 0.2]
             label = next(mark.text or "" for mark in beside if at(mark, "x") > right)
-            known = [*values, sum(values)]
+            known = [*values, *np.cumsum(values)]
             for stated in numbers_in(label, unit):
                 near = [value for value in known if value == pytest.approx(stated, rel=6e-3)]
                 assert near, (figure.title, label, known)

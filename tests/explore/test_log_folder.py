@@ -60,7 +60,7 @@ def test_its_runs_change_documents_once_and_the_next_answer_uses_them(tmp_path: 
     training, serving = (part["errors"] for part in said["parts"])
     assert training["in_sample"]["step_time"]["median"] < 0.02 < training["shipped"]["step_time"]["median"]
     assert serving["in_sample"]["tpot"]["median"] < serving["shipped"]["tpot"]["median"]
-    for path in ("hardware/efficiencies/h100-sxm.yaml", "scenarios/stacks/vllm.yaml"):
+    for path in ("hardware/efficiencies/h100-sxm.yaml", "scenarios/stacks/vllm-0.20.yaml"):  # of vLLM 0.17.1
         assert f"+++ b/{path}" in said["patch"]
         assert not (Path.cwd() / path).exists()
     before = json.loads(run("estimate", str(TEAM / "8b-tp2.yaml"), "--json", cwd=tmp_path).out)["plans"][0][
@@ -69,7 +69,7 @@ def test_its_runs_change_documents_once_and_the_next_answer_uses_them(tmp_path: 
     said = run("calibrate", "--follow", str(TEAM), "--write", "--json", cwd=tmp_path)
     assert said.code == 0, said.err
     written = json.loads(said.out)["written"]
-    assert sorted(written) == ["hardware/efficiencies/h100-sxm.yaml", "scenarios/stacks/vllm.yaml"]
+    assert sorted(written) == ["hardware/efficiencies/h100-sxm.yaml", "scenarios/stacks/vllm-0.20.yaml"]
     after = json.loads(run("estimate", str(TEAM / "8b-tp2.yaml"), "--json", cwd=tmp_path).out)["plans"][0][
         "step_time_s"
     ]

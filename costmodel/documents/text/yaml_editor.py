@@ -18,6 +18,7 @@ from costmodel.documents.text.files import file_text
 from costmodel.ground.errors import Place, fail
 
 _WIDTH = 120
+_INDENTED = re.compile(r"^( *)[^\s#-][^\n]*:[^\n]*\n(?: *#[^\n]*\n)*\1  - ", re.MULTILINE)  # a list right of its key
 Changes = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
@@ -35,7 +36,7 @@ def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = (), nowher
     nothing cites any more are removed, too.
     """
     yaml = _yaml()
-    if re.search(r"(?m)^  - ", text):  # lists are indented
+    if _INDENTED.search(text):
         yaml.indent(mapping=2, sequence=4, offset=2)
     tree = yaml.load(text)
     for name in dropped:

@@ -231,6 +231,13 @@ def test_a_document_without_changes_is_written_as_it_was(path: Path) -> None:
     assert rewritten(text, {}) == text
 
 
+@pytest.mark.parametrize(
+    "text", ["a:\n- 1\n", "a:\n  - 1\n", "a:\n  b:\n  - c: 1\n    d: 2\n", "a:\n  b:\n    # c\n    - 1\n"]
+)
+def test_lists_stay_where_they_are(text: str) -> None:
+    assert rewritten(text, {}) == text
+
+
 def test_an_accelerator_without_a_fit_gets_a_file_that_works(run: Any, tmp_path: Path) -> None:
     table = tmp_path / "gemm.csv"
     heading, *rows = (line.split(",") for line in Path(GEMM).read_text("utf-8").splitlines())

@@ -36,14 +36,16 @@ class CommandEntry(NamedTuple):
 
 USED_BY_ALL = ("set", "output", "json", "verbose")
 # Options of a service, and of reinforcement learning.
-_SERVED, _RL = "rate concurrency users ttft tpot", "rl prompts samples iterations trainer rollout"
-_OTHERS = f"{_SERVED} {_RL} prompt answer"
+_SERVED, _RL = "rate concurrency users ttft tpot burstiness", "rl prompts samples iterations trainer rollout"
+_OTHERS = f"{_SERVED} {_RL} prompt answer"  # without trace, which is also an option of diagnose
 COMMANDS = {
     "estimate": CommandEntry(LOOK, "estimate", "estimate", used="model gpu gpus rate prompt answer"),
     "memory": CommandEntry(LOOK, "estimate", "memory", used="model gpu gpus batch stack"),
     "comm": CommandEntry(LOOK, "estimate", "comm", used="model gpu gpus batch"),
-    "pipeline": CommandEntry(LOOK, "estimate", "pipeline", used="schedule model gpu gpus batch", refuses=_OTHERS),
-    "run": CommandEntry(LOOK, "estimate", "run", used="model gpu gpus tokens", refuses=_SERVED),
+    "pipeline": CommandEntry(
+        LOOK, "estimate", "pipeline", used="schedule model gpu gpus batch", refuses=f"{_OTHERS} trace"
+    ),
+    "run": CommandEntry(LOOK, "estimate", "run", used="model gpu gpus tokens", refuses=f"{_SERVED} trace"),
     "collective": CommandEntry(LOOK, "collective", "collective", used="gpu gpus measured algorithm"),
     "explain": CommandEntry(LOOK, "explain", "explain", used="depth worth model gpu gpus"),
     "buy": CommandEntry(CHOOSE, "buy", "buy", used="model rate prompt answer ttft gpu"),
@@ -60,7 +62,7 @@ COMMANDS = {
     "calibrate": CommandEntry(TRUST, "calibrate", "calibrate"),
     "import": CommandEntry(EXCHANGE, "imports", "import_file", used="as config strict from"),
     "report": CommandEntry(EXCHANGE, "report", "report", used="watch model gpu gpus"),
-    "export": CommandEntry(EXCHANGE, "export", "export", used="to rank model gpu gpus", refuses=_RL),
+    "export": CommandEntry(EXCHANGE, "export", "export", used="to rank model gpu gpus"),
     "list": CommandEntry(DOCUMENTS, "documents", "list_documents"),
     "show": CommandEntry(DOCUMENTS, "documents", "show"),
     "init": CommandEntry(DOCUMENTS, "documents", "init"),

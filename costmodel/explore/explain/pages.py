@@ -227,7 +227,8 @@ def _key(path: str) -> Page:
     """The page of a path of a scenario: what its key is for, before what the word means that it ends with."""
     schemas, last = (Scenario, ServingScenario, RlScenario), path.rpartition(".")[2]
     key = next(filter(None, (key_of(schema, full(path)) for schema in schemas)), None)
-    if key is None and "." not in path and (meant := "\n".join(_as_keys(path)) or _as_leaves(path)):
+    plain = path.casefold()  # keys are written in small letters
+    if key is None and "." not in path and (meant := "\n".join(_as_keys(plain)) or _as_leaves(plain)):
         return Page(path, "a key of the scenario", meant)
     if key is None:
         return _key_elsewhere(path)

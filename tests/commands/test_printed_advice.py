@@ -81,7 +81,7 @@ def test_each_command_of_a_search_does_what_it_says(settings: tuple[str, ...], r
 
 def _has_the_printed_chance(out: str, same: Any) -> None:
     assert same.code == 0
-    printed = re.search(r"With \d+ \w+: .*Chance to [a-z ]+: >?([\d.]+) ?%", out)
+    printed = re.search(r"With \d+ \w+: .* >?([\d.]+) ?% chance to [a-z ]+$", out, re.MULTILINE)
     assert printed is not None
     chance = json.loads(same.out)["plans"][0]["limits_chance"]
     assert chance == pytest.approx(float(printed[1]) / 100, abs=0.006)
@@ -254,7 +254,7 @@ def test_shares_of_reasons_add_up_with_the_plans_that_are_kept(run: Any) -> None
               "--price", "2USD/GPU/h").out  # fmt: skip
     shares = re.findall(r"^ +([\d.]+) % +[A-Z]\d{3} ", out, re.M)
     rounded = sum(0.5 if "." not in share else 0.05 for share in shares)
-    (plans,), (kept,) = re.findall(r"^(\d+) plans? ·", out, re.M), re.findall(r"(\d+) keep", out)
+    (plans,), (kept,) = re.findall(r"^(\d+) plans? ·", out, re.M), re.findall(r"(\d+) meets? all limits", out)
     assert sum(map(float, shares)) + 100 * int(kept) / int(plans) == pytest.approx(100, abs=rounded)
 
 

@@ -69,7 +69,8 @@ def _experts(name: str, key: str, *entries: tuple[Sequence[str], Sequence[str]])
     return EngineConstant(name, leaves, most=UNLIMITED if key == "start" else 1.0)
 
 
-VLLM, SGLANG, TRT_LLM = ("vllm", "vllm-0.16"), ("sglang",), ("trt-llm",)
+VLLM = ("vllm", "vllm-0.16", "vllm-0.20", "vllm-0.24", "vllm-0.28")
+SGLANG, TRT_LLM = ("sglang",), ("trt-llm",)
 WIDE, BLOCKS, FOUR_BITS = ("bf16", "fp8"), ("fp8-block",), ("nvfp4",)
 HOPPER, BLACKWELL = ("h100-sxm", "h200-sxm"), ("b200-sxm", "gb200")
 SHARED = (

@@ -13,7 +13,7 @@ import pytest
 from costmodel.commands.output import written_together
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import shipped_file
-from costmodel.documents.reader.library import read
+from costmodel.documents.reader.library import names, read
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.evidence.calibrate.engine_constants import SHARED, own_constants, shipped_value, with_values
 from costmodel.evidence.calibrate.engine_fit import EngineFit, engine_fit, engine_texts, robust_step
@@ -111,6 +111,11 @@ def test_leaves_of_a_constant_agree() -> None:
         assert alone == [alone[0]] * len(alone), constant.name
 
 
+def test_all_releases_of_an_engine_share_its_constants() -> None:
+    releases = {name for name in names("stack") if name == "vllm" or name.startswith("vllm-")}
+    assert set(SHARED[0].documents) == releases
+
+
 def test_outliers_count_little() -> None:
     """One residual of a hundred spreads among nineteen of one: squares follow it, sizes do not."""
     residuals, slopes = np.array([100.0] + [1.0] * 19), np.ones((20, 1))
@@ -129,7 +134,7 @@ def test_document_is_written_beside_and_again() -> None:
     ((path, text),) = engine_texts(first).items()
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    assert read("stack", "vllm").host.step > 2e-3
+    assert read("stack", "vllm-0.20").host.step > 2e-3
     assert "step fitted on own benchmarks; all else is of serving-fit" in text
     assert _values(engine_fit([table])) == pytest.approx(_values(first))
 

@@ -93,7 +93,7 @@ def test_idle_accelerators_of_a_rack_change_no_time() -> None:
     part, whole = (predicted(*NVL72, "plan={tp: 16}", racks(ranks)) for ranks in (64, 72))
     assert repr(part.costs) == repr(whole.costs)
     assert [item.origin for item in whole.assumed if item.path == "plan.replicas"] == [
-        "72 GPUs over 16 of a replica, 8 idle"
+        "72 GPUs ÷ 16 per replica, 8 idle"
     ]
 
 

@@ -94,7 +94,7 @@ def test_a_factor_on_all_times_is_another_clock(asked: tuple[str, ...]) -> None:
     slow = [replace(each, time_factor=np.array([factor])) for each in columns]
     found = evaluated(answer.inputs, *slow).results.row()
     powers = {"s": 1, "J": 1, "USD": 1, "1/s": -1}
-    fixed = {"rent_per_month", "rent_needed", "bandwidth_bound"}  # rents are of a month by either clock
+    fixed = {"rent_per_month", "rent_needed", "bandwidth_bound", "start_time"}  # of a month, or of no step
     seen = {name: value / found[name] for name, value in expected.costs.items() if np.isfinite(value) and found[name]}
     moved = {name: factor ** -powers.get(SERVING_RESULTS[name].unit, 0) for name in seen if name not in fixed}
     assert {"tpot", "ttft", "ttft_p99"} <= moved.keys()
@@ -164,7 +164,7 @@ def test_bands_change_no_other_figure(asked: str) -> None:
 
 def test_every_figure_in_time_has_a_band() -> None:
     parts = {"host_load_exposed", "host_residency"}
-    fixed = {"rent_per_month", "bandwidth_bound"}  # of the price and of the machine, whatever steps take
+    fixed = {"rent_per_month", "bandwidth_bound", "start_time"}  # of price, machine and start, whatever steps take
     timed = {name for name, column in SERVING_RESULTS.items() if column.unit in ("s", "1/s", "USD", "J")}
     assert timed - parts - fixed <= {*banded_results(SERVING_RESULTS), *banded_results(SERVING_RESULTS, "term")}
 

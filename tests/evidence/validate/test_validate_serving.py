@@ -229,7 +229,7 @@ def test_scripts_of_inferencex_let_sglang_look_seldom_on_blackwell() -> None:
     [
         ("optimum-habana", "gaudi3", "optimum-habana-inference"),
         ("transformers-neuronx", "trn1", "neuronx-inference"),
-        ("vllm", "tpu-v6e", "vllm"),
+        ("vllm", "tpu-v6e", "vllm-0.20"),
     ],
 )
 def test_engines_of_other_makers_have_the_band_of_what_was_never_measured(engine: str, gpu: str, stack: str) -> None:

@@ -94,9 +94,8 @@ def test_the_size_that_is_named_has_its_own_times_and_chance(run: Any) -> None:
     replicas, tp = re.findall(r"need (\d+) replicas of tp (\d+)", out)[0]
     plan = ("--set", f"plan.tp={tp}", "--set", f"plan.replicas={replicas}", "--set", "stack.budget=16384")
     (found,) = json.loads(run("estimate", *job, *plan, "--json").out)["plans"]
-    stated = re.findall(r"With \d+ \w+: ([\d.]+) ms per token, first token ([\d.]+) ms \(p99\).*limits: (\d+) %", out)[
-        0
-    ]
+    times = r"([\d.]+) ms per token, first token ([\d.]+) ms \(p99\)"
+    (stated,) = re.findall(rf"With \d+ \w+: {times}, ([\d.]+) % chance to meet all limits", out)
     values = (1e3 * found["tpot_s"], 1e3 * found["ttft_p99_s"], 100 * found["limits_chance"])
     assert [float(word) for word in stated] == pytest.approx(values, rel=0.01)
 

@@ -140,6 +140,7 @@ BASES: dict[str, list[tuple[str, ...]]] = {
         (LEARNT, "model=qwen-3-30b-a3b"),
         (LEARNT, "workload.staleness=0.5", "workload.rollouts=partial", "workload.environment={time: 2 s, turns: 4}"),
         (LEARNT, "cluster.node.accelerators=4"),
+        (LEARNT, "stack.rollout=vllm"),
         (LEARNT, *BRIEF, "plan={zero: 2, micro_batch: 1, recompute: full}"),
         (LEARNT, *BRIEF, "model=llama-3.1-70b", "plan={zero: 3, recompute: full, rollout: {tp: 8}}"),
         (LEARNT, "model=glm-4.5-air", "stack.trainer=megatron-core", "plan={tp: 2, ep: 4, etp: 2}"),

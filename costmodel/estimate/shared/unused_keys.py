@@ -47,6 +47,7 @@ _ROLLOUT = {
     "stack.rollout.weights": "engines have the weights of the trainer",
     "stack.rollout.host_cache": "no turn comes back",
     "stack.rollout.chunked": "prompts of an iteration are given at once",
+    "stack.rollout.start": "engines run through all iterations",
     "stack.rollout.spread.ttft": "no figure of an iteration has it",
     "stack.rollout.spread.pool": "no figure of an iteration has it",
 }

@@ -91,6 +91,11 @@ class RlJob:
         return round(float(held) / self.count("plan.cp")) if isinstance(held, InTokens) else 0
 
     @property
+    def backend(self) -> str:
+        """The engine's name in configurations, which name no release."""
+        return next((name for name, stack in ENGINES.items() if stack == self.engine.name), self.engine.name)
+
+    @property
     def mini_batch(self) -> int:
         """Answers in one optimizer step."""
         return round(self.workload.mini_batch or self.workload.answers)
@@ -119,7 +124,7 @@ class RlJob:
             "workload.optimizer": self.optimizer,
             "plan.rollout.memory": f"{100 * self.rollout.memory:.6g} %" if self.rollout.memory else None,
             "stack.trainer": self.trainer,
-            "stack.rollout": self.engine.name,
+            "stack.rollout": self.backend,
             "stack.sharing.sleeps": self.stack.sharing.sleeps,
         }
         holders = {"workload": self.workload, "workload.response": self.workload.response, "plan": self.plan,

@@ -21,7 +21,9 @@ from costmodel.ground.record import record
 # Keys that no command of an engine states.
 BESIDE = {
     "plan.replicas": "the same command once for each replica",
+    "plan.groups": "each kind of nodes has a command of its own",
     "workload.kind": "a serving program",
+    "workload.trace": "the requests, of which the benchmark sends the mean lengths",
     **dict.fromkeys(
         (f"workload.{key}" for key in ("prompt", "output", "shared_prefix", "rate", "concurrency", "traffic", *BURSTS)),
         "the requests, which the command of a benchmark beside it states",

@@ -38,7 +38,7 @@ def keys(text: str) -> str:
 ONE = {
     "unknown key": ("  tokens:", "  tokns:", "D003", "tokns", "unknown key 'tokns'", "did you mean 'tokens'?"),
     "unknown key at the top": ("stack:", "stak:", "D003", "stak", "unknown key", "did you mean 'stack'?"),
-    "key of another room": (ASSUME, "tp: 4\nassume:\n", "D003", "tp", "unknown key 'tp'", "it belongs to"),
+    "key of another room": (ASSUME, "tp: 4\nassume:\n", "D003", "tp", "unknown key 'tp'", "write plan.tp or search.tp"),
     "key like no other": (PLAN, keys("  zzzz: 1\n"), "D003", "zzzz", "unknown key", "known: dp, tp, pp"),
     "result under its own name": (
         ASSUME,

@@ -38,6 +38,9 @@ WHOLE = {
 }
 
 
+TWO_KINDS = "{node: dgx-h100, nodes: 1}, {node: pcie-l40s-8, nodes: 2}"
+
+
 def answered(workload: str, settings: tuple[str, ...]) -> tuple[dict[str, Any], set[str]]:
     """The figures and refusals of an answer, and the keys without effect."""
     case: Any = load_any(NAMES[workload], settings)
@@ -85,14 +88,21 @@ def test_drives_and_the_memory_of_the_host_count_in_training() -> None:
         assert remarked == idle == set()
 
 
-def test_nodes_of_several_kinds_are_refused_where_they_are_not_modelled() -> None:
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        (("stack=openrlhf", "workload={kind: rl, algorithm: dpo, prompts: 512, prompt: 1 k, response: {mean: 4 k, "
+          "limit: 28 k}}", "plan={zero: 3}", f"cluster={{groups: [{TWO_KINDS}]}}"), "node and nodes"),
+        ((f"cluster={{groups: [{TWO_KINDS}, {{node: dgx-h200, nodes: 2}}]}}",), "leave the others out"),
+    ],
+)  # fmt: skip
+def test_nodes_of_several_kinds_are_refused_where_they_are_not_modelled(settings: tuple[str, ...], hint: str) -> None:
     """They were counted as so many nodes of the first kind."""
-    groups = "cluster={groups: [{node: dgx-h100, nodes: 1}, {node: pcie-l40s-8, nodes: 2}]}"
     with pytest.raises(CostModelError) as raised:
-        load_any(NAMES["rl"], [groups])
+        load_any(NAMES["rl"], settings)
     (fault,) = raised.value.faults
     assert (fault.code, fault.place is not None) == ("D010", True)
-    assert "node and nodes" in fault.hint
+    assert hint in fault.hint
 
 
 HOST = "cluster.node.host"

@@ -101,7 +101,7 @@ def _of_budget(origin: str, found: ServingAnswer) -> str:
 
 
 def _checked(found: ServingAnswer) -> None:
-    """A fault for a plan that is invalid, or that does not fit."""
+    """A fault for a plan that is invalid, that does not fit, or that is of several kinds of nodes."""
     place = Place(found.inputs.case.file)
     if found.refused:
         hint = "costmodel estimate SCENARIO shows what to change"
@@ -109,6 +109,10 @@ def _checked(found: ServingAnswer) -> None:
     if "M001" in found.broken:
         hint = "costmodel memory SCENARIO shows where the memory goes"
         raise fail("C004", "the plan does not fit: M001", place, hint)
+    if found.groups:
+        hint = "export each kind alone: --set 'cluster={node: …, nodes: …}' with its plan and its share of the load"
+        at = found.inputs.case.place("cluster.groups")
+        raise fail("X009", "cluster.groups: one command is of nodes of one kind", at, hint)
 
 
 def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, str]:

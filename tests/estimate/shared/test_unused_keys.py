@@ -20,14 +20,15 @@ NAMES = {"training": "llama-3-70b-512", "serving": "serve-llama-3.1-70b", "rl": 
 SETTINGS = {
     "training": ("run={}", "cluster.node.drives={capacity: 30 TB, read: 40 GB/s, write: 20 GB/s}"),
     "serving": ("limits={}", "plan={tp: 16}"),
-    "rl": ("run={}",),
+    "rl": ("run={}", "stack.rollout=vllm"),
 }
 VALUES = {
     "units": "7", "l2": "7 MiB", "clock": "900 MHz", "runs": "7", "median": "7 %", "date": '"2026-11"',
     "node": "dgx-a100", "fabric": "nvlink3", "latency": "90 us", "copies": "7 GB/s", "reduces": "true",
     "bandwidth": "7 GB/s", "cores": "7", "capacity": "7 TB", "read": "7 GB/s", "write": "7 GB/s",
     "transposed": "true", "stored": "fp8", "stored_experts": "fp8", "stored_cache": "fp8", "stored_wide": "7 M",
-    "ttft": "7 %", "pool": "7 %",    "int8": "7 TOP/s", "efficiency": "a100-sxm-80",
+    "ttft": "7 %", "pool": "7 %",    "int8": "7 TOP/s",
+    "fixed": "7 s", "layer": "7 s", "graph": "7 s", "efficiency": "a100-sxm-80",
 }  # fmt: skip
 WHOLE = {
     "cluster.node.drives",

@@ -104,6 +104,15 @@ def test_a_command_that_is_imported_again_has_the_same_pool(to: str, name: str, 
     assert there.costs["cache_pool_tokens"] == pytest.approx(predict(case).costs["cache_pool_tokens"], rel=0.02)
 
 
+def test_a_plan_of_several_kinds_of_nodes_is_no_command() -> None:
+    """The plan of one of them was written for all."""
+    groups = "cluster={groups: [{node: dgx-h100, nodes: 1}, {node: dgx-h200, nodes: 1}]}"
+    for plan in ("plan={groups: [{tp: 8}, {tp: 4}]}", "plan={tp: 8}"):
+        with pytest.raises(CostModelError, match="one command is of nodes of one kind") as raised:
+            export_engine(serving(load_any(SCENARIO, [groups, plan])), "vllm")
+        assert [fault.code for fault in raised.value.faults] == ["X009"]
+
+
 @pytest.mark.parametrize(("engine", "option"), [("vllm", "--enable-dbo"), ("sglang", "--enable-two-batch-overlap")])
 def test_half_batches_come_back_where_tokens_go_to_their_experts(engine: str, option: str) -> None:
     """Experts on two domains take DeepEP as predicted; on one they are gathered, and halves are of no effect."""

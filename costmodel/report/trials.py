@@ -229,12 +229,13 @@ def _range_figure(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw
     from costmodel.report.page.values import round_unit
 
     say, rows, most = partial(words_of(kind).result, name), [], 0.0
+    legend = (("first", "up to P10"), ("second", "on to the prediction"), ("quiet", "on to P90"))
     for label, of in sides:
         value, low, high = _ends(of, name)
         text, most = f"{say(value)} ({say(low)} – {say(high)})", max(most, high)
-        ends = (("first", f"{name}_low", 0.0, low), ("second", name, low, value), ("quiet", f"{name}_high", value, high))
-        pieces = [Piece(start, end, role, f"{label}: {text}", each, end - start) for role, each, start, end in ends]
+        parts = zip(legend, (0.0, low, value), (low, value, high), strict=True)
+        tip = f"{label}: {text}"
+        pieces = [Piece(start, end, role, tip, part, end - start) for (role, part), start, end in parts]
         rows.append(BarRow(label, pieces, text))
     unit = round_unit(name, COLUMNS[kind][name].unit, most)
-    legend = (("first", "up to P10"), ("second", "on to the prediction"), ("quiet", "on to P90"))
     return Bars(key, PICTURED[name], "With its band from P10 to P90.", rows, name, say, legend=legend, unit=unit)

@@ -22,7 +22,11 @@ def test_bars_end_at_both_ends_of_the_band_and_what_has_none_is_not_drawn() -> N
     bars = drawn()
     assert isinstance(bars, Bars)
     assert [row.label for row in bars.rows] == ["A", "B"]
-    assert [(piece.start, piece.end) for piece in bars.rows[1].pieces] == [(0.0, 6.0e6), (6.0e6, 8.0e6), (8.0e6, 12.0e6)]
+    assert [(piece.start, piece.end) for piece in bars.rows[1].pieces] == [
+        (0.0, 6.0e6),
+        (6.0e6, 8.0e6),
+        (8.0e6, 12.0e6),
+    ]
     assert not range_figures("training", "moved", [])
 
 

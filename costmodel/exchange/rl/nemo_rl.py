@@ -230,7 +230,7 @@ def _several(job: RlJob) -> dict[str, Any]:
         f"{_N}.resources.gpus_per_node": apart[1],
         "cluster.num_nodes": nodes,
         "cluster.gpus_per_node": each,
-        "policy.generation.backend": job.backend,
+        "policy.generation.backend": job.value("stack.rollout"),
     }
 
 

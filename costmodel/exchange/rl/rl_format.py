@@ -91,11 +91,6 @@ class RlJob:
         return round(float(held) / self.count("plan.cp")) if isinstance(held, InTokens) else 0
 
     @property
-    def backend(self) -> str:
-        """The engine's name in configurations, which name no release."""
-        return next((name for name, stack in ENGINES.items() if stack == self.engine.name), self.engine.name)
-
-    @property
     def mini_batch(self) -> int:
         """Answers in one optimizer step."""
         return round(self.workload.mini_batch or self.workload.answers)
@@ -124,7 +119,7 @@ class RlJob:
             "workload.optimizer": self.optimizer,
             "plan.rollout.memory": f"{100 * self.rollout.memory:.6g} %" if self.rollout.memory else None,
             "stack.trainer": self.trainer,
-            "stack.rollout": self.backend,
+            "stack.rollout": next((name for name, at in ENGINES.items() if at == self.engine.name), self.engine.name),
             "stack.sharing.sleeps": self.stack.sharing.sleeps,
         }
         holders = {"workload": self.workload, "workload.response": self.workload.response, "plan": self.plan,

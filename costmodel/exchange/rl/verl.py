@@ -289,7 +289,7 @@ def _several(job: RlJob) -> dict[str, Any]:
         f"{_A}.use_kl_loss": workload.refers or None,
         "trainer.nnodes": nodes,
         "trainer.n_gpus_per_node": each,
-        f"{_R}.name": job.backend,
+        f"{_R}.name": job.value("stack.rollout"),
         f"{_R}.quantization": "fp8" if workload.rollout_precision == "fp8-block" else None,
         f"{_A}.use_dynamic_bsz": True if job.tokens else None,
         f"{_A}.ppo_max_token_len_per_gpu": job.tokens or None,

@@ -50,7 +50,8 @@ def _job(case: LoadedScenario) -> Described:
     if not isinstance(case, ResolvedScenario):
         stack, plan = serving(case).stack, case.scenario.plan
         sizes = {"prompt": int(load.prompt), "output": int(load.output), "requests": int(load.requests)}
-        share = float(stack.memory.share)
+        share = stack.memory.share
+        assert share is not None, "the shipped benchmarks are of engines that state one"
         own = {"tp": int(plan.tp), "cache": load.cache, "memory_share": share, **sizes}
         return {"kind": "serving", "precision": load.precision, "software": stack.name, **own}
     inputs = training_inputs(case)

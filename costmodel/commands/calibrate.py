@@ -199,7 +199,7 @@ def _suited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mappi
 def _runs(
     files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
-    from costmodel.evidence.calibrate.refine_from_runs import refine, texts
+    from costmodel.evidence.calibrate.fit_from_runs import refine, texts
     from costmodel.report.answers import calibrate as report
 
     found = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)

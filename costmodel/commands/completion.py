@@ -8,7 +8,7 @@ from glob import escape, iglob
 from typing import get_args
 
 from costmodel.documents.reader.folders import FOLDER_OF, SUFFIXES, names, plural
-from costmodel.ground.choices import Schedule
+from costmodel.ground.counts import Schedule
 
 
 def _beginning(known: Iterable[str], incomplete: str) -> list[str]:

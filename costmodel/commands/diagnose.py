@@ -62,10 +62,9 @@ def diagnose(
     from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import beside, second_runs
     from costmodel.explore.diagnose.diagnose import diagnose as explained
-    from costmodel.explore.diagnose.measured import MeasuredStep, measured
-    from costmodel.explore.diagnose.prediction import of_evaluation
+    from costmodel.explore.diagnose.measured import MeasuredStep, measured, of_evaluation
     from costmodel.explore.explain.explained_answer import explained_plan
-    from costmodel.ground.plan_sizes import EXCHANGING
+    from costmodel.ground.counts import EXCHANGING
     from costmodel.report.answers import diagnose as report
     from costmodel.report.answers.training_view import TrainingView
 

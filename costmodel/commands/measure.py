@@ -85,11 +85,10 @@ def measure(
         return _points(engine, any((device, gpu, brief, collectives, ranks)))
     from costmodel.commands.progress import stoppable
     from costmodel.evidence.measure.layers_beside_kernels import with_predictions
-    from costmodel.evidence.measure.measure import measured, misnamed, named
-    from costmodel.evidence.measure.operators import BRIEF, WHOLE, Session
+    from costmodel.evidence.measure.measure import BRIEF, WHOLE, Session, measured, misnamed, named
     from costmodel.evidence.measure.stopwatch import device as found_device
     from costmodel.evidence.measure.time_collectives import measured_collectives
-    from costmodel.report.answers import measure as report
+    from costmodel.report.answers import calibrate as report
 
     here = found_device(device.value if device else None)
 
@@ -111,7 +110,7 @@ def _points(scenario: str, other: bool) -> Reply:
     """The benchmarks of an engine to run, with their commands."""
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.explore.serving.benchmark_points import benchmark_points
-    from costmodel.report.answers import measure as report
+    from costmodel.report.answers import calibrate as report
 
     if other:
         raise fail("C009", "--engine times nothing on this device", None, "leave the options of a device out")

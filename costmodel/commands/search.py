@@ -121,7 +121,7 @@ def search(
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
-    from costmodel.explore.search.ranges import axes
+    from costmodel.explore.search.range_samples import axes
 
     varied = axes(over or ())
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")

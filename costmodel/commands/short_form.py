@@ -87,7 +87,7 @@ class Question:
 
     def of_rate(self, rates: str) -> Question:
         """A copy with the first of a command's rates as the load, if no scenario is named."""
-        from costmodel.explore.search.ranges import doubled, values_of
+        from costmodel.explore.search.range_samples import doubled, values_of
 
         if self.scenario is not None or not rates:
             return self
@@ -361,7 +361,7 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
 
 def write_scenario(case: LoadedScenario, path: Path) -> LoadedScenario:
     """The case, written as a scenario to a file; prints its path."""
-    from costmodel.exchange.writing.scenario_text import scenario_text
+    from costmodel.exchange.writing import scenario_text
     from costmodel.report.terminal.style.head import title
 
     write_file(path, scenario_text(case, path, title(case)))

@@ -53,7 +53,7 @@ def sweep(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.progress import paced
-    from costmodel.explore.search.ranges import axes
+    from costmodel.explore.search.range_samples import axes
     from costmodel.explore.vary.sweep import sweep as run
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import sweep as report
@@ -151,7 +151,7 @@ def sensitivity(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.progress import counted
-    from costmodel.explore.search.named_result import named_result
+    from costmodel.explore.search.rank import named_result
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import sensitivity as report

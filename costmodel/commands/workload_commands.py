@@ -14,7 +14,7 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.explore.search.ranges import Axis
+    from costmodel.explore.search.range_samples import Axis
     from costmodel.explore.search.rank import Plan
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.explore.search.variants import Inputs

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
-from costmodel.estimate.machine.collective_alone import alone_bandwidth
-from costmodel.estimate.machine.collective_time import algorithms_taken
+from costmodel.estimate.machine.collective_time import algorithms_taken, alone_bandwidth
 from costmodel.estimate.shared.results import number
 from costmodel.ground.record import record
 

@@ -16,21 +16,21 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.predict_rl import predict as predict_rl
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.assumed_rates import gradient_types
+from costmodel.estimate.training.stack_in_use import gradient_types
 from costmodel.exchange.detect import RL_FORMATS
-from costmodel.exchange.given_size import GivenSize
+from costmodel.exchange.imported import GivenSize
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.rl.rl_format import RlFormat, RlJob
 from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
 from costmodel.exchange.training.job import Job
-from costmodel.exchange.writing.equal_model import checkpoint_name
+from costmodel.exchange.writing import checkpoint_name
 from costmodel.explore.compare.select_plan import answered, ranked
 from costmodel.explore.import_layers import OpenedFile
 from costmodel.explore.import_rl import rl_of_files
 from costmodel.explore.rl.search_splits import planned
 from costmodel.explore.rl.search_splits import search as search_splits
+from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
-from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 
 

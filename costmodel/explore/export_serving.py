@@ -13,16 +13,14 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.serving.engine import Engine, EngineDispatch, EngineHostCache
-from costmodel.documents.schemas.serving.serving_workload import Serving
-from costmodel.estimate.serving.checkpoint_precision import multiplies
-from costmodel.estimate.serving.element_types import stored_types
-from costmodel.estimate.serving.engine_hardware import check_hardware
+from costmodel.documents.schemas.serving.serving_schema import Serving
+from costmodel.estimate.serving.element_types import multiplies, stored_types
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, predict, with_benchmark
-from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.estimate.serving.serving_inputs import check_hardware, inputs_of
 from costmodel.exchange.serving.exported_command import (
     ENGINES,
     ExportedCommand,
@@ -31,7 +29,7 @@ from costmodel.exchange.serving.exported_command import (
 )
 from costmodel.exchange.serving.serving_job import ServingJob, rounded_share
 from costmodel.exchange.serving.types import experts_of_checkpoint, types_of_checkpoint
-from costmodel.exchange.writing.equal_model import checkpoint_name
+from costmodel.exchange.writing import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.equation import Number

@@ -11,26 +11,24 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, assign
 from costmodel.documents.reader.cached_reader import accelerator_named
-from costmodel.documents.reader.counted_gpus import PART
 from costmodel.documents.reader.folders import NO_FILES, SUFFIXES
 from costmodel.documents.reader.library import DocumentReader, names, read
 from costmodel.documents.reader.load_scenario import any_from
+from costmodel.documents.reader.resolved_scenario import PART
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.detect import CONFIG
-from costmodel.exchange.given_size import GivenSize
-from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
+from costmodel.exchange.imported import GivenSize, Imported, Loss, Origin, OriginValue
 from costmodel.exchange.machine_shape import TOOLS, MachineShape, machine_shape
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.megatron.write import TITLE as MEGATRON
 from costmodel.exchange.models import imported_model, worded
 from costmodel.exchange.serving.containers import is_manifest, selected_accelerators
 from costmodel.exchange.values.foreign_values import document_name, placed, shown
-from costmodel.exchange.writing.document_text import document_text
-from costmodel.exchange.writing.equal_model import twin_of
+from costmodel.exchange.writing import document_text, twin_of
 from costmodel.explore.import_layers import OpenedFile, layered, opened
 from costmodel.explore.import_rl import is_reinforced, rl_of_files
 from costmodel.explore.import_serving import invalid_plan, is_served, served

@@ -14,8 +14,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import assigned
 from costmodel.exchange.detect import CONFIG, detected, stated_format
-from costmodel.exchange.given_size import COUNTS, GivenSize
-from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
+from costmodel.exchange.imported import COUNTS, GivenSize, Imported, Loss, Origin, OriginValue
 from costmodel.exchange.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.training import accelerate, deepspeed

@@ -8,8 +8,7 @@ from pathlib import Path, PurePath
 
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.detect import CONFIG, RL_FORMATS
-from costmodel.exchange.given_size import GivenSize
-from costmodel.exchange.imported import Imported, Loss
+from costmodel.exchange.imported import GivenSize, Imported, Loss
 from costmodel.exchange.rl.rl_format import RlFormat
 from costmodel.exchange.rl.rl_texts import RlText, fill_references, put_beneath, put_word, stated_text
 from costmodel.exchange.rl.settle_rl import as_trainer, settled_rl

@@ -17,13 +17,12 @@ from costmodel.documents.text.files import MAXIMUM_BYTES, file_head
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled
-from costmodel.evidence.validate.row_settings import BETWEEN
+from costmodel.evidence.validate.rows import BETWEEN
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.imported import Loss, StatedKey
 from costmodel.exchange.logs.benchmark_result import BenchmarkRow, benchmark_results
-from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import Log, read_log
-from costmodel.exchange.logs.trainer_log import trainer_log
+from costmodel.exchange.logs.trainer_log import WARM_UP, MeasuredRun, measured_run, trainer_log
 from costmodel.exchange.tables.csv_cells import row_of, row_texts
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVING_COLUMNS

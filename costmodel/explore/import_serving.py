@@ -6,17 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from costmodel.documents.reader.checkpoint_types import name_words
 from costmodel.documents.reader.find_documents import find
-from costmodel.documents.reader.hub_names import nearest_shapes
+from costmodel.documents.reader.hub_names import name_words, nearest_shapes
 from costmodel.documents.reader.library import DocumentReader, names, read
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.model import Model
-from costmodel.estimate.serving.predict_serving import predict
-from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.predict_serving import REFUSALS, predict
 from costmodel.exchange.detect import CONFIG, ENGINE_OPTIONS, SERVING
-from costmodel.exchange.given_size import COUNTS, GivenSize
-from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
+from costmodel.exchange.imported import COUNTS, GivenSize, Imported, Loss, Origin, OriginValue
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.serving.engine_files import read_option_file, read_serve_command
 from costmodel.exchange.serving.settle_serving import settled_serving

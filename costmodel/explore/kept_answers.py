@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.explore.workload import KeptAnswer
-from costmodel.ground.plan_sizes import OF_ITSELF_ONE, SIZES, WAYS
-from costmodel.ground.quoting import value_text
+from costmodel.ground.counts import OF_ITSELF_ONE, SIZES, WAYS
+from costmodel.ground.errors import value_text
 from costmodel.ground.units import counted, significant
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+    from costmodel.documents.schemas.serving.serving_schema import ServingPlan
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -195,7 +195,7 @@ def rl_degrees(answer: RlAnswer) -> dict[str, float | bool]:
 
 def rl_settings(answer: RlAnswer) -> dict[str, str]:
     """Settings that turn the scenario's own plan into the plan of the answer."""
-    from costmodel.documents.schemas.rl.rl_plan import RlPlan
+    from costmodel.documents.schemas.rl.rl_schema import RlPlan
 
     plan, split = answer.inputs.plan, answer.inputs.split
     wanted = {"plan.tp": f"{float(plan.tp):.0f}", "plan.cp": f"{float(plan.cp):.0f}"}

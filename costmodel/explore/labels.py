@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.sources import labels
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

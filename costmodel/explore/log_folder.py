@@ -14,12 +14,11 @@ from costmodel.documents.text.files import digest, file_head
 from costmodel.documents.text.yaml_editor import in_use
 from costmodel.evidence.calibrate.calibrate import Calibrated, calibrated
 from costmodel.evidence.calibrate.engine_fit import EngineFit, engine_fit, engine_texts
-from costmodel.evidence.calibrate.refine_from_runs import Refined, refine, texts
+from costmodel.evidence.calibrate.fit_from_runs import Refined, refine, texts
 from costmodel.evidence.calibrate.write_back import Decision, decide, updated_document
 from costmodel.exchange.logs.benchmark_result import benchmark_results
-from costmodel.exchange.logs.engine_start import is_engine_start
 from costmodel.exchange.logs.step_lines import read_log
-from costmodel.exchange.logs.trainer_log import trainer_log
+from costmodel.exchange.logs.trainer_log import is_engine_start, trainer_log
 from costmodel.exchange.tables import run_table, serving_table
 from costmodel.exchange.tables.csv_cells import row_of, row_texts
 from costmodel.exchange.tables.kernel_table import of_runs, of_serving, read_measured

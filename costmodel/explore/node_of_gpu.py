@@ -8,7 +8,7 @@ from costmodel.documents.keys.overrides import Assignment
 from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.library import names
-from costmodel.documents.reader.proxy_node import own_keys, proxy_node
+from costmodel.documents.reader.resolved_scenario import own_keys, proxy_node
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.text.yaml_tree import Text
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail

@@ -27,8 +27,7 @@ from costmodel.estimate.machine.price import hourly_price
 from costmodel.exchange.logs.request_trace import is_trace, rates_of_trace
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, Sheet, cell_at, repeated, row_of, sheet
 from costmodel.explore.node_of_gpu import node_of_gpu
-from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
-from costmodel.ground.quoting import quoted_value
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail, quoted_value
 from costmodel.ground.record import record
 
 SHIPPED = "hardware/prices.csv"

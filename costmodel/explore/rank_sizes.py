@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.explore.search.progress import Watcher
-from costmodel.explore.search.ranges import doubled, values_of
+from costmodel.explore.search.range_samples import doubled, values_of
+from costmodel.explore.search.tally import Watcher
 from costmodel.explore.trial import trial_of
 from costmodel.explore.workload import RANKS, PlanAnswer, SizedTrial, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, Place, fail

@@ -14,10 +14,16 @@ from typing import Any
 from costmodel.documents.keys.overrides import Assignment, overruled, path_of
 from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.counted_gpus import NODES, PART, nodes_of
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.load_scenario import any_from, scenario_tree
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
+from costmodel.documents.reader.resolved_scenario import (
+    NODES,
+    PART,
+    LoadedScenario,
+    ResolvedScenario,
+    nodes_of,
+    training,
+)
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
 from costmodel.explore.flag_defaults import (

@@ -338,7 +338,7 @@ class ServingWorkload(_Usual):
     @property
     def reasons(self) -> Mapping[str, Reason]:
         """The possible reasons against a plan."""
-        from costmodel.estimate.serving.reason_codes import REFUSALS
+        from costmodel.estimate.serving.predict_serving import REFUSALS
 
         return REFUSALS
 
@@ -443,7 +443,7 @@ class ServingWorkload(_Usual):
 
     def varied_key(self, path: str) -> str:
         """The key, or the mean of lengths that are spread: other lengths with the same spread are tried."""
-        from costmodel.documents.schemas.serving.serving_workload import Lengths
+        from costmodel.documents.schemas.serving.serving_schema import Lengths
 
         spread = path in _LENGTHS and isinstance(getattr(self.case.scenario.workload, path.partition(".")[2]), Lengths)
         return f"{path}.mean" if spread else path
@@ -513,7 +513,7 @@ class ServingWorkload(_Usual):
 
     def missing(self, result: str) -> str:
         """What to set for an unknown result: a price, a limit on latency, or a longer answer."""
-        from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
+        from costmodel.documents.schemas.serving.serving_schema import BETWEEN_TOKENS
         from costmodel.estimate.serving.requests_in_time import IN_TIME
 
         if result in BETWEEN_TOKENS and self.case.scenario.workload.single_token:
@@ -527,7 +527,7 @@ class ServingWorkload(_Usual):
         """The load, the lengths of requests, and the most tokens and sequences of a step, each turned by a tenth."""
         import numpy as np
 
-        from costmodel.documents.schemas.serving.serving_workload import LOADS
+        from costmodel.documents.schemas.serving.serving_schema import LOADS
         from costmodel.estimate.serving.serving_inputs import inputs_of
         from costmodel.explore.compare.input_paths import leaves
 

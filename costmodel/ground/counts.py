@@ -7,6 +7,9 @@ parse("4M tokens", "node") is a fault.
 from __future__ import annotations
 
 import functools
+from typing import Literal
+
+from costmodel.ground.record import record
 
 # Each kind with the other words for it; a plural is also known.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -89,3 +92,87 @@ def ordinal(number: int) -> str:
     """
     suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:,}{suffix}"
+
+
+# The sizes of a plan, a row for each: columns, grids, headings and words of plans are made from these rows.
+
+
+@record
+class PlanSize:
+    """A size of a plan, such as a degree of parallelism, identified by its key.
+
+    decides: the smallest unit whose figures depend on it: a layer on a rank, a stage, chunks, or a batch. placed:
+    whether it divides the ranks of the cluster (before experts divide them a second way). counted: the axis whose
+    results include its traffic, if it has no results of its own. way: the key of the choice that names its variant.
+    """
+
+    key: str
+    decides: Literal["layer", "stage", "chunks", "batch"]
+    placed: bool = False
+    heading: str = ""
+    counted: str = ""
+    way: str = ""
+
+    @property
+    def head(self) -> str:
+        """The column heading."""
+        return self.heading or self.key
+
+
+PLAN_SIZES = (
+    PlanSize("dp", "stage", placed=True),
+    PlanSize("tp", "layer", placed=True),
+    PlanSize("pp", "stage", placed=True),
+    PlanSize("vpp", "chunks"),
+    PlanSize("micro_batch", "batch", heading="mb"),
+    PlanSize("ep", "layer"),
+    PlanSize("etp", "layer", counted="ep"),
+    PlanSize("cp", "layer", placed=True, way="cp_type"),
+    PlanSize("dp_replicate", "stage", placed=True, heading="rep"),
+)
+SIZES = tuple(size.key for size in PLAN_SIZES)
+HEADS = {size.key: size.head for size in PLAN_SIZES}
+ALWAYS = ("tp", "pp", "dp", "vpp", "micro_batch")  # named in every plan, in this order; others where they are over one
+OF_ITSELF_ONE = tuple(size.key for size in PLAN_SIZES if size.key not in ALWAYS)
+IN_ORDER = (*ALWAYS, *OF_ITSELF_ONE)  # as plans are read
+PLACED = tuple(size.key for size in PLAN_SIZES if size.placed)
+BEHIND_PLACES = tuple(size.key for size in PLAN_SIZES if not size.placed and size.decides in ("layer", "stage"))
+WAYS = {size.key: size.way for size in PLAN_SIZES if size.way}
+EXCHANGING = ("tp", "cp", "ep", "pp", "dp")  # whose traffic has a result of its own; others count to one of these
+
+
+def deciding(*parts: str) -> tuple[str, ...]:
+    """The sizes on which figures of these parts depend."""
+    return tuple(size.key for size in PLAN_SIZES if size.decides in parts)
+
+
+# Names of the choices of a plan and its software, shared by documents, equations and plan batches.
+
+Zero = Literal[0, 1, 2, 3]
+Recompute = Literal["none", "selective", "full"]
+Method = Literal["block", "uniform"]
+Module = Literal[
+    "norms",
+    "attention",
+    "attention-output",
+    "mla-up-projection",
+    "mlp-activation",
+    "mlp",
+    "moe-activation",
+    "moe",
+    "shared-experts",
+]
+Offloaded = Literal["optimizer", "parameters", "activations"]
+Where = Literal["cpu", "nvme"]
+PlainSchedule = Literal["gpipe", "1f1b", "interleaved"]
+LaterSchedule = Literal["zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe", "dualpipev", "chimera", "looped-bfs"]
+Schedule = Literal[PlainSchedule, LaterSchedule]
+Order = Literal["tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"]
+Split = Literal["even", "lighter-ends", "lighter-first", "lighter-last", "spread", "full-chunks"]
+ContextParallel = Literal["p2p", "all-gather", "a2a"]
+CollectiveAlgorithm = Literal["tree", "nvls", "sharp", "halving-doubling"]
+AttentionKernel = Literal["unfused", "memory-efficient", "flash-1", "flash-2", "flash-3"]
+StackAttention = Literal["unfused", "memory-efficient", "flash-1", "flash-2", "flash-3", "sdpa"]
+StreamRule = Literal["hyper-connections", "alternating"]
+LinearRule = Literal["gated-delta", "kimi-delta", "lightning"]
+Norm = Literal["layernorm", "layernorm-no-bias", "rmsnorm"]

@@ -16,7 +16,7 @@ from costmodel.ground.record import record
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.explore.explain.explain import ExplainedFigure
-    from costmodel.report.page.marks import SvgFigure
+    from costmodel.report.page.plots import SvgFigure
     from costmodel.report.terminal.style.layout import Line
 
 Verdict = Literal["good", "warn", "bad", "plain"]

@@ -24,9 +24,8 @@ from costmodel.ground.units import rounded_percent, significant
 from costmodel.report.document import Cell, Column, Draw, Value, Verdict, chance_verdict
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import ENDS
-from costmodel.report.terminal.style.head import price_fields
+from costmodel.report.terminal.style.head import price_fields, remark_counts, remarks
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.remark_lines import remark_counts, remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 from costmodel.report.workload_words import words_of
 

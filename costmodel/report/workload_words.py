@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.explore.workload import PlanAnswer, Workload
-from costmodel.ground.quoting import value_text
+from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
 from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, price_varies, title

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from costmodel.ground.errors import CostModelError, Place, fail
-from costmodel.server.reply import MEDIA, Answered, Job, refused
+from costmodel.server.request import MEDIA, Answered, Job, refused
 from costmodel.server.workers import Busy, Overrun, Workers
 
 RETRY = "1"  # seconds
@@ -50,7 +50,7 @@ def application(workers: Workers, names: Collection[str] = ()) -> App:
         return await _worked_out(Job("costmodel.server.request", "answered", (name, body, media)))
 
     async def described(request: Request) -> Response:
-        return await _worked_out(Job("costmodel.server.openapi", "openapi"))
+        return await _worked_out(Job("costmodel.server.mcp_server", "openapi"))
 
     async def _worked_out(job: Job) -> Response:
         return response(await outcome(workers, job))

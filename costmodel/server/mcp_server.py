@@ -2,19 +2,123 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import json
 from typing import Any
 
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
+from pydantic import TypeAdapter
 
 import costmodel
 from costmodel.commands.command_table import QUESTIONS
-from costmodel.server.openapi import schema_of
-from costmodel.server.reply import Job
-from costmodel.server.request import TEXTS, options_of
+from costmodel.server.request import MEDIA, TEXTS, Answered, Job, Option, options_of, questions
 from costmodel.server.workers import Busy, Overrun, Workers
+
+# The description of the questions for programs: OpenAPI 3.1, from the options of the commands.
+
+_SCENARIO = {
+    "anyOf": [{"type": "string"}, {"type": "object"}],
+    "description": "A scenario by its name, or the keys of a scenario file, whose schema POST /v2/schema gives for "
+    '{"kind": "scenario"}',
+}
+_SETTINGS = {
+    "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object"}],
+    "description": "Any keys of the scenario: a list such as ['plan.tp=4'], or {'plan.tp': 4}",
+}
+_TEXTS = {
+    "type": "object",
+    "additionalProperties": {"type": "string"},
+    "description": "Texts by name, such as a config.json: the name stands in the place of a path",
+}
+_ERRORS = {
+    "type": "object",
+    "required": ["schema", "errors"],
+    "properties": {
+        "schema": {"const": "costmodel/errors/v1"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["code", "place", "message", "remedy"],
+                "properties": {
+                    "code": {"type": "string", "description": "costmodel explain CODE prints what it means"},
+                    "place": {"type": ["string", "null"], "description": "file:line:column and the key"},
+                    "message": {"type": "string"},
+                    "remedy": {"type": ["string", "null"]},
+                },
+            },
+        },
+    },
+}
+_STATUS = {
+    "400": "The question cannot be answered as it is stated",
+    "413": "The body is too large",
+    "415": "The body is not JSON",
+    "503": "Too many requests wait; Retry-After has the seconds until the next try",
+    "504": "The answer took too long",
+}
+
+
+def openapi() -> Answered:
+    """The description as an answer."""
+    return Answered(200, "application/json", json.dumps(description(), ensure_ascii=False).encode())
+
+
+@functools.cache
+def description() -> dict[str, Any]:
+    """A path for each question, with a property for each of its keys."""
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "costmodel", "version": costmodel.__version__},
+        "paths": {f"/v2/{name}": {"post": _operation(name)} for name in questions()},
+        "components": {"schemas": {"Errors": _ERRORS}},
+    }
+
+
+def _operation(name: str) -> dict[str, Any]:
+    words = inspect.getdoc(QUESTIONS[name].load()) or ""
+    keys = {key: schema_of(option) for key, option in options_of(name).items()}
+    required = [key for key, option in options_of(name).items() if option.required]
+    body = {"type": "object", "additionalProperties": False, "properties": {**keys, TEXTS: _TEXTS}}
+    answer = {"type": "object", "properties": {"schema": {"type": "string"}, "costmodel": {"type": "string"}}}
+    forms: dict[str, Any] = {media: {"schema": {"type": "string"}} for media in MEDIA}
+    errors = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}}}
+    works = {"schema": {"enum": ["yes", "no"]}, "description": "no: exit code 1 of the command"}
+    return {
+        "operationId": name,
+        "summary": words.partition("\n")[0],
+        "requestBody": {
+            "content": {"application/json": {"schema": body | ({"required": required} if required else {})}}
+        },
+        "responses": {
+            "200": {
+                "description": "The answer, as the command gives it with --json",
+                "headers": {"Costmodel-Works": works},
+                "content": {**forms, "application/json": {"schema": answer}},
+            },
+            **{status: {"description": meaning, **errors} for status, meaning in _STATUS.items()},
+        },
+    }
+
+
+def schema_of(option: Option) -> dict[str, Any]:
+    """The JSON Schema of a key, with its help."""
+    if option.name in ("scenario", "before", "after"):
+        return dict(_SCENARIO)
+    if option.name == "settings":
+        return dict(_SETTINGS)
+    found = TypeAdapter(option.kind).json_schema()
+    found.pop("title", None)
+    for each in (found, *found.get("anyOf", ())):
+        if each.get("type") == "string" and "enum" not in each:
+            each["type"] = ["string", "number"]
+    default = {} if option.required or option.default is None else {"default": option.default}
+    example = {"examples": [option.metavar]} if option.metavar else {}
+    return {**found, **example, **default, "description": option.help}
+
 
 _ASKED = ("estimate", "search", "memory", "buy", "explain", "validate")
 TOOLS = tuple(name for name in _ASKED if name in QUESTIONS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import multiprocessing
 import os
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
-from costmodel.server.reply import Job
+from costmodel.server.request import Job, answered
 
 _EVENTS = (
     "subprocess.",
@@ -65,7 +66,7 @@ def warmed() -> Any:
     from multiprocessing.forkserver import ensure_running
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["costmodel.server.warm"])
+    context.set_forkserver_preload(["costmodel.server.workers"])
     ensure_running()
     return context
 
@@ -232,3 +233,10 @@ def _is_within(path: Any, within: tuple[str, ...]) -> bool:
 
 def _writes(mode: str | None, flags: int) -> bool:
     return bool(mode and set(mode) & set("wax+")) or bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+
+# What a process has loaded before its first question: importing this asks one.
+
+gc.set_threshold(200_000)
+answered("estimate", b'{"scenario": "quickstart"}')
+gc.freeze()  # processes that are forked from here share it

@@ -13,7 +13,7 @@ from estimate.cases import document
 from report.terminal.test_refusals import BROKEN, SMALL
 
 from costmodel.estimate.rl.rl_reason_codes import OWN
-from costmodel.estimate.serving.reason_codes import REFUSALS as SERVED_REASONS
+from costmodel.estimate.serving.predict_serving import REFUSALS as SERVED_REASONS
 from costmodel.estimate.shared.reasons import REFUSALS as TRAINED_REASONS
 
 H200 = ("cluster.node=dgx-h200", "cluster.nodes=1")

@@ -23,7 +23,7 @@ from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.short_form import ScenarioFlags, case_of_flags, loaded_of_flags
 from costmodel.explore.workload_flags import FLAGS, keys_of
-from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.head import command
 
 Faults = Callable[[Any], Any]
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from explore.vary.json_answers import NAME, Faults, json_of
 
-from costmodel.ground.choices import ContextParallel, Zero
+from costmodel.ground.counts import ContextParallel, Zero
 
 
 @pytest.mark.parametrize("path", ["plan.shedule", "stack.kernels.atention", "cluster.fabric.bandwith", "asume.price"])

@@ -9,8 +9,8 @@ from typing import Any
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import plan_block
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import whole_time
+from costmodel.estimate.training.parallelism.pipeline import whole_time
+from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from estimate.cases import one
 

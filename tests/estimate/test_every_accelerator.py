@@ -11,7 +11,7 @@ import pytest
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.documents.reader.proxy_node import proxy_node
+from costmodel.documents.reader.resolved_scenario import proxy_node
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.serving import predict_serving

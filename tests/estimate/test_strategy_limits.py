@@ -18,7 +18,7 @@ from costmodel.equations.network.collectives import (
     two_level_all_to_all_time,
 )
 from costmodel.estimate.machine.number_formats import Linear
-from costmodel.ground.choices import Schedule
+from costmodel.ground.counts import Schedule
 from estimate.cases import (
     adapted,
     ask,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.exchange.given_size import GivenSize
-from costmodel.exchange.imported import Imported
+from costmodel.exchange.imported import GivenSize, Imported
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.ground.errors import CostModelError, Fault
 

@@ -15,7 +15,7 @@ import pytest
 from each import each
 
 from costmodel.documents.text.yaml_tree import key_at, parse
-from costmodel.exchange.format import Format
+from costmodel.exchange.foreign_keys import Format
 from costmodel.exchange.imported import Imported, Verdict
 from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.megatron.options import TABLE as OF_MEGATRON

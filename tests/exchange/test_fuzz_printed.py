@@ -13,10 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from costmodel.exchange.logs.benchmark_result import benchmark_results
-from costmodel.exchange.logs.engine_start import is_engine_start, start_as_table
-from costmodel.exchange.logs.measured_run import measured_run
 from costmodel.exchange.logs.step_lines import read_log
-from costmodel.exchange.logs.trainer_log import trainer_log
+from costmodel.exchange.logs.trainer_log import is_engine_start, measured_run, start_as_table, trainer_log
 from costmodel.exchange.machine_shape import machine_format, machine_shape
 from costmodel.explore.import_runs import MOST_BYTES
 from exchange.hostile import outcome

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.exchange.given_size import COUNTS, GivenSize, counted_by_node
-from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.imported import COUNTS, GivenSize, Origin, OriginValue, counted_by_node
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 from .test_every_key import verdicts_of

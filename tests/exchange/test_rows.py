@@ -11,17 +11,14 @@ from each import each
 from costmodel.documents.reader.library import names
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
-from costmodel.documents.schemas.rl.rl_plan import RlPlan
-from costmodel.documents.schemas.rl.rl_workload import Rl
+from costmodel.documents.schemas.rl.rl_schema import Rl, RlPlan
 from costmodel.documents.schemas.scenario import Training
-from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan
-from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, Serving, ServingPlan
 from costmodel.exchange.detect import FORMATS as DETECTED
 from costmodel.exchange.detect import RL_FORMATS
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import Format
+from costmodel.exchange.foreign_keys import ForeignKeys, Format
 from costmodel.exchange.huggingface.families import FAMILIES
-from costmodel.exchange.huggingface.fields import FIELDS, UNSAID
+from costmodel.exchange.huggingface.family import FIELDS, UNSAID
 from costmodel.exchange.rows import NOTHING, Row, When, choice, known, nested, option, part, switch, written
 from costmodel.exchange.serving import benchmark
 from costmodel.exchange.serving.exported_command import ENGINES

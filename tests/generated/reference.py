@@ -21,7 +21,7 @@ from costmodel.documents.reader.library import bibliography, document_class, glo
 from costmodel.documents.reader.sources import argument_meaning
 from costmodel.documents.schemas.stack import AXES, Stack
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
-from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
+from costmodel.estimate.serving.predict_serving import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.evidence.validate.skip_reasons import REASONS

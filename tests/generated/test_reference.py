@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
-from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
+from costmodel.estimate.serving.predict_serving import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.ground.equation import EQUATIONS

@@ -24,7 +24,7 @@ BUDGETS = {
     "estimate/training": 7_750,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
     "exchange": 6_350,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
-    "exchange/huggingface": 4_800,
+    "exchange/huggingface": 4_850,
     "exchange/megatron": 2_400,
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
@@ -51,8 +51,8 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(13.0, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(785, slack=10, target=200),
+    "imports, % of code lines": Ceiling(12.2, slack=0.2, step=0.1, target=7),
+    "files": Ceiling(679, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(6, slack=5),
     "imports in the longest chain": Ceiling(61, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),

@@ -21,7 +21,7 @@ _ALLOWED = (
     "numpy",
     "typing",
     "__future__",
-    "costmodel.ground.choices",
+    "costmodel.ground.counts",
     "costmodel.ground.equation",
     "costmodel.equations",
 )

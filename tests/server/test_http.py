@@ -27,8 +27,11 @@ uvicorn = pytest.importorskip("uvicorn")
 from costmodel.commands.command_table import QUESTIONS  # noqa: E402
 from costmodel.server.commands import listening  # noqa: E402
 from costmodel.server.http import application, outcome  # noqa: E402
-from costmodel.server.reply import Job  # noqa: E402
-from costmodel.server.request import NOT_OFFERED, guarded  # noqa: E402
+from costmodel.server.request import (  # noqa: E402
+    NOT_OFFERED,
+    Job,
+    guarded,
+)
 from costmodel.server.workers import Limits, Workers, warmed  # noqa: E402
 
 QUICK = b'{"scenario": "quickstart"}'

@@ -15,8 +15,7 @@ from each import each
 
 from costmodel import library
 from costmodel.commands.command_table import QUESTIONS
-from costmodel.server.reply import MEDIA
-from costmodel.server.request import LOCAL, NOT_OFFERED, TEXTS, answered, options_of, parsed, questions
+from costmodel.server.request import LOCAL, MEDIA, NOT_OFFERED, TEXTS, answered, options_of, parsed, questions
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVES, LEARNS = "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"

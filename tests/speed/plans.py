@@ -30,7 +30,7 @@ from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.search import inputs_of_case, search
 from costmodel.explore.search.search_space import stem
 from costmodel.explore.search.training_space import GridPart, TrainingSpace, grid_parts
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 
 NATURAL = ("llama-3-70b-512", "gpt-3-175b-1024", "deepseek-v3-2048")
 ELEMENTS = 16_384  # of the bare operations: a few such arrays lie in a core's own cache

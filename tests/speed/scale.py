@@ -21,7 +21,7 @@ from typing import Any
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.explore.search.checkpoint import MANIFEST, written_tally
-from costmodel.explore.search.ranges import axis
+from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.search import search
 from costmodel.explore.search.stream import SearchOptions
 

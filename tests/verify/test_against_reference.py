@@ -32,7 +32,7 @@ from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.memory.breakdown import whole_activations
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.vision_front import front_flop
-from costmodel.ground.choices import LaterSchedule
+from costmodel.ground.counts import LaterSchedule
 
 from .make import reference
 

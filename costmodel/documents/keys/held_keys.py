@@ -12,7 +12,7 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.schemas.plan import Plan, Space
-from costmodel.ground.quoting import value_text
+from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 
 _PRECISION = "workload.precision"

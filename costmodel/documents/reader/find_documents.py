@@ -28,9 +28,8 @@ from costmodel.documents.reader.foreign_readers import BESIDE, FILE, file_in, ha
 from costmodel.documents.reader.hub_names import is_hub_name, nearest_shapes, shape_of, squeezed
 from costmodel.documents.text.files import SEND, file_text, found_by_name, is_text, may_look, opens_files
 from costmodel.documents.text.yaml_tree import read_tree
-from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail, quoted_value
 from costmodel.ground.parsing import UnitError, parse
-from costmodel.ground.quoting import quoted_value
 
 
 def is_path(name: str) -> bool:

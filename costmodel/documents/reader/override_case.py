@@ -6,18 +6,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from costmodel.documents.keys.overrides import Assignment, path_of
-from costmodel.documents.reader.counted_gpus import (
+from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.load_scenario import any_from
+from costmodel.documents.reader.resolved_scenario import (
     NODE,
     NODES,
     PART,
+    LoadedScenario,
+    ResolvedScenario,
     counted_by_gpus,
     gpus_of_flags,
     is_of_gpus,
     nodes_of,
+    training,
 )
-from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.load_scenario import any_from
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.text.yaml_tree import copied
 
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel
 
 from costmodel.documents.keys.field_aliases import OF_ONE, TRAINERS
-from costmodel.documents.keys.overrides import Assignment
+from costmodel.documents.keys.overrides import Assignment, path_of
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import result_name
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.library import UNMEASURED, DocumentReader, FoundDocument, efficiency_of
+from costmodel.documents.reader.library import UNMEASURED, DocumentReader, FoundDocument, efficiency_of, names
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.efficiency import Efficiency
-from costmodel.documents.schemas.hardware import Accelerator, Cluster, Fabric, Node
+from costmodel.documents.schemas.hardware import Accelerator, Cluster, DefaultNode, Fabric, Node
 from costmodel.documents.schemas.model import Model
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from costmodel.documents.schemas.reliability import Failures
     from costmodel.documents.schemas.scenario import Scenario
     from costmodel.documents.schemas.stack import Stack
+
 
 # Schemas of training are imported where a scenario trains: a fifth of the time of an answer about serving.
 
@@ -300,3 +302,87 @@ def node_groups(scenario: Any, tree: dict[str, Any], loaded: Callable[[Any], C])
         hint = "write a node out with fewer accelerators of those it is built with"
         raise fail("D010", sentence, place_at(tree, "cluster.groups"), hint)
     return tuple(found)
+
+
+# The node that stands for the own of an accelerator.
+
+
+def proxy_node(shelf: CachedReader, accelerator: str) -> DefaultNode | None:
+    """The proxy node of an accelerator: the node that its document names, else the first node that contains it."""
+    document: Accelerator = shelf.document("accelerator", accelerator)
+    if document.found_in is not None:
+        return document.found_in
+    nodes = (name for name in sorted(names("node")) if shelf.document("node", name).accelerator == accelerator)
+    return next((DefaultNode(node=name) for name in nodes), None)
+
+
+def own_keys(shelf: CachedReader, accelerator: str, stand: DefaultNode) -> dict[str, str]:
+    """Keys of the proxy node to replace by the accelerator's values; empty if the node is built with the accelerator.
+
+    If links to the host replace links between accelerators, they are also the links to the host: it is one slot.
+    """
+    node: Node = shelf.document("node", stand.node)
+    own = {} if node.accelerator == accelerator else {"accelerator": accelerator}
+    if stand.fabric is None:
+        return own
+    links: Fabric = shelf.document("fabric", stand.fabric)
+    own["scale_up.fabric"] = stand.fabric
+    if node.scale_up.pair_bandwidth is not None:
+        own["scale_up.pair_bandwidth"] = f"{links.bandwidth / 1e9:g} GB/s"
+    if links.kind == "host" and node.host is not None:
+        own["host"] = stand.fabric
+    return own
+
+
+def proxy_tree(shelf: CachedReader, accelerator: str, stand: DefaultNode) -> str | dict[str, Any]:
+    """The proxy node for an accelerator: its name if it is built with the accelerator, else written out.
+
+    The price is left out, because it is for the node's original accelerators.
+    """
+    own = own_keys(shelf, accelerator, stand)
+    if not own:
+        return stand.node
+    tree: dict[str, Any] = shelf.document("node", stand.node).model_dump(by_alias=True, exclude_none=True)
+    tree.pop("price", None)
+    for key, value in own.items():
+        above, _, name = key.rpartition(".")
+        (tree[above] if above else tree)[name] = value
+    return tree
+
+
+# The nodes of a cluster whose size is a number of accelerators: the flag --gpus states it, whatever the node.
+
+GPUS, NODE, NODES, PART = "--gpus", "cluster.node", "cluster.nodes", "cluster.node.accelerators"
+
+
+def nodes_of(case: LoadedScenario, gpus: int, place: Place, *, varies: bool = False) -> Iterator[Assignment]:
+    """Assignments for a number of GPUs: full nodes or part of one node; a fault if they do not fill whole nodes.
+
+    varies: whether the node differs between answers; then each answer reports its own fault
+    """
+    each = int(case.node.accelerators)
+    if gpus > each and gpus % each and not varies:
+        near = f"--gpus {gpus // each * each} or {(gpus // each + 1) * each}"
+        idle = "; replicas may leave some of them idle" if case.kind == "serving" else ""
+        sentence = f"{gpus} GPUs do not fill nodes of {each}, as {case.node.name} is"
+        raise fail("C004", sentence, place, f"take {near}{idle}")
+    yield Assignment(NODES, place, max(1, gpus // each), place)
+    if gpus < each:
+        yield Assignment(PART, place, gpus, place)
+
+
+def counted_by_gpus(case: LoadedScenario) -> bool:
+    """Whether --gpus states the size of the cluster."""
+    return GPUS in case.asked.words and not {NODES, PART}.intersection(map(path_of, case.assignments))
+
+
+def is_of_gpus(change: str | Assignment) -> bool:
+    """Whether a change comes from `--gpus`."""
+    return isinstance(change, Assignment) and change.place.text.startswith(f"{GPUS} ")
+
+
+def gpus_of_flags(case: LoadedScenario) -> tuple[int, Place]:
+    """The number that `--gpus` gives, and its place."""
+    words = case.asked.words
+    place = next(change.place for change in case.changes if is_of_gpus(change) and isinstance(change, Assignment))
+    return int(words[words.index(GPUS) + 1]), place

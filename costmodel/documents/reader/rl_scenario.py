@@ -6,7 +6,7 @@ from dataclasses import field, fields
 from typing import Any, ClassVar, cast
 
 from costmodel.documents.keys.paths import place_at
-from costmodel.documents.reader.filled_models import filled
+from costmodel.documents.reader.hub_names import filled
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import (
     UNDERSTOOD,
@@ -21,14 +21,16 @@ from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.practice import PowerGrid, Practice
 from costmodel.documents.schemas.reliability import Failures
-from costmodel.documents.schemas.rl.rl_plan import RlPlan
-from costmodel.documents.schemas.rl.rl_schema import RlScenario
-from costmodel.documents.schemas.rl.rl_stack import RlStack
+from costmodel.documents.schemas.rl.rl_schema import RlPlan, RlScenario, RlStack
 from costmodel.documents.schemas.scenario import Assumptions, Scenario, Training
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
-from costmodel.documents.schemas.serving.serving_schema import ServingAssumptions, ServingScenario
-from costmodel.documents.schemas.serving.serving_workload import Lengths, Serving
+from costmodel.documents.schemas.serving.serving_schema import (
+    Lengths,
+    Serving,
+    ServingAssumptions,
+    ServingPlan,
+    ServingScenario,
+)
 from costmodel.documents.schemas.stack import Stack
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record

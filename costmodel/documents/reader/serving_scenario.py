@@ -13,12 +13,14 @@ from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScena
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.practice import Practice
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_limits import without_gaps
-from costmodel.documents.schemas.serving.serving_plan import DRAFTS, ServingPlan
-from costmodel.documents.schemas.serving.serving_schema import ServingScenario
-from costmodel.documents.schemas.serving.serving_workload import Serving
-from costmodel.ground.errors import CostModelError, Place, fail
-from costmodel.ground.quoting import quoted_value
+from costmodel.documents.schemas.serving.serving_schema import (
+    DRAFTS,
+    Serving,
+    ServingPlan,
+    ServingScenario,
+    without_gaps,
+)
+from costmodel.ground.errors import CostModelError, Place, fail, quoted_value
 from costmodel.ground.record import record
 
 PRACTICE = "usual"

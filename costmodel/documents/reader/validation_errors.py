@@ -24,8 +24,7 @@ from costmodel.documents.keys.schema_paths import (
 )
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied
-from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
-from costmodel.ground.quoting import quoted_value, value_text
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail, quoted_value, value_text
 
 D = TypeVar("D", bound=BaseModel)
 

@@ -8,13 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
-from costmodel.ground.choices import Zero
-from costmodel.ground.counts import words_of
-from costmodel.ground.errors import Place
-from costmodel.ground.parsing import UnitError, example, kinds_of, measured, parse, with_unit, written_unit
-from costmodel.ground.quoting import HUGE, LONGEST, quoted_value
+from costmodel.ground.counts import Zero, words_of
+from costmodel.ground.errors import HUGE, LONGEST, Place, quoted_value
+from costmodel.ground.parsing import PLAIN, UnitError, example, kinds_of, measured, parse, with_unit, written_unit
 from costmodel.ground.record import record
-from costmodel.ground.unit_tables import PLAIN
 from costmodel.ground.units import Figure
 
 OWN = "calibrate-"  # prefix of the keys of sources that were made from your own tables

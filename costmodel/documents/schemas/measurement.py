@@ -6,7 +6,7 @@ from pydantic import Field, InstanceOf
 
 from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source, no_keys, optional
 from costmodel.documents.schemas.run import TokenRate
-from costmodel.documents.schemas.serving.serving_workload import Tokens
+from costmodel.documents.schemas.serving.serving_schema import Tokens
 
 # As it was read: keys and values that know where they stand, for the faults of what is made of them.
 Tree = InstanceOf[dict[str, Any]]

@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Count, Document, optional
 from costmodel.documents.schemas.count_kinds import Elements, Groups, Heads, Tokens
-from costmodel.ground.choices import LinearRule
+from costmodel.ground.counts import LinearRule
 
 
 class Attention(Document):

@@ -36,7 +36,7 @@ from costmodel.documents.schemas.mixers import (
     StateSpace,
 )
 from costmodel.documents.schemas.precision import CacheType, WeightType
-from costmodel.ground.choices import Norm, StreamRule
+from costmodel.ground.counts import Norm, StreamRule
 
 
 class Layers(Document):

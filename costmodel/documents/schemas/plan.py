@@ -10,7 +10,7 @@ from costmodel.documents.schemas.count_kinds import Chunks, Gpus, LayerCount, Re
 from costmodel.documents.schemas.precision import Precision
 from costmodel.documents.schemas.sites import Sites
 from costmodel.documents.schemas.sync import USUAL, Synchronisation
-from costmodel.ground.choices import (
+from costmodel.ground.counts import (
     ContextParallel,
     Method,
     Module,

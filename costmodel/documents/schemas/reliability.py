@@ -18,8 +18,8 @@ from costmodel.documents.schemas.base import (
     optional,
 )
 from costmodel.documents.schemas.count_kinds import Gpus
+from costmodel.ground.errors import quoted_value
 from costmodel.ground.parsing import example
-from costmodel.ground.quoting import quoted_value
 
 
 def _of_nodes(value: Any) -> Any:

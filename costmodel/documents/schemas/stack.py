@@ -27,7 +27,7 @@ from costmodel.documents.schemas.base import (
 from costmodel.documents.schemas.compression import Method as CompressionMethod
 from costmodel.documents.schemas.count_kinds import Communicators, Operations, Rows, SomeParameters
 from costmodel.documents.schemas.precision import DispatchType, Full, Narrow
-from costmodel.ground.choices import (
+from costmodel.ground.counts import (
     AttentionKernel,
     CollectiveAlgorithm,
     ContextParallel,

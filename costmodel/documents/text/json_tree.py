@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from costmodel.documents.text.nodes import MappingNode, Mark, Node, ScalarNode, SequenceNode
+from costmodel.documents.text.plain_yaml import MappingNode, Mark, Node, ScalarNode, SequenceNode
 
 _TOKEN = re.compile(
     r'[ \t\r\n]*(?:("(?:[^"\\\x00-\x1f]|\\.)*")|(-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?)'

@@ -11,7 +11,7 @@ from costmodel.documents.reader.folders import is_near, place_in
 from costmodel.documents.text import json_tree, plain_yaml
 from costmodel.documents.text.files import MAXIMUM_BYTES
 from costmodel.documents.text.json_tree import fault_of, looks_like_json
-from costmodel.documents.text.nodes import NotYaml
+from costmodel.documents.text.plain_yaml import NotYaml
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 
 MAXIMUM_YAML = 1_000_000  # letters; its reader takes half a minute for four times as many

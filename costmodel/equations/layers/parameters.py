@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.ground.choices import Norm
+from costmodel.ground.counts import Norm
 from costmodel.ground.equation import Number, equation
 
 # --- Parameters of embedding, attention, MLP and norms.

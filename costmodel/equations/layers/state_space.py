@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.kernels.flop import FLOP_PER_MAC
-from costmodel.ground.choices import LinearRule
+from costmodel.ground.counts import LinearRule
 from costmodel.ground.equation import Number, equation
 
 EXPONENTIAL = 8.0  # multiply-adds in the time of one: 16 a clock beside 128 of them [cuda-guide]

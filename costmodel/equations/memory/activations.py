@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.ground.choices import AttentionKernel, Recompute
+from costmodel.ground.counts import AttentionKernel, Recompute
 from costmodel.ground.equation import Number, equation
 
 

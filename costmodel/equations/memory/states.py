@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from costmodel.ground.choices import Zero
+from costmodel.ground.counts import Zero
 from costmodel.ground.equation import Number, equation
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.ground.choices import ContextParallel
+from costmodel.ground.counts import ContextParallel
 from costmodel.ground.equation import Number, equation
 
 # --- Context parallelism: what the ranks that share a sequence exchange, and what of it attention does not hide.

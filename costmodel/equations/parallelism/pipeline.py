@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from costmodel.ground.choices import LaterSchedule, PlainSchedule
+from costmodel.ground.counts import LaterSchedule, PlainSchedule
 from costmodel.ground.equation import Number, equation
 
 # --- Time and live micro-batches of pipelines: GPipe, 1F1B, interleaved 1F1B.

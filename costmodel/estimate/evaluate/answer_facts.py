@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.references import REFERENCES
-from costmodel.documents.reader.counted_gpus import counted_by_gpus, gpus_of_flags
 from costmodel.documents.reader.folders import has
 from costmodel.documents.reader.library import read
+from costmodel.documents.reader.resolved_scenario import counted_by_gpus, gpus_of_flags
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.price import Price, price_of
 from costmodel.ground.record import record

@@ -23,30 +23,28 @@ from costmodel.equations.run.economics import (
     tokens_per_step,
 )
 from costmodel.estimate.machine.price import price_of, price_per_accelerator, price_per_server, servers_of
+from costmodel.estimate.shared.plan_batch import added, summed
 from costmodel.estimate.shared.results import Costs
-from costmodel.estimate.shared.time_breakdown import added, summed
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.flop_count import work_of_step
-from costmodel.estimate.training.memory.breakdown import Ledger, ledger
-from costmodel.estimate.training.memory.memory_band import fit_chance
+from costmodel.estimate.training.memory.breakdown import Ledger, fit_chance, ledger
 from costmodel.estimate.training.memory.offload import page_time
-from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers, stage_layers
+from costmodel.estimate.training.parallelism.pipeline import StageLayers, stage_layers
+from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.stage_parameters import stage_parameters
-from costmodel.estimate.training.time.site_exchange import with_sites
-from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step
+from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step, with_sites
 from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups, of_slowest
 from costmodel.estimate.training.time.unequal_stages import KindStages, kinds_of_stages, over_stages
 from costmodel.estimate.training.training_inputs import TrainingInputs, mean_of_groups
+from costmodel.ground.counts import EXCHANGING
 from costmodel.ground.equation import Number, known_as, term
-from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from costmodel.estimate.run.whole_run import RunFigures
-    from costmodel.estimate.shared.masks import Mask
+    from costmodel.estimate.shared.per_stage import Mask
     from costmodel.estimate.shared.plan_batch import Block
     from costmodel.estimate.training.training_inputs import TrainingInputs
 

@@ -12,33 +12,30 @@ import numpy as np
 from costmodel.documents.schemas.base import LEAST_FACTOR
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.equations.parallelism.counts import data_parallel_degree
-from costmodel.estimate.evaluate.error_band import banded, outside_fits
+from costmodel.estimate.evaluate.error_band import banded, outside_fits, unmeasured_assumptions
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
 from costmodel.estimate.evaluate.limit_checks import unacceptable
-from costmodel.estimate.evaluate.slower_band import unmeasured_assumptions
 from costmodel.estimate.evaluate.withheld import withheld
 from costmodel.estimate.machine.price import servers_of
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
+from costmodel.estimate.shared.assumptions import converted, relevant_assumptions, unused_keys
 from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.shared.unused_keys import unused_keys
-from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
-from costmodel.estimate.training.memory.memory_band import unmeasured_memory
-from costmodel.estimate.training.parallelism.data.codecs import warm_up
-from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
+from costmodel.estimate.training.memory.breakdown import unmeasured_memory
+from costmodel.estimate.training.parallelism.data import warm_up
+from costmodel.estimate.training.parallelism.pipeline import FOLDED, fewer_at_ends
+from costmodel.estimate.training.plan_constraints import refusals, remarks
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training.unused_training_keys import unused_training_keys
+from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import Place, fail
-from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.documents.schemas.plan import Plan
-    from costmodel.ground.choices import Recompute, Schedule
+    from costmodel.ground.counts import Recompute, Schedule
 
 
 @record

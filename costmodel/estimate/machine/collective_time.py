@@ -2,16 +2,154 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Literal, get_args
+
 import numpy as np
 
-from costmodel.equations.network.collectives import Operation, blended_time, group_latency
+from costmodel.documents.schemas.base import OWN
+from costmodel.documents.schemas.efficiency import CollectiveFit
+from costmodel.equations.network.collectives import (
+    Operation,
+    blended_time,
+    bus_bandwidth,
+    double_tree_time,
+    flat_ring_time,
+    group_latency,
+    halving_doubling_time,
+    handled_bytes,
+    network_reduce_time,
+    ring_time,
+    switch_reduce_bytes,
+    tree_all_reduce_time,
+    wire_bytes,
+)
 from costmodel.equations.network.topology import two_level_time
-from costmodel.estimate.machine.algorithm_table import Level, algorithms
-from costmodel.estimate.machine.links import inside_bandwidth, network_rate
-from costmodel.estimate.machine.machine import Machine
-from costmodel.estimate.machine.process_groups import Group
+from costmodel.estimate.machine.node_in_use import nvls_at
+from costmodel.estimate.machine.process_groups import Group, Machine, inside_bandwidth, network_rate
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
+
+# The algorithms of collectives: which operations each serves, at which level, what it needs, and its time.
+
+Level = Literal["inside", "between"]
+FITTED = "fitted"
+_EVERY = frozenset(get_args(Operation))
+_ALL_REDUCE = frozenset(("all_reduce",))
+
+
+@record
+class Algorithm:
+    """One way to run a collective at one level; `needed` lists what the machine and its software must have.
+
+    `time` is without the start of a call, over the group's fullest domain or between its domains. `switched`: domains
+    before it add up in their switches where they have NVLS.
+    """
+
+    name: str
+    level: Level
+    operations: frozenset[str]
+    needed: Callable[[Machine], bool]
+    time: Callable[[Machine, Number, Group, Operation], Number]
+    meaning: str
+    switched: bool = False
+
+
+def algorithms(inputs: Machine, operation: Operation, level: Level) -> list[Algorithm]:
+    """The algorithms that this machine has for an operation inside a domain or between domains."""
+    return [each for each in ALGORITHMS if each.level == level and operation in each.operations and each.needed(inputs)]
+
+
+def fitted_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """Time by the collective's fit, measured with the library's choice of algorithm (NVLS where available)."""
+    return ring_inside_time(inputs, inputs.collective(operation), message, group, operation, group.inside)
+
+
+def ring_inside_time(
+    inputs: Machine, fit: CollectiveFit, message: Number, group: Group, operation: Operation, ranks: Number
+) -> Number:
+    """Time of a ring over so many ranks inside the fullest domain, by a fit."""
+    latency = group_latency(group.inside, fit.start, fit.hop)
+    wire = handled_bytes(wire_bytes(message, ranks, operation=operation), group.inside, fit.own)
+    return blended_time(latency, wire, inside_bandwidth(inputs, fit, group.inside), fit.blend)
+
+
+def nvls_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """Time of an all-reduce inside a domain with NVLS, where the switches sum."""
+    fit = inputs.case.efficiency.alone["nvls"]
+    latency = group_latency(group.inside, fit.start, fit.hop)
+    sent = switch_reduce_bytes(message, group.inside)
+    return blended_time(latency, sent, inside_bandwidth(inputs, fit, group.inside), fit.blend)
+
+
+def between_rate(inputs: Machine, group: Group, operation: Operation) -> Number:
+    """Network rate that a rank reaches between domains."""
+    return network_rate(inputs, inputs.network_share, group, operation)
+
+
+def part_of(message: Number, group: Group, operation: Operation) -> Number:
+    """Bytes that a rank sends between domains: its share of the domain's message; in an all-to-all its whole buffer."""
+    return message if operation == "all_to_all" else message / group.fewest
+
+
+def _ring(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    return ring_time(part, group.domains, rate, inputs.network.ring_hop, operation=operation)
+
+
+def _tree(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    return tree_all_reduce_time(part, group.domains, rate, inputs.network.tree_hop)
+
+
+def _halving(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """Time of recursive halving and doubling between domains, whose number must be a power of two."""
+    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    return halving_doubling_time(part, group.domains, rate, inputs.network.ring_hop)
+
+
+def _sharp(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """Time of an all-reduce between domains with SHARP, where the network's switches sum."""
+    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    return network_reduce_time(part, rate, inputs.network.tree_hop)
+
+
+def _listed(name: str) -> Callable[[Machine], bool]:
+    return lambda inputs: name in inputs.algorithms
+
+
+ALGORITHMS = (
+    Algorithm(FITTED, "inside", _EVERY, lambda _: True, fitted_time, "as measured with the library's own choice"),
+    Algorithm(
+        "nvls",
+        "inside",
+        _ALL_REDUCE,
+        lambda inputs: "nvls" in inputs.algorithms and nvls_at(inputs.case),
+        nvls_time,
+        "NVLS, added up in the switches of the domain",
+    ),
+    Algorithm("ring", "between", _EVERY, lambda _: True, _ring, "ring, the least bytes on every link"),
+    Algorithm("tree", "between", _ALL_REDUCE, _listed("tree"), _tree, "tree, fewer steps where latency counts"),
+    Algorithm(
+        "halving-doubling",
+        "between",
+        _ALL_REDUCE,
+        _listed("halving-doubling"),
+        _halving,
+        "halving and doubling, a ring's bytes in a tree's steps",
+    ),
+    Algorithm(
+        "sharp",
+        "between",
+        _ALL_REDUCE,
+        lambda inputs: "sharp" in inputs.algorithms and inputs.case.scale_out.reduces,
+        _sharp,
+        "SHARP, added up in the switches of the network",
+        switched=True,
+    ),
+)
 
 
 def collective_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
@@ -68,3 +206,90 @@ def send_time(inputs: Machine, message: Number, group: Group) -> Number:
         rate = network_rate(inputs, network.pair_share, group, "send")
         far = blended_time(network.start, message, rate, fit.blend)
     return np.where(group.domains > 1, far, near)
+
+
+# Time of a collective alone, as nccl-tests measures it; in a step that also computes, it is slower.
+
+_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
+
+
+@record
+class AloneTime:
+    """Time of one algorithm inside and between domains. Chunks are pipelined through both, so the slower counts."""
+
+    name: str
+    inside: float
+    between: float
+    start: float
+    least: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds from the first send to the last receive."""
+        return max(max(self.inside, self.between) + self.start, self.least)
+
+
+def alone_times(inputs: Machine, message: Number, group: Group, operation: Operation) -> list[AloneTime]:
+    """Times of the algorithms that the library chooses from and of those that the stack enables; the fastest first."""
+    share, far = inputs.network.alone, bool(np.all(group.domains > 1))
+    machine = inputs if share is None else replace(inputs, network_share=share)
+    start = float(inputs.network.start) if far else 0.0
+    least = float(inputs.network.least or 0.0) if far and operation == "all_reduce" else 0.0
+    ways = _far(machine, message, group, operation) if far else _near(machine, message, group, operation)
+    found = [AloneTime(name, number(near), number(across), start, least) for name, near, across in ways]
+    return sorted(found, key=lambda way: way.total)
+
+
+def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: Operation) -> float:
+    """Bus bandwidth of the fastest algorithm, as nccl-tests prints it."""
+    time = alone_times(inputs, message, group, operation)[0].total
+    return number(bus_bandwidth(message, group.ranks, time, operation=operation))
+
+
+def _near(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[tuple[str, Number, Number]]:
+    yield "fitted", fitted_time(inputs, message, group, operation), 0.0
+    if operation != "all_reduce" or _is_own(inputs, operation):
+        return
+    if "ring" in inputs.case.efficiency.alone:
+        yield "ring", _ring_inside(inputs, message, group, operation), 0.0
+    if nvls_at(inputs.case):
+        yield "nvls", nvls_time(inputs, message, group, operation), 0.0
+
+
+def _is_own(inputs: Machine, operation: Operation) -> bool:
+    """Whether this collective was fitted on your own timings, which include the library's choice of algorithm."""
+    return inputs.collective(operation).source.startswith(OWN)
+
+
+def _ring_inside(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    known = operation == "all_reduce" and not _is_own(inputs, operation)
+    fit = inputs.case.efficiency.alone.get("ring") if known else None
+    return ring_inside_time(inputs, fit or inputs.collective(operation), message, group, operation, group.ranks)
+
+
+def _far(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[tuple[str, Number, Number]]:
+    """Algorithms over several domains: NCCL's ring goes through all ranks, its tree through domains."""
+    if operation not in _RINGS:
+        for each in algorithms(inputs, operation, "between"):
+            yield (
+                each.name,
+                fitted_time(inputs, message, group, operation),
+                each.time(inputs, message, group, operation),
+            )
+        return
+    near, rate = _ring_inside(inputs, message, group, operation), between_rate(inputs, group, operation)
+    of_domain = group.fewest * rate
+    hop = inputs.network.ring_hop
+    yield "ring", near, flat_ring_time(message, group.ranks, group.domains, of_domain, hop, operation=operation)
+    if operation != "all_reduce":
+        return
+    part = part_of(message, group, operation)
+    tree = double_tree_time(part, group.domains, rate, inputs.network.tree_hop)
+    yield "tree", near, tree
+    switches = nvls_at(inputs.case) and not _is_own(inputs, operation)
+    switched = nvls_time(inputs, message, group, operation) if switches else near
+    if switches:
+        yield "nvls-tree", switched, tree
+    for each in algorithms(inputs, operation, "between"):
+        if each.name not in ("ring", "tree"):  # whose forms above are those of one library
+            yield each.name, switched if each.switched else near, each.time(inputs, message, group, operation)

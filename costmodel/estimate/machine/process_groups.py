@@ -3,28 +3,88 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
 from costmodel.equations.network.collectives import Operation, wire_bytes
 from costmodel.equations.network.topology import (
+    carried_over,
     domains_filled,
     domains_spanned,
     fewest_inside,
     first_inside,
     group_place,
+    link_bandwidth,
+    off_rail,
+    rail_bandwidth,
     ranks_in_whole_groups,
     ranks_inside,
+    spine_bandwidth,
 )
-from costmodel.equations.parallelism.counts import remainder
-from costmodel.estimate.machine.machine import Machine
-from costmodel.estimate.shared.memoize import memoized
-from costmodel.estimate.shared.plan_batch import Block, Structure, single_rank
-from costmodel.estimate.shared.time_breakdown import largest
+from costmodel.equations.parallelism.counts import remainder, world_size
+from costmodel.estimate.machine.node_in_use import domain_of, interface_rate
+from costmodel.estimate.shared.per_stage import memoized
+from costmodel.estimate.shared.plan_batch import Block, Structure, largest, single_rank
+from costmodel.ground.counts import PLAN_SIZES
 from costmodel.ground.equation import Number, term
-from costmodel.ground.plan_sizes import PLAN_SIZES
 from costmodel.ground.record import record
+
+# Accelerators on their links, as groups of ranks see them: what training and serving share.
+
+_STAND_INS = {"reduce": "reduce_scatter"}  # that adds up too; all others move bytes as an all-gather does
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """The cluster of a loaded scenario, with the fits of its collectives."""
+
+    case: LoadedScenario
+    collectives: dict[str, CollectiveFit]
+    network: NetworkFit
+    network_share: float
+    algorithms: tuple[str, ...]  # of all-reduces beside rings and what the fits hold
+
+    @property
+    def ranks(self) -> Number:
+        """Accelerators of the whole cluster; a job uses all of them."""
+        return world_size(self.case.cluster.nodes, self.case.node.accelerators)
+
+    @property
+    def usable(self) -> float:
+        """Bytes of an accelerator's memory that programs may use."""
+        return self.case.accelerator.memory.usable
+
+    @property
+    def domain(self) -> Number:
+        """Accelerators of a scale-up domain that the job uses."""
+        return domain_of(self.case, self.ranks)
+
+    @property
+    def pair_bandwidth(self) -> float:
+        """Bandwidth between one pair of accelerators in the domain; with a switch, their full bandwidth."""
+        return self.case.node.scale_up.pair_bandwidth or self.case.scale_up.bandwidth
+
+    @property
+    def host_bandwidth(self) -> float:
+        """Bandwidth of the link to the host, which accelerators without a common fabric use."""
+        return (self.case.host or self.case.scale_up).bandwidth
+
+    def fitted_by(self, operation: Operation) -> str:
+        """The collective whose fit an operation uses inside the scale-up domain: another one if it has no fit."""
+        return operation if operation in self.collectives else _STAND_INS.get(operation, "all_gather")
+
+    def bound_between(self, axis: str) -> float:
+        """Upper bound on an accelerator's rate to other nodes in a group of that name; infinite unless overridden."""
+        del axis
+        return math.inf
+
+    def collective(self, operation: Operation) -> CollectiveFit:
+        """The fit of a collective inside the scale-up domain."""
+        return self.collectives[self.fitted_by(operation)]
 
 
 @record
@@ -215,3 +275,38 @@ def without_irrelevant_order(block: Block) -> Block:
     if not (single_rank(block.cp) and single_rank(block.ep) and single_rank(block.etp)):
         return block
     return block.under(replace(block.structure, order=Structure.order))
+
+
+# Rates of the links between the ranks of a group.
+
+
+def network_rate(inputs: Machine, share: float, group: Group, operation: Operation) -> Number:
+    """Network rate of a rank in a group: lower if the group leaves its rail or its pod."""
+    cluster, accelerators = inputs.case.cluster, inputs.case.node.accelerators
+    rate = own = interface_rate(inputs.case, share)
+    if (bound := inputs.bound_between(group.name)) < math.inf and bound < own:
+        rate = own = bound
+    if cluster.rails != "none":
+        with term("rail"):
+            off = off_rail(group.stride, accelerators)
+            if operation == "all_to_all":
+                off = np.where(group.inside > 1, 1.0, off)  # members of one node talk to every place of the others
+            link = inputs.case.scale_up.bandwidth
+            rate = rail_bandwidth(own, off, link, cluster.oversubscription, rails=cluster.rails)
+    if cluster.pod is None:
+        return rate
+    with term("pod"):
+        pod = cluster.pod * accelerators
+        return np.minimum(rate, spine_bandwidth(own, group.extent, pod, cluster.oversubscription))
+
+
+def link_of(inputs: Machine, ranks: Number) -> Number:
+    """Bandwidth of one rank's link in a domain with so many ranks."""
+    full, topology = inputs.case.scale_up.bandwidth, inputs.case.node.scale_up.topology
+    with term("link"):
+        return link_bandwidth(full, inputs.pair_bandwidth, inputs.host_bandwidth, ranks, topology=topology)
+
+
+def inside_bandwidth(inputs: Machine, fit: CollectiveFit, ranks: Number) -> Number:
+    """Bandwidth of large collectives between so many ranks of a domain: the fit, scaled to this machine's links."""
+    return carried_over(fit.bandwidth, link_of(inputs, ranks), fit.link)

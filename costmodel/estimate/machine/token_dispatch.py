@@ -9,9 +9,7 @@ import numpy as np
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.layers.experts import dispatch_bytes
 from costmodel.equations.network.topology import two_level_time
-from costmodel.estimate.machine.links import link_of, network_rate
-from costmodel.estimate.machine.machine import Machine
-from costmodel.estimate.machine.process_groups import Group
+from costmodel.estimate.machine.process_groups import Group, Machine, link_of, network_rate
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 

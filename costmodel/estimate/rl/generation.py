@@ -6,21 +6,27 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.documents.schemas.rl.rl_workload import Environment, Rollouts
+from costmodel.documents.schemas.rl.rl_schema import Environment, Rl, Rollouts
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.reinforcement_learning import (
+    DEVIATIONS,
     SHORTER,
     any_running,
     decoding_time,
     environments_time,
+    expected_longest,
+    length_at,
+    length_variation,
+    log_spread,
+    mean_square_length,
     rate_with_waits,
     returning_time,
     running_answers,
     stream_left,
+    token_weighted_length,
     uneven_share,
 )
 from costmodel.equations.unequal.stragglers import expected_maximum
-from costmodel.estimate.rl.answer_lengths import AnswerLengths
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_step import step_time
 from costmodel.estimate.serving.load import Column
@@ -29,8 +35,70 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.estimate.serving.step_batch import Batch
+from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, sum_of_rows, term
 from costmodel.ground.record import record
+
+# Lengths of answers: mean, spread, longest, and representative sequences.
+
+SPREAD = 0.95  # of reasoning answers, standard deviation over mean: 0.8 of the logarithm
+
+
+@record
+class AnswerLengths:
+    """Tokens of a prompt and of answers: the mean as stated, the limit, and mean and mean square after the limit."""
+
+    prompt: float
+    written: float
+    limit: float
+    sigma: Number
+    mean: Number
+    square: Number
+
+    @property
+    def tokens(self) -> Number:
+        """Mean tokens of a prompt and its answer."""
+        return self.prompt + self.mean
+
+    @property
+    def sequence(self) -> Number:
+        """Length of a sequence, averaged over tokens instead of sequences."""
+        return token_weighted_length(self.prompt, self.mean, self.square)
+
+    @property
+    def variation(self) -> Number:
+        """Standard deviation of prompt and answer over their mean."""
+        return length_variation(self.prompt, self.mean, self.square)
+
+    @property
+    def output_variation(self) -> Number:
+        """Standard deviation of answers over their mean."""
+        return length_variation(0.0, self.mean, self.square)
+
+    @property
+    def grid(self) -> Number:
+        """Answer lengths at which a generation is evaluated."""
+        return length_at(self.written, self.sigma, DEVIATIONS, self.limit)
+
+    def before(self, length: Number) -> Number:
+        """Mean tokens of answers that are cut at a length: the tokens that a stream decodes before it."""
+        return expected_longest(self.written, self.sigma, 1.0, length)
+
+    def longest(self, answers: Number) -> Number:
+        """Expected tokens of the longest of so many answers."""
+        return expected_longest(self.written, self.sigma, answers, self.limit)
+
+
+def answer_lengths(workload: Rl, log: AssumptionLog) -> AnswerLengths:
+    """The answer lengths of a workload; the default spread is recorded as an assumption."""
+    response = workload.response
+    spread = log.choose("workload.response.spread", response.spread, SPREAD, "judged: none is published")
+    with term("lengths"):
+        sigma = log_spread(spread)
+        mean = expected_longest(response.mean, sigma, 1.0, response.limit)
+        square = mean_square_length(response.mean, sigma, response.limit)
+    return AnswerLengths(workload.prompt, response.mean, response.limit, sigma, mean, square)
+
 
 _BY_ROUND = ("total", "prompts", "tail", "host", "refilled")
 TAIL_BEGINS = 7 / 8  # share of answers that have ended where the tail begins

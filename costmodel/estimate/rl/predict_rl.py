@@ -12,7 +12,7 @@ from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.base import LEAST_FACTOR
 from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.rl.rl_plan import RlPlan
+from costmodel.documents.schemas.rl.rl_schema import RlPlan
 from costmodel.equations.run.economics import rate, run_cost, share
 from costmodel.equations.run.uncertainty import (
     chance_within,
@@ -33,9 +33,9 @@ from costmodel.estimate.run.whole_run import RunFigures, whole_run
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.without_effect import switched_off
+from costmodel.estimate.shared.assumptions import unused_keys
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.shared.unused_keys import unused_keys
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.unused_training_keys import unused_training_keys
 from costmodel.ground.equation import Number, known_as, term

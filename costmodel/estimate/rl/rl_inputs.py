@@ -7,19 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.documents.reader.filled_models import filled
+from costmodel.documents.reader.hub_names import filled
 from costmodel.documents.reader.rl_scenario import RlCase, answers_load
 from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.rl.rl_schema import RlPlan, RolloutPlan
+from costmodel.documents.schemas.serving.serving_schema import ServingPlan
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.equations.run.reinforcement_learning import drawn_prompts, generation_rounds
 from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.rl.answer_lengths import AnswerLengths, answer_lengths
-from costmodel.estimate.rl.generation import RolloutEngines
-from costmodel.estimate.rl.rank_split import ClusterPart, RankSplit, rank_split
-from costmodel.estimate.rl.trainer_steps import HeldStep, Packing, TrainerSteps
+from costmodel.estimate.rl.generation import AnswerLengths, RolloutEngines, answer_lengths
+from costmodel.estimate.rl.trainer_steps import ClusterPart, HeldStep, Packing, RankSplit, TrainerSteps, rank_split
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.engine_placement import filled_with
@@ -29,10 +27,9 @@ from costmodel.estimate.serving.predict_serving import never_measured
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.estimate.serving.step_batch import Batch
 from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
-from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT, AssumptionLog
 from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT
 from costmodel.ground.equation import untraced
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure, show

@@ -11,8 +11,7 @@ from costmodel.equations.run.uncertainty import term_error
 from costmodel.estimate.rl.generation import RolloutEngines
 from costmodel.estimate.rl.trainer_steps import HeldStep
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.estimate.training.memory.memory_band import memory_spread
+from costmodel.estimate.training.memory.breakdown import LINES, memory_spread
 from costmodel.estimate.training.time.forward_pass import frozen_copy
 from costmodel.ground.record import record
 

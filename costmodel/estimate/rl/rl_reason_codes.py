@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING
+from costmodel.estimate.serving.predict_serving import REFUSALS as SERVING
 from costmodel.estimate.shared.reasons import REFUSALS as TRAINING
 from costmodel.estimate.shared.reasons import Reason
 

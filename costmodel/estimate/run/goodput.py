@@ -28,8 +28,8 @@ from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.run.checkpoint import Checkpoint
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.failed_node import replicas_lost, replicas_of_the_job
+from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record

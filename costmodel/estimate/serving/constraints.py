@@ -12,12 +12,12 @@ from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.engine_memory import host_expert_memory, memory_use
-from costmodel.estimate.serving.expert_copies import placed, unplaced
+from costmodel.estimate.serving.expert_step import placed, unplaced
 from costmodel.estimate.serving.host_loading import host_bytes
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.whole_prompts import INVALID, longer_than_a_step
-from costmodel.estimate.shared.masks import leaves_rest
+from costmodel.estimate.shared.per_stage import leaves_rest
 from costmodel.ground.equation import term
 
 Mask = NDArray[np.bool_]

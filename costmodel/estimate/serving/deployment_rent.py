@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.documents.reader.counted_gpus import counted_by_gpus
+from costmodel.documents.reader.resolved_scenario import counted_by_gpus
 from costmodel.equations.run.economics import run_cost, share, whole_node_price
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import price_of_unit, price_per_accelerator

@@ -10,6 +10,7 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.layers.parameters import norm_parameters, table_parameters
 from costmodel.equations.memory.kv_cache import block_tokens, block_waste, mean_context
 from costmodel.equations.parallelism.counts import padded_vocab
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import (
     activation_peak,
     captured_sizes,
@@ -22,14 +23,15 @@ from costmodel.equations.serving.cache_pool import (
     static_fraction,
     worst_concurrency,
 )
-from costmodel.equations.serving.engine_step import mixed_weight_bytes
+from costmodel.equations.serving.engine_step import fastest_user_rate, mixed_weight_bytes
+from costmodel.equations.serving.serving_economics import engine_start_time
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.residual_streams import stream_head_held, stream_width
 from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
 from costmodel.estimate.model.shards import Shard, layer_count, matmuls, vision_parameters
 from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.element_types import narrow_parameters
-from costmodel.estimate.serving.expert_copies import with_copies
+from costmodel.estimate.serving.expert_step import with_copies
 from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, compresses, rank_cache, token_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -248,3 +250,70 @@ def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> E
         one_request=worst,
         per_token=token_cache(inputs),
     )
+
+
+# Result columns of an engine's memory.
+
+
+def memory_columns(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> dict[str, Number]:
+    """Result columns for memory, capacity, bandwidth bound and start time."""
+    with term("least"):
+        least = memory.least
+    with term("allowed"):
+        allowed = memory.allowed
+    return {
+        "cache_pool": np.maximum(memory.pool, 0.0),
+        "cache_pool_tokens": memory.tokens,
+        "kv_bytes_per_token": memory.per_token,
+        "concurrency_worst": memory.requests_worst,
+        "concurrency_steady": memory.requests_steady,
+        "memory_peak": memory.asked,
+        "memory_share": share(least, allowed),
+        "bandwidth_bound": bandwidth_bound(inputs, layout),
+        "start_time": start_time(inputs, layout, memory),
+    }
+
+
+def start_rate(inputs: ServingInputs) -> Number:
+    """Rate at which a rank loads its weights at start: the engine's, or its share of the node's drives."""
+    start, node = inputs.engine.start, inputs.case.node
+    assert start is not None
+    if node.drives is None:
+        return start.read
+    with term("share of the drives"):
+        return np.minimum(start.read, share(node.drives.read, node.built))
+
+
+def start_time(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
+    """Cold start time of a replica; NaN for an engine without start times."""
+    start = inputs.engine.start
+    if start is None:
+        return np.nan
+    with term("layers of a stage"):
+        layers = stage_share(inputs, layout) * layer_count(inputs.model)
+    sizes = captured_graphs(inputs) if inputs.engine.graphs else 0.0
+    return engine_start_time(start.fixed, memory.weights, start_rate(inputs), layers, start.layer, sizes, start.graph)
+
+
+def read_per_rank(inputs: ServingInputs, layout: PlanColumns) -> Number:
+    """Weight bytes that each rank reads per token: all layers, the selected routed experts, and the head."""
+    types = inputs.types
+    read: Number = 0.0
+    for kind in inputs.model.layers:
+        part = shard_of(inputs.model, layout, kind)
+        with term("weights of a layer"):
+            held = map_weights(inputs, part)
+            if kind.experts is not None:
+                chosen = share(kind.experts.top_k, kind.experts.count)
+                held = held + chosen * (types.expert_weight * part.routed_parameters)
+        read = read + kind.count * held
+    with term("head"):
+        return read + types.head * table_parameters(vocab_rows(inputs, layout.tp), inputs.model.hidden)
+
+
+def bandwidth_bound(inputs: ServingInputs, layout: PlanColumns) -> Number:
+    """Upper bound on one user's tokens per second by memory bandwidth; each read yields all accepted draft tokens."""
+    with term("weights that a token reads"):
+        read = layout.tp * read_per_rank(inputs, layout)
+    rate = fastest_user_rate(read, layout.tp, inputs.memory_bandwidth)
+    return rate if inputs.load.verified == 1 else inputs.load.accepted * rate

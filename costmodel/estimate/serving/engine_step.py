@@ -14,19 +14,23 @@ import numpy as np
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import embedding_traffic, mlp_traffic, norm_traffic
-from costmodel.equations.kernels.roofline import attention_forward_time, matmul_time, stream_time
+from costmodel.equations.kernels.roofline import attention_forward_time, host_bound_time, matmul_time, stream_time
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.network.topology import carried_over
-from costmodel.equations.serving.engine_step import engine_all_reduce_time, weight_product_bytes
+from costmodel.equations.serving.engine_step import (
+    eager_launch_time,
+    engine_all_reduce_time,
+    prompt_launch_time,
+    weight_product_bytes,
+)
 from costmodel.estimate.machine.collective_time import collective_time, send_time
-from costmodel.estimate.machine.links import link_of
-from costmodel.estimate.machine.process_groups import Group
+from costmodel.estimate.machine.process_groups import Group, link_of
 from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, summed_inside
 from costmodel.estimate.model.residual_streams import stream_additions, stream_head, stream_traffic, stream_width
-from costmodel.estimate.model.shards import Shard, additions, matmuls, shard
+from costmodel.estimate.model.shards import Shard, additions, layer_count, matmuls, shard
 from costmodel.estimate.model.side_branch import side_traffic
 from costmodel.estimate.model.vision_tower import patch_matmul, projector_matmuls, tower_model
 from costmodel.estimate.serving.adapters import adapter_time
@@ -36,12 +40,45 @@ from costmodel.estimate.serving.element_types import WIDE
 from costmodel.estimate.serving.engine_memory import vocab_rows
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
-from costmodel.estimate.serving.launches import launch_wait, launches_of
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import Batch, busiest_group
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
+
+# Time in which the device waits for launches: without captured graphs the host launches every kernel of a step.
+
+
+@record
+class Launches:
+    """Host time to launch the kernels of a step; None if it replays a captured graph."""
+
+    decode: Number | None = None  # of a step without prompts
+    prompts: Number | None = None  # of one with
+
+
+def launches_of(inputs: ServingInputs, layout: PlanColumns) -> Launches:
+    """Host time of launches in steps without and with prompts; twice for a batch in two halves."""
+    engine, launch, kinds = inputs.engine, inputs.engine.launch, inputs.model.layers
+    if launch is None or (engine.graphs and launch.prompts is None):
+        return Launches()
+    both = halved(inputs, layout)
+    with term("launches"):
+        times = 1.0 if both is None else np.where(both, 2.0, 1.0)
+        layers, each = layer_count(inputs.model), launch.prompts
+        eager = times * eager_launch_time(layers, launch.operations, launch.operation)
+        if each is None:
+            return Launches(eager, eager)
+        mixed = sum(kind.count for kind in kinds if kind.experts is not None)
+        latent = sum(kind.count for kind in kinds if kind.latent is not None)
+        python = times * prompt_launch_time(layers, each.layer, mixed, each.experts, latent, each.latent)
+        return Launches(None, python) if engine.graphs else Launches(*(np.maximum(python, eager),) * 2)
+
+
+def launch_wait(device: Number, launches: Number) -> Number:
+    """Time that launches add to a step with this device time."""
+    with term("launches"):
+        return host_bound_time(device, launches) - device
 
 
 @record

@@ -12,23 +12,30 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.estimate.serving.apart_columns import ApartRates, SeenApart, apart_columns
 from costmodel.estimate.serving.cached_prompts import cached_cost_apart
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.instance_pairs import FEWEST_PER_S, InstancePairs, bare_transfer
-from costmodel.estimate.serving.instances import CacheTransfer, cache_transfer, prompt_time
-from costmodel.estimate.serving.limits_chance import OWN, is_asked
+from costmodel.estimate.serving.instances import (
+    FEWEST_PER_S,
+    ApartRates,
+    CacheTransfer,
+    InstancePairs,
+    SeenApart,
+    apart_columns,
+    bare_transfer,
+    cache_transfer,
+    prompt_time,
+)
+from costmodel.estimate.serving.limits_chance import OWN, columns_in_time, is_asked
 from costmodel.estimate.serving.load import LEAST, cap_binds, loads_of, most_requests, under_cap
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
 from costmodel.estimate.serving.replica_kinds import cuts_of, distinct, numbered_factors, rows_of, where_rows
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load, wanted_rate
-from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.step_factor import ARRIVING, USERS, load_factor
+from costmodel.estimate.serving.step_table import ARRIVING, USERS, load_factor
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced

@@ -20,11 +20,11 @@ from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop, in_line
 from costmodel.estimate.serving.conversations import by_replicas, conversing, found_of, remembering, shared_tokens
 from costmodel.estimate.serving.deployment_rent import rent_columns, rent_needed
-from costmodel.estimate.serving.engine_memory import EngineMemoryUse
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_columns
 from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import host_columns
-from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.limits_chance import OWN, columns_in_time
 from costmodel.estimate.serving.load import (
     BINDING,
     COMPUTE_BOUND,
@@ -38,7 +38,6 @@ from costmodel.estimate.serving.load import (
     of_each,
     under_cap,
 )
-from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
 from costmodel.estimate.serving.operating_point import (
     FEWEST,
@@ -47,20 +46,18 @@ from costmodel.estimate.serving.operating_point import (
     Steps,
     micro_batch,
     operating_point,
+    worst_gap,
 )
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.rate_within_limits import chance_of_limits
-from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_of
+from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_of, chance_of_limits
 from costmodel.estimate.serving.replica_kinds import where_rows
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
-from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import SteadyState, prompts_between, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.serving.token_tail import token_p99
-from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from costmodel.documents.schemas.feed_forward import Experts
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
+from costmodel.equations.layers.experts import placed_experts, placed_weights
 from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.network.topology import domains_filled
 from costmodel.equations.serving.engine_step import (
@@ -23,10 +24,35 @@ from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
 from costmodel.estimate.model.routed_experts import expert_hidden, expert_matmuls, reached
 from costmodel.estimate.serving.engine_placement import engine_group
-from costmodel.estimate.serving.expert_copies import placed
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+
+# Redundant copies of routed experts: their placement and their bytes.
+
+
+def placed(inputs: ServingInputs, layout: PlanColumns, experts: Experts) -> Number:
+    """Experts of a layer on the ep ranks, with redundant copies; without ep there are no copies."""
+    if not np.any(np.asarray(layout.redundant_experts)):
+        return experts.count
+    with term("copies"):
+        return placed_experts(experts.count, np.where(layout.ep > 1, layout.redundant_experts, 0.0))
+
+
+def with_copies(inputs: ServingInputs, layout: PlanColumns, experts: Experts, weights: Number) -> Number:
+    """Bytes of a rank's routed experts, with redundant copies."""
+    if not np.any(np.asarray(layout.redundant_experts)):
+        return weights
+    with term("copies"):
+        return placed_weights(weights, experts.count, placed(inputs, layout, experts))
+
+
+def unplaced(inputs: ServingInputs, *layouts: PlanColumns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Masks of the rows with redundant experts but without ep, by reason code."""
+    if inputs.model.has_experts:
+        copied = np.any([np.asarray(layout.redundant_experts > 0) for layout in layouts], axis=0)
+        yield "L060", copied & np.all([np.asarray(layout.ep == 1) for layout in layouts], axis=0)
+
 
 CORNER = 1.5  # of the roofline of fused experts: their tables are fitted with it [kernel-fit]
 SCALE, SCALED = 4.0, 128.0  # bytes of a scale of fp8, and elements that share it [deepseek-2024]

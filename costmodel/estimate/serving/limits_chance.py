@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.results import SERVING_RESULTS
+from costmodel.documents.schemas.serving.serving_schema import LEVEL_OF_USERS, SERVICE_LEVEL
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import SURE, combined_error, normal_share, spreads_away, term_error
 from costmodel.equations.serving.service_level import (
@@ -20,7 +22,14 @@ from costmodel.equations.serving.service_level import (
     chance_with,
     log_slope,
 )
-from costmodel.estimate.serving.requests_in_time import IN_TIME, factor_in_time, request_limits, weight_of_first
+from costmodel.estimate.serving.plan_columns import Rows
+from costmodel.estimate.serving.requests_in_time import (
+    IN_TIME,
+    factor_in_time,
+    in_time,
+    request_limits,
+    weight_of_first,
+)
 from costmodel.estimate.serving.serving_band import (
     OF_POOL,
     ServingSpreads,
@@ -264,3 +273,45 @@ def _below(step: Number, side: _Side) -> Number:
     if not np.any(np.asarray(side.with_steps)):
         return normal_share(step) * normal_share(side.away)
     return chance_of_both(step, side.away, side.with_steps)
+
+
+# Limits that a higher rate can break, and how close the results are to them.
+
+_FROM_ARRIVAL = ("ttft", "ttft_p99", "latency")
+LEAST_RESULT = 1e-9  # stands for a time, a chance, or a rate of tokens, that is nothing
+
+
+def service_limits(inputs: ServingInputs) -> list[Limit]:
+    """The limits of a scenario that a higher request rate can break."""
+    return [
+        limit
+        for limit in stated_limits(inputs.case.scenario.limits)
+        if limit.column in {"at_most": SERVICE_LEVEL, "at_least": LEVEL_OF_USERS}.get(limit.kind, ())
+    ]
+
+
+def waits_in_batch(case: ServingCase) -> list[str]:
+    """Keys of limits on latencies from arrival in an offline batch, where they are no useful target."""
+    if case.scenario.workload.requests is None:
+        return []
+    return [limit.key for limit in stated_limits(case.scenario.limits) if limit.column in _FROM_ARRIVAL]
+
+
+def columns_in_time(inputs: ServingInputs, columns: Mapping[str, Number]) -> dict[str, Number]:
+    """Requests in time, if they or the chance are requested; else NaN, because a search would take too long."""
+    if not is_asked(inputs, *IN_TIME):
+        return dict.fromkeys(IN_TIME, np.nan)
+    return in_time(request_limits(stated_limits(inputs.case.scenario.limits)), columns.__getitem__)
+
+
+def over_limits(limits: list[Limit], result: Callable[[str], Number], rows: int) -> Rows:
+    """The largest ratio of a result to its limit; above 1 if a limit is broken."""
+    found = np.zeros(rows)
+    for limit in limits:
+        value, bound = result(limit.column), limit.value
+        if limit.kind == "at_most":
+            over = share(value, np.maximum(bound, LEAST_RESULT))
+        else:
+            over = share(bound, np.maximum(value, LEAST_RESULT))
+        found = np.maximum(found, np.asarray(over))
+    return found

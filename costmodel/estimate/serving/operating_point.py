@@ -306,3 +306,34 @@ def of_a_token(
         tokens = concurrency * inputs.load.computed / inputs.load.steps
         mixed = np.minimum(tokens / layout.pp / carried, 1.0)
     return np.where(layout.pp > 1, pipelined_prompt_share(layout.pp, mixed), 1.0) * whole
+
+
+# The longest step that a user sees: one that prompts of others fill, as many as the slots hold.
+
+
+def worst_gap(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, steps: Steps, slots: Number) -> Number:
+    """Time of the longest step, with all its prompts evaluated together.
+
+    slots: requests that a replica holds at most, the user's own among them
+    """
+    micro = micro_batch(layout, point.concurrency)
+    with term("full of prompts"):
+        others = np.maximum(slots - 1.0, 0.0)
+        tokens = np.minimum(most_room(inputs, layout, point) / layout.pp, others * inputs.load.computed)
+        each = np.maximum(tokens, 1.0)
+        gap = point.step + (steps.mixed(micro, each) - point.decode) * (tokens / each)
+    return np.maximum(gap, point.step)
+
+
+def most_room(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> Number:
+    """Upper bound on prompt tokens in a step; whole prompts of different lengths may fill all the room.
+
+    Of equal ones, as many as fit when few others are in flight, as happens at any load.
+    """
+    load = inputs.load
+    if not load.whole:
+        return point.room
+    with term("room"):
+        if load.prompt_spread == 0:
+            return layout.pp * filled_room(load, prompt_room(step_budget(layout), load.queries), point.groups)
+        return layout.pp * prompt_room(step_budget(layout), load.queries * (point.concurrency / layout.pp))

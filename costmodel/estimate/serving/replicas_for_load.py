@@ -11,8 +11,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import enough_of_each, replicas_needed, spare_rate, spare_replicas
-from costmodel.estimate.serving.limits_chance import OWN
-from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.estimate.serving.limits_chance import OWN, service_limits
 from costmodel.estimate.serving.serving_inputs import ENOUGH_UP, ServingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.units import percent

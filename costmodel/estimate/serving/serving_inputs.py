@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from costmodel.documents.keys.paths import at
-from costmodel.documents.reader.checkpoint_types import name_words
-from costmodel.documents.reader.library import UNMEASURED
+from costmodel.documents.reader.engine_releases import stack_meant
+from costmodel.documents.reader.hub_names import name_words
+from costmodel.documents.reader.library import UNMEASURED, names, read
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
@@ -18,20 +19,17 @@ from costmodel.documents.schemas.efficiency import FusedExpertsFit, ServingFit
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.precision import Recipe
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
-from costmodel.documents.schemas.serving.serving_workload import Lengths
+from costmodel.documents.schemas.serving.serving_schema import Lengths, ServingPlan, Speculation
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import hit_tokens
 from costmodel.equations.serving.engine_step import accepted_tokens, level_chance, tokens_of_acceptance
 from costmodel.equations.serving.offline_batch import longest_of_several
 from costmodel.equations.serving.queues import gap_variation
-from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import domain_of
 from costmodel.estimate.machine.node_power import usual_power
+from costmodel.estimate.machine.process_groups import Machine
 from costmodel.estimate.model.vision_support import note_unseen, seen
-from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_types
-from costmodel.estimate.serving.element_types import Types, element_types
-from costmodel.estimate.serving.engine_hardware import check_hardware
+from costmodel.estimate.serving.element_types import Types, element_types, with_checkpoint_types
 from costmodel.estimate.serving.host_pool import HostExperts, HostPool, host_experts, host_pool
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.results import number
@@ -39,6 +37,24 @@ from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure, gib, percent, show
+
+# Whether an engine runs on the accelerators of a scenario at all.
+
+
+def check_hardware(case: ServingCase, engine: Engine) -> None:
+    """An error for an accelerator whose maker the engine does not support."""
+    chip = case.accelerator
+    if not engine.runs_on or chip.vendor in engine.runs_on:
+        return
+    sentence = f"{engine.name} runs on accelerators of {', '.join(engine.runs_on)} alone, not on {chip.vendor}'s"
+    documents = (read("stack", name) for name in names("stack") if stack_meant(name) != name)  # the newest releases
+    others = [each.name for each in documents if isinstance(each, Engine) and chip.vendor in each.runs_on]
+    hint = (
+        f"engines that do: {', '.join(others)}"
+        if others
+        else f"--set 'stack.runs_on=[{chip.vendor}]' states that it does"
+    )
+    raise fail("D016", sentence, case.place("stack", *ACCELERATOR), hint)
 
 
 @record

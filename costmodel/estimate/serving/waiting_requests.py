@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.documents.schemas.serving.serving_schema import Serving
 
 _MOST_OF = 0.5  # of the time of an answer, which a line takes that is worth a word
 _FULL = 0.99  # of saturation

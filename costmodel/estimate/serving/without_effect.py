@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
+from costmodel.documents.schemas.serving.serving_schema import BETWEEN_TOKENS
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.expert_step import dispatches
@@ -16,7 +16,7 @@ from costmodel.estimate.serving.kv_cache import compresses
 from costmodel.estimate.serving.load import OF_CAP, loads_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT, stated_leaves, unused_keys
+from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT, stated_leaves, unused_keys
 from costmodel.ground.equation import untraced
 from costmodel.ground.units import significant
 

@@ -19,12 +19,10 @@ from costmodel.estimate.model.mixers.table import core_flop, mixer
 from costmodel.estimate.model.residual_streams import stream_head, stream_width
 from costmodel.estimate.model.routed_experts import expert_flop, expert_matmuls
 from costmodel.estimate.model.shards import counted_kinds, layer_count, matmuls, model_active_parameters, shard
-from costmodel.estimate.shared.memoize import RECOMPUTE, SPLIT, memoized
-from costmodel.estimate.shared.plan_batch import Block, Structure
-from costmodel.estimate.shared.time_breakdown import summed
+from costmodel.estimate.shared.per_stage import RECOMPUTE, SPLIT, memoized
+from costmodel.estimate.shared.plan_batch import Block, Structure, summed
 from costmodel.estimate.training.lora import ROUTED, thin_flop, useful_flop
-from costmodel.estimate.training.recompute.recomputed_work import again_of, dropped
-from costmodel.estimate.training.recompute.savings import reached_of_all
+from costmodel.estimate.training.recompute import again_of, dropped, reached_of_all
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.vision_front import front_flop
 from costmodel.ground.equation import Number, term

@@ -15,13 +15,11 @@ from costmodel.equations.run.economics import share, tokens_per_step
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.routed_experts import Routed
 from costmodel.estimate.model.shards import Shard, additions, counted_kinds, matmuls, shard
-from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import largest
-from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import weight_replication
+from costmodel.estimate.shared.plan_batch import Block, largest
+from costmodel.estimate.training.parallelism.pipeline import StageLayers, weight_replication
 from costmodel.estimate.training.stage_parameters import StageParameters, without_tower
 from costmodel.estimate.training.training_inputs import NF4, TrainingInputs
-from costmodel.ground.choices import Module
+from costmodel.ground.counts import Module
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record

@@ -21,12 +21,10 @@ from costmodel.estimate.model.shards import (
     tower_parameters,
     vision_parameters,
 )
-from costmodel.estimate.shared.memoize import memoized
-from costmodel.estimate.shared.per_stage import PerStage, value_of_largest
-from costmodel.estimate.shared.plan_batch import Block, local_sequence
-from costmodel.estimate.shared.time_breakdown import largest
-from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
+from costmodel.estimate.shared.per_stage import PerStage, memoized, value_of_largest
+from costmodel.estimate.shared.plan_batch import Block, largest, local_sequence
+from costmodel.estimate.training.parallelism.pipeline import (
+    StageLayers,
     boundary_parameters,
     head_holder,
     is_plain,
@@ -34,7 +32,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     weight_replication,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.choices import Schedule
+from costmodel.ground.counts import Schedule
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 

@@ -16,12 +16,10 @@ from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.estimate.model.mixers.table import core_flop
 from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.model.vision_tower import patch_matmul, projector_matmuls
-from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
-from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
+from costmodel.estimate.shared.per_stage import RECOMPUTE, memoized
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory
 from costmodel.estimate.training.memory.activations import layer_activations, whole_activations
-from costmodel.estimate.training.recompute.recomputed_work import dropped
-from costmodel.estimate.training.recompute.savings import partial
+from costmodel.estimate.training.recompute import dropped, partial
 from costmodel.estimate.training.time.layer_kernels import plain_product
 from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs

@@ -30,9 +30,17 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import group
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.evidence.calibrate.inference_kernels import DECODE, EXPERTS, decode_columns, expert_columns
 from costmodel.evidence.calibrate.regression import Array, Columns, Constant, FittedForm
-from costmodel.evidence.calibrate.samples import PRECISIONS, FitKey, Gathered, UnusedRow
+from costmodel.evidence.calibrate.samples import (
+    DECODE,
+    EXPERTS,
+    PRECISIONS,
+    FitKey,
+    Gathered,
+    UnusedRow,
+    decode_columns,
+    expert_columns,
+)
 from costmodel.ground.record import record
 from costmodel.ground.units import show
 

@@ -15,10 +15,9 @@ from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.text.yaml_editor import place_of
 from costmodel.equations.run.economics import share
 from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
-from costmodel.evidence.calibrate.default_efficiency import Part, changed, part_with
 from costmodel.evidence.calibrate.fabric_check import SizeComparison, Soundness, beside, soundness
 from costmodel.evidence.calibrate.kernel_fits import link_of
-from costmodel.evidence.calibrate.priors import own_source
+from costmodel.evidence.calibrate.priors import Part, changed, own_source, part_with
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import significant

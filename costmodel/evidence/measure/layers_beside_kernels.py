@@ -11,8 +11,8 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.hardware import Node
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.model.shards import shard
+from costmodel.estimate.shared.plan_batch import ForwardBackward
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.shared.time_breakdown import ForwardBackward
 from costmodel.estimate.training.time.layer_kernels import layer_pass
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import CostModelError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 
-from costmodel.documents.reader.proxy_node import proxy_node
+from costmodel.documents.reader.resolved_scenario import proxy_node
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.stack import Stack
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, fewest_micro_batches, is_later
+from costmodel.estimate.training.parallelism.pipeline import LOOPED, fewest_micro_batches, is_later
 from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
 from costmodel.ground.record import record

@@ -13,14 +13,13 @@ from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.shared.plan_batch import Block, Rows
-from costmodel.estimate.training.constraints.plan_constraints import refused_rows
+from costmodel.estimate.training.plan_constraints import refused_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.evidence.validate.row_settings import COLUMN
-from costmodel.evidence.validate.rows import RowScenario, row_inputs, row_scenario
+from costmodel.evidence.validate.rows import COLUMN, RowScenario, row_inputs, row_scenario
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Number
-from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 
 RowCount = Callable[[int, int], None]  # rows that are done, of so many

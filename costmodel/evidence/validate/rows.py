@@ -6,10 +6,11 @@ import math
 import re
 from typing import Any
 
+from costmodel.documents.keys.overrides import assign
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.proxy_node import own_keys, proxy_node
-from costmodel.documents.reader.resolved_scenario import case_of
+from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.resolved_scenario import case_of, own_keys, proxy_node
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.hardware import Accelerator, DefaultNode, Fabric, Node
 from costmodel.documents.schemas.model import Layers
@@ -18,10 +19,17 @@ from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import ExpertKernels, Stack
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED
+from costmodel.estimate.training.parallelism.pipeline import FOLDED, LOOPED
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.evidence.validate.imputation import USUAL_TOKENS, Filling
-from costmodel.evidence.validate.known_models import completed, known_dense, known_model, known_whole, with_experts
+from costmodel.evidence.validate.imputation import (
+    USUAL_TOKENS,
+    Filling,
+    completed,
+    known_dense,
+    known_model,
+    known_whole,
+    with_experts,
+)
 from costmodel.evidence.validate.layouts import (
     RowLayout,
     chunks,
@@ -32,15 +40,54 @@ from costmodel.evidence.validate.layouts import (
     usual_micro_batch,
     usual_schedule,
 )
-from costmodel.evidence.validate.recompute_cells import choices_of, offloads_more
-from costmodel.evidence.validate.row_settings import put_settings
 from costmodel.evidence.validate.skip_reasons import CannotModel, needed
 from costmodel.evidence.validate.software import stack_of
-from costmodel.evidence.validate.spelling import OPEN, positions_of, precision_of, recompute_of, schedule_of, ulysses
+from costmodel.evidence.validate.spelling import (
+    OPEN,
+    choices_of,
+    offloads_more,
+    positions_of,
+    precision_of,
+    recompute_of,
+    schedule_of,
+    ulysses,
+)
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.parsing import parse
 from costmodel.ground.record import record
+
+# Scenario keys that a row states in addition to its columns: `assume.overlap.tp=0;plan.order=tp-cp-dp-pp`.
+
+COLUMN = "settings"
+BETWEEN = ";"
+TAKEN = ("model", "cluster", "workload", "stack", "plan", "assume")  # parts of a scenario that a row may set
+_NAMED_OTHERWISE = {"node": "nic_gbps_per_gpu"}  # keys, and the imputed cell that they state
+
+
+def settings_of(filling: Filling) -> list[str]:
+    """The settings of a row, each as --set takes it."""
+    settings = [text.strip() for text in filling.row.text(COLUMN).split(BETWEEN)]
+    found = [text for text in settings if text]
+    for text in found:
+        path, _, value = text.partition("=")
+        if path.split(".")[0].strip() not in TAKEN or not value:
+            raise CannotModel("V006", f"{COLUMN}: '{text[:80]}' is no key=value of {', '.join(TAKEN)}")
+    return found
+
+
+def put_settings(tree: dict[str, Any], filling: Filling) -> None:
+    """Put the settings of a row into its scenario; what they state is no longer imputed."""
+    reader = DocumentReader()
+    settings = settings_of(filling)
+    try:
+        assign(tree, settings, lambda kind, name, place: reader.tree(kind, name, place)[0])
+    except CostModelError as error:
+        raise CannotModel("V006", f"{COLUMN}: {error.faults[0].sentence}") from None
+    for text in settings:
+        leaf = text.partition("=")[0].strip().rpartition(".")[2]
+        filling.filled.pop(_NAMED_OTHERWISE.get(leaf, leaf), None)
+
 
 _ADAPTERS = re.compile(r"(?<!no )(?<!not )(?<!without )\b(?:q?lora|peft)\b", re.IGNORECASE)
 _CELLS = {"zero": "zero_stage", "bandwidth": "nic_gbps_per_gpu"}  # by keys of a scenario, where they differ

@@ -15,7 +15,6 @@ from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.model.mixers.table import layer_words
-from costmodel.evidence.validate.alternatives import RowOutcome, outcomes_over
 from costmodel.evidence.validate.compared_figures import (
     GROUPINGS,
     Compared,
@@ -32,9 +31,11 @@ from costmodel.evidence.validate.modelled_rows import Modelled, RowCount, modell
 from costmodel.evidence.validate.outcomes import (
     TOTALS,
     Quantity,
+    RowOutcome,
     ServingQuantity,
     measured,
     memory_total,
+    outcomes_over,
     quantity_of,
     shares_of_step,
     stated,
@@ -48,7 +49,7 @@ from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.errors import CostModelError, Place, fail
 
 if TYPE_CHECKING:
-    from costmodel.evidence.validate.serving.compare_rows import Ends
+    from costmodel.evidence.validate.serving.validate_serving import Ends
 
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {  # results of measured documents, by what they are about
     "time": ("step_time", "flop_rate", "iteration_time"),
@@ -102,7 +103,7 @@ def _predicted(case: LoadedScenario, names: Iterable[str]) -> tuple[dict[str, En
             return invalid(iteration.refused[0])
         return {name: (costs[name], costs[f"{name}_low"], costs[f"{name}_high"]) for name in names}, {}
     if not isinstance(case, ResolvedScenario):
-        from costmodel.evidence.validate.serving.compare_rows import predicted_figures
+        from costmodel.evidence.validate.serving.validate_serving import predicted_figures
 
         served = predicted_figures(case, names)
         return served if isinstance(served, CannotModel) else (served, {})
@@ -241,7 +242,7 @@ def _validated(
     table: MeasuredTable | Table, quantity: Quantity | None, where: Where, shelf: CachedReader, count: RowCount
 ) -> Validated:
     if isinstance(table, ServingTable):
-        from costmodel.evidence.validate.serving.compare_rows import compared_serving
+        from costmodel.evidence.validate.serving.validate_serving import compared_serving
 
         return compared_serving(table, quantity, where, shelf, count)
     if isinstance(table, MeasuredTable):

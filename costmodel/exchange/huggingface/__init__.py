@@ -14,19 +14,19 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping
-from costmodel.exchange.huggingface.choose import FamilyChoice, choose
-from costmodel.exchange.huggingface.family import Config, Family, Half, Refusal
-from costmodel.exchange.huggingface.ignored import (
+from costmodel.exchange.huggingface.choose import (
     APPROXIMATED,
     CANNOT_BE_SAID,
     OTHER_PARTS,
     WITHOUT_COST,
+    FamilyChoice,
+    choose,
     is_token,
 )
+from costmodel.exchange.huggingface.family import Config, Family, Half, Refusal
 from costmodel.exchange.huggingface.stored_weights import KEYS, stored_weights
 from costmodel.exchange.imported import VERDICTS, Imported, Loss, Origin, OriginValue, StatedKey, Verdict
-from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, placed, printable, shown
-from costmodel.exchange.values.json_text import parse_json
+from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, parse_json, placed, printable, shown
 from costmodel.exchange.values.layer_kinds import gathered
 from costmodel.ground.errors import CostModelError, Fault, Place
 

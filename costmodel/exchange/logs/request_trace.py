@@ -24,8 +24,7 @@ from costmodel.documents.reader.folders import place_in
 from costmodel.documents.reader.foreign_readers import Foreign
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.exchange.tables.csv_cells import cell_at
-from costmodel.ground.errors import Place, fail
-from costmodel.ground.quoting import quoted_value
+from costmodel.ground.errors import Place, fail, quoted_value
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
 

@@ -12,10 +12,8 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
-from costmodel.exchange.environment import of_environment
-from costmodel.exchange.given_size import COUNTS, GivenSize
-from costmodel.exchange.imported import Imported, Origin, OriginValue
-from costmodel.exchange.launcher_options import of_launcher
+from costmodel.exchange.imported import COUNTS, GivenSize, Imported, Origin, OriginValue
+from costmodel.exchange.launcher_options import of_environment, of_launcher
 from costmodel.exchange.megatron.flags import MegatronFlags
 from costmodel.exchange.megatron.model import model
 from costmodel.exchange.megatron.options import OTHER_MODELS, REFUSED, TABLE

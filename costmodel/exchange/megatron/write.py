@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import because
 from costmodel.exchange.megatron.model import CANNOT, written_model
 from costmodel.exchange.megatron.options import (
     MODULES,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     UNEXPRESSED,

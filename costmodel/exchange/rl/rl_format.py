@@ -10,12 +10,9 @@ from typing import Any, NamedTuple
 from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
-from costmodel.documents.schemas.rl.rl_plan import RolloutPlan
-from costmodel.documents.schemas.rl.rl_stack import RlStack
-from costmodel.documents.schemas.rl.rl_workload import Rl
+from costmodel.documents.schemas.rl.rl_schema import Rl, RlStack, RolloutPlan
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import Format, because
+from costmodel.exchange.foreign_keys import ForeignKeys, Format, because
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.rows import NOTHING, Row, Table, choice, lost, nested, part
 from costmodel.exchange.serving.option_words import Spelling

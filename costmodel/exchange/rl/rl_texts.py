@@ -12,8 +12,7 @@ from typing import Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.text.yaml_tree import Mapping, Text, key_at, put_at
-from costmodel.exchange.environment import of_environment
-from costmodel.exchange.launcher_options import launched_accelerators, of_launcher
+from costmodel.exchange.launcher_options import launched_accelerators, of_environment, of_launcher
 from costmodel.exchange.rl.rl_format import RlFormat
 from costmodel.exchange.rows import Table, whole
 from costmodel.exchange.serving.option_words import option_words, unknown_value

@@ -8,8 +8,7 @@ from typing import Any
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.rl.rl_plan import RlPlan
-from costmodel.documents.schemas.rl.rl_stack import RlStack
+from costmodel.documents.schemas.rl.rl_schema import RlPlan, RlStack
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.training.formats import LAYERED
 from costmodel.exchange.training.layer import Layer

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.imported import LossKind
 from costmodel.exchange.megatron.options import OPTIMIZERS
 from costmodel.exchange.megatron.options import TABLE as MEGATRON

@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.rl.rl_format import ADAPTERS, Follows, RlFormat, RlJob, not_stated, tools
 from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.serving.option_words import Spelling

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
-from costmodel.exchange.given_size import counted_by_node
+from costmodel.exchange.foreign_keys import ForeignKeys, because
+from costmodel.exchange.imported import counted_by_node
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     DEGREES,

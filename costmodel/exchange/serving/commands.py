@@ -9,8 +9,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.serving.containers import SHELLS, Environment, container_commands, is_manifest
-from costmodel.exchange.serving.image_releases import image_fact
+from costmodel.exchange.serving.containers import SHELLS, Environment, container_commands, image_fact, is_manifest
 from costmodel.exchange.shell import Doubt, Word, read_script
 from costmodel.ground.errors import Place
 

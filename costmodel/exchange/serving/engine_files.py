@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from costmodel.documents.text.yaml_tree import Mapping, key_at
-from costmodel.exchange.environment import of_environment
+from costmodel.exchange.launcher_options import of_environment
 from costmodel.exchange.serving import benchmark, sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.commands import (
     BENCHMARK,
@@ -15,9 +15,8 @@ from costmodel.exchange.serving.commands import (
     ServeCommand,
     serve_commands,
 )
-from costmodel.exchange.serving.containers import is_manifest, manifest_trees
+from costmodel.exchange.serving.containers import IMAGE, is_manifest, manifest_trees
 from costmodel.exchange.serving.deployments import APART, APART_HINT, keys_around
-from costmodel.exchange.serving.image_releases import IMAGE
 from costmodel.exchange.serving.option_words import OptionWords, option_words, unknown_value
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.texts import tree_of

@@ -9,10 +9,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from costmodel.documents.schemas.serving.serving_plan import ACCEPTED
-from costmodel.documents.schemas.serving.serving_workload import BURSTS
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import Format
+from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, BURSTS
+from costmodel.exchange.foreign_keys import ForeignKeys, Format
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.serving.serving_job import ServingJob
 from costmodel.exchange.training.layer import Layer

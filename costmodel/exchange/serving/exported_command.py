@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan, Speculation
+from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, ServingPlan, Speculation
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.serving import manifests, sglang, tensorrt_llm, vllm

@@ -9,7 +9,7 @@ from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.serving import vllm
 from costmodel.exchange.serving.engine_options import EngineFormat, command_words
 from costmodel.exchange.serving.serving_job import ServingJob
-from costmodel.exchange.writing.document_text import document_text
+from costmodel.exchange.writing import document_text
 
 _NAME = "model-server"
 _GPU = "nvidia.com/gpu"

@@ -7,8 +7,7 @@ from typing import Any
 
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
-from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.documents.schemas.serving.serving_schema import Serving, ServingPlan
 from costmodel.exchange.rows import When
 from costmodel.ground.record import record
 

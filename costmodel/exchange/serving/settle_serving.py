@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan
+from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, ServingPlan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.serving.containers import settle_release
 from costmodel.exchange.serving.engine_options import ADAPTERS, RANK
-from costmodel.exchange.serving.image_releases import settle_release
 from costmodel.exchange.serving.types import (
     cache_of_checkpoint,
     experts_of_checkpoint,

@@ -24,7 +24,7 @@ from costmodel.exchange.serving.option_words import Spelling
 from costmodel.exchange.serving.serving_job import ServingJob, lines_of
 from costmodel.exchange.serving.types import MADE, Quantised, check_cache, check_types, fill_types
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.writing.document_text import document_text
+from costmodel.exchange.writing import document_text
 
 TITLE, VERSION = "command of TensorRT-LLM", "TensorRT-LLM 1.2"
 _CACHE = "kv_cache_config"

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from costmodel.documents.reader.folders import is_near, place_in
-from costmodel.ground.errors import Fault, Place, fail
-from costmodel.ground.quoting import quoted_value
+from costmodel.ground.errors import Fault, Place, fail, quoted_value
 from costmodel.ground.record import record
 
 Kind = Literal["text", "count", "whole", "number", "flag"]

@@ -13,8 +13,7 @@ from typing import Literal
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
 from costmodel.exchange.logs.benchmark_result import is_result_file
-from costmodel.exchange.logs.engine_start import is_engine_start
-from costmodel.exchange.logs.trainer_log import is_trainer_state
+from costmodel.exchange.logs.trainer_log import is_engine_start, is_trainer_state
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, cell_at, log_hint, repeated, row_of, sheet
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.exchange.tables.run_table import ALIASES, Table, read_table

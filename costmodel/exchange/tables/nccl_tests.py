@@ -16,8 +16,7 @@ from pathlib import Path
 
 from costmodel.documents.reader.folders import is_near
 from costmodel.exchange.tables.csv_cells import CsvRow
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
-from costmodel.ground.quoting import quoted_value
+from costmodel.ground.errors import CostModelError, Fault, Place, fail, quoted_value
 
 OPERATIONS = {
     "all_reduce": "all_reduce",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
 from costmodel.exchange.logs.benchmark_result import benchmark_results
-from costmodel.exchange.logs.engine_start import is_engine_start, start_as_table
+from costmodel.exchange.logs.trainer_log import is_engine_start, start_as_table
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, repeated, row_of, sheet
 from costmodel.exchange.tables.run_table import Table
 from costmodel.ground.errors import CostModelError, Fault, Place, fail

@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping, key_at, put_at
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.rows import choice, gone, known, lost, nested, one_of, option, part, quiet, switch, written
 from costmodel.exchange.serving.option_words import Spelling, option_words
 from costmodel.exchange.shell import Word
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, fill_rows, with_remarks
 from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat, check_offload, check_whole_layers
-from costmodel.exchange.writing.document_text import document_text
+from costmodel.exchange.writing import document_text
 from costmodel.ground.errors import Fault
 
 TITLE, VERSION = "YAML of accelerate 1.15", "accelerate 1.15.0"

@@ -10,9 +10,8 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping, key_at
-from costmodel.exchange.environment import of_environment
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.launcher_options import launched_accelerators, of_launcher
+from costmodel.exchange.launcher_options import launched_accelerators, of_environment, of_launcher
 from costmodel.exchange.rows import Table
 from costmodel.exchange.serving.option_words import Spelling, option_words
 from costmodel.exchange.shell import ShellCommand, Word, read_script

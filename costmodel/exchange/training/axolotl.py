@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.rows import KindName, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.training.accelerate import STRATEGIES
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping, put_at
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.given_size import counted_by_node
+from costmodel.exchange.imported import counted_by_node
 from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
 from costmodel.exchange.megatron.write import check_pipeline, counted_ends, offloaded_layers, recomputed_modules
 from costmodel.exchange.rows import NOTHING, choice, known, one_of, option, part, quiet, switch, written

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.rows import choice, gone, known, lost, nested, one_of, option, part, quiet, written
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks

@@ -22,7 +22,7 @@ from costmodel.exchange.training.training_format import (
     check_stack,
     check_workload,
 )
-from costmodel.exchange.writing.equal_model import shape
+from costmodel.exchange.writing import shape
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 

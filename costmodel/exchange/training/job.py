@@ -10,8 +10,8 @@ from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.scenario import Assumptions, Training
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.rows import When
+from costmodel.ground.counts import OF_ITSELF_ONE
 from costmodel.ground.errors import Fault
-from costmodel.ground.plan_sizes import OF_ITSELF_ONE
 from costmodel.ground.record import record
 
 _ONE = ("tp", "pp", "vpp", *(name for name in OF_ITSELF_ONE if name != "etp"))  # degrees that mean nothing at 1

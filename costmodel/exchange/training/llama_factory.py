@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.rows import choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat

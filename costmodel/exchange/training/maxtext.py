@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks

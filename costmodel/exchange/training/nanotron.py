@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.huggingface import read_config
 from costmodel.exchange.imported import Imported
 from costmodel.exchange.rows import choice, known, lost, option, part, quiet, switch

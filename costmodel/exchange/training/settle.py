@@ -7,11 +7,9 @@ from typing import Any
 
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.plan import Plan
-from costmodel.documents.schemas.rl.rl_plan import RlPlan
-from costmodel.documents.schemas.rl.rl_workload import Rl
+from costmodel.documents.schemas.rl.rl_schema import Rl, RlPlan
 from costmodel.documents.schemas.scenario import Training
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
-from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.documents.schemas.serving.serving_schema import Serving, ServingPlan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.training import accelerate, axolotl, llama_factory, transformers
 from costmodel.exchange.training.layer import Layer

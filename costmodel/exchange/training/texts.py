@@ -8,8 +8,7 @@ from typing import Any
 
 from costmodel.documents.text.files import MAXIMUM_BYTES
 from costmodel.documents.text.yaml_tree import Items, Mapping, key_at, parse
-from costmodel.exchange.values.foreign_values import Lines
-from costmodel.exchange.values.json_text import parse_json
+from costmodel.exchange.values.foreign_values import Lines, parse_json
 from costmodel.ground.errors import Place, fail
 
 _DEEPEST = 16  # levels of a configuration

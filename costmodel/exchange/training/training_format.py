@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 
-from costmodel.exchange.format import Format, because
+from costmodel.exchange.foreign_keys import Format, because
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.ground.record import record
 

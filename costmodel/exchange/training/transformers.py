@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
-from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.format import because
+from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.rows import choice, gone, known, lost, option, part, quiet, switch, written
 from costmodel.exchange.training import accelerate
@@ -17,7 +16,7 @@ from costmodel.exchange.training.deepspeed import read_deepspeed
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.training_format import TrainingFormat
-from costmodel.exchange.writing.document_text import document_text
+from costmodel.exchange.writing import document_text
 from costmodel.ground.errors import Fault
 
 TITLE, VERSION = "TrainingArguments of transformers", "transformers 5.24.0"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import json.decoder
+import math
 import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Items, Mapping, PlacedInteger, Real, Text, key_at
 from costmodel.exchange.imported import Origin, OriginValue
-from costmodel.ground.errors import Place
-from costmodel.ground.quoting import quoted_value
+from costmodel.ground.errors import CostModelError, Fault, Place, fail, quoted_value
 
 LONGEST_NAME = 64  # letters
 _BETWEEN = re.compile(r"[^a-z0-9.+-]+")
@@ -106,3 +107,183 @@ def as_placed(tree: dict[str, Any], file: str) -> Mapping:
     for name, value in tree.items():
         built[key_at(name, built.place, built.place)] = as_placed(value, file) if isinstance(value, dict) else value
     return built
+
+
+# JSON text to a tree: hostile until parsed, every key and value remembering where it was written.
+#
+# `json` of the standard library keeps no places and takes the last of two equal keys, so this is a small reader of our
+# own. It reads what Python writes, NaN and Infinity too; a value that is used is checked where it is used.
+
+LONGEST = 4 * 2**20  # letters
+DEEPEST = 64
+MOST_VALUES = MOST_LINES = 50_000
+_MOST_FAULTS = 20
+_LONGEST_PATH = 300  # letters of a path that places remember
+_LONGEST_NUMBER = 300  # digits; a float holds no more
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_WORD = re.compile(r"-?[A-Za-z_]\w*")
+_WORDS = {"true": True, "false": False, "null": None}
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def parse_json(text: str, file: str) -> Any:
+    """The tree of a JSON text, with the same types and places as the tree of a YAML document."""
+    if len(text) > LONGEST:
+        raise fail("X010", f"the text has {len(text):,} letters, of which {LONGEST:,} are read", Place(file))
+    if text.count("\n") + text.count("\r") > MOST_LINES:
+        raise fail("X010", f"the text has over {MOST_LINES:,} lines", Place(file))
+    reader = _TextReader(text.removeprefix("\ufeff"), file)
+    tree = reader.document()
+    if reader.faults:
+        raise CostModelError(*reader.faults)
+    return tree
+
+
+def _joined(path: str, name: str | int) -> str:
+    """The path of an entry; paths that are too long are cut."""
+    inner = f"{path}.{name}" if path else str(name)
+    return inner if len(inner) <= _LONGEST_PATH else path
+
+
+class _TextReader:
+    """A JSON parser that records the place of every value."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text, self.lines = text, Lines(text, file)
+        self.at, self.depth, self.values = 0, 0, 0
+        self.faults: list[Fault] = []
+
+    def broken(self, wanted: str, hint: str = "") -> CostModelError:
+        found = repr(self.text[self.at]) if self.at < len(self.text) else "the end of the text"
+        return fail(
+            "D002", f"this is not JSON: {wanted} is expected here, not {found}", self.lines.place(self.at, ""), hint
+        )
+
+    def skip(self) -> str:
+        """The next character after blanks, or an empty text at the end."""
+        self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
+        return self.text[self.at : self.at + 1]
+
+    def document(self) -> Any:
+        found = _UNPRINTABLE.search(self.text)
+        if found:
+            raise fail("D006", "control characters are not used here", self.lines.place(found.start(), ""))
+        if not self.skip():
+            raise fail("D002", "the text is empty", Place(self.lines.file))
+        tree = self.value("")
+        if self.skip():
+            raise self.broken("the end of the text")
+        return tree
+
+    def value(self, path: str) -> Any:
+        self.values += 1
+        if self.values > MOST_VALUES:
+            raise fail("X010", f"the text has over {MOST_VALUES:,} values", self.lines.place(self.at, path))
+        letter = self.text[self.at : self.at + 1]
+        if letter not in ("{", "["):
+            return self.scalar(letter, path)
+        if self.depth == DEEPEST:
+            raise fail("X010", f"nested more than {DEEPEST} deep", self.lines.place(self.at, path))
+        self.depth += 1
+        tree = self.mapping(path) if letter == "{" else self.items(path)
+        self.depth -= 1
+        return tree
+
+    def mapping(self, path: str) -> Mapping:
+        built = Mapping()
+        built.place = self.lines.place(self.at, path)
+        self.at += 1
+        if self.skip() == "}":
+            self.at += 1
+            return built
+        lines: dict[str, int] = {}
+        while True:
+            self.entry(built, path, lines)
+            if self.another("}"):
+                return built
+            if self.skip() != '"':
+                raise self.broken("a key in double quotes", "no comma stands behind the last entry")
+
+    def entry(self, built: Mapping, path: str, lines: dict[str, int]) -> None:
+        if self.skip() != '"':
+            raise self.broken("a key in double quotes")
+        start = self.at
+        name = self.string(path)
+        inner = _joined(path, name)
+        place = self.lines.place(start, inner, self.at - start)
+        if self.skip() != ":":
+            raise self.broken("a colon")
+        self.at += 1
+        self.skip()
+        if name in lines:
+            hint = f"it stands first on line {lines[name]}; keep one of the two"
+            self.faults.append(Fault("D005", f"the key {shown(name)} stands twice", place, hint))
+            if len(self.faults) == _MOST_FAULTS:
+                raise CostModelError(*self.faults)
+        lines.setdefault(name, place.line)
+        value_start = self.at
+        value = self.value(inner)
+        width = self.at - value_start if not isinstance(value, dict | list) else 1
+        built[key_at(name, place, self.lines.place(value_start, inner, width))] = value
+
+    def items(self, path: str) -> Items:
+        built = Items()
+        built.places = []
+        self.at += 1
+        if self.skip() == "]":
+            self.at += 1
+            return built
+        while True:
+            self.skip()
+            inner = _joined(path, len(built))
+            built.places.append(self.lines.place(self.at, inner))
+            built.append(self.value(inner))
+            if self.another("]"):
+                return built
+
+    def another(self, end: str) -> bool:
+        """Whether the list or mapping ends here; otherwise reads the comma before the next item."""
+        letter = self.skip()
+        if letter not in (",", end):
+            raise self.broken(f"a comma or '{end}'")
+        self.at += 1
+        return letter == end
+
+    def scalar(self, letter: str, path: str) -> Any:
+        start = self.at
+        value = self.string(path) if letter == '"' else self.word(path)
+        if value is None or isinstance(value, bool):
+            return value
+        kind = Text if isinstance(value, str) else PlacedInteger if isinstance(value, int) else Real
+        placed: Any = kind(value)
+        placed.place = self.lines.place(start, path, self.at - start)
+        return placed
+
+    def string(self, path: str) -> str:
+        start = self.at
+        try:
+            text, self.at = json.decoder.scanstring(self.text, self.at + 1)  # type: ignore[attr-defined]
+        except ValueError as error:
+            self.at = min(max(getattr(error, "pos", start), start), len(self.text))
+            raise self.broken("the rest of a text in double quotes", str(getattr(error, "msg", ""))) from None
+        if _UNPRINTABLE.search(text):
+            raise fail(
+                "D006", "control characters are not used here", self.lines.place(start, path), "write plain text"
+            )
+        return str(text)
+
+    def word(self, path: str) -> Any:
+        number = _NUMBER.match(self.text, self.at)
+        if number:
+            self.at = number.end()
+            whole, fraction, exponent = number.groups()
+            if fraction or exponent or len(whole) > _LONGEST_NUMBER:
+                return float(number.group())
+            return int(whole)
+        word = _WORD.match(self.text, self.at)
+        if word and word.group() in (_WORDS | _NOT_FINITE):
+            self.at = word.end()
+            return (_WORDS | _NOT_FINITE)[word.group()]
+        raise self.broken("a value")

@@ -15,8 +15,8 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
+from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Origin, Step, trace
-from costmodel.ground.plan_sizes import SIZES
 
 MEMORY, TRAFFIC = "memory.", "comm."
 NAMES = {machine_name(name): name for columns in COLUMNS.values() for name in columns}

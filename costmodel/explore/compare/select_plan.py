@@ -18,8 +18,8 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.search import listed_by_search, search
 from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.search.variants import not_to_vary
+from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
-from costmodel.ground.plan_sizes import SIZES
 
 
 def answered(case: ResolvedScenario, *, best: bool = False, bands: bool = True) -> Answer:

@@ -10,7 +10,7 @@ from costmodel.equations.run.uncertainty import combined_error, end_spread
 from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
-from costmodel.explore.diagnose.prediction import PredictedTerms
+from costmodel.explore.diagnose.measured import PredictedTerms
 from costmodel.ground.record import record
 
 # How a figure makes a step longer: as it grows, as it falls, as a share that falls to nothing, or as time beside.

@@ -11,8 +11,7 @@ from costmodel.documents.schemas.plan import Plan
 from costmodel.equations.run.uncertainty import cause_distance, implied_slowdown, ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.explore.diagnose.causes import Cause, causes
-from costmodel.explore.diagnose.measured import MeasuredStep, step_of
-from costmodel.explore.diagnose.prediction import PredictedTerms, of_evaluation, with_figure
+from costmodel.explore.diagnose.measured import MeasuredStep, PredictedTerms, of_evaluation, step_of, with_figure
 from costmodel.explore.explain.explained_answer import ExplainedAnswer, explained_plan
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record

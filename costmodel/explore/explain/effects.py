@@ -25,10 +25,15 @@ from costmodel.estimate.evaluate.predict import answer as answered
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted, other_meaning
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.constraints.group_constraints import replicas_of
-from costmodel.estimate.training.parallelism.data.codecs import compressed_bytes, factor_shares, practice_of, warm_up
-from costmodel.estimate.training.parallelism.data.compressed_sum import codec_time
-from costmodel.estimate.training.time.site_exchange import exchange, to_use_well
+from costmodel.estimate.training.parallelism.data import (
+    codec_time,
+    compressed_bytes,
+    factor_shares,
+    practice_of,
+    warm_up,
+)
+from costmodel.estimate.training.plan_constraints import replicas_of
+from costmodel.estimate.training.time.step import exchange, to_use_well
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
 from costmodel.estimate.training.time.unequal_stages import CROSSED_BY_STAGES, stages_of_groups
 from costmodel.estimate.training.training_inputs import training_inputs

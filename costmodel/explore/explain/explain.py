@@ -16,8 +16,8 @@ from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
-from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 

@@ -18,19 +18,17 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate, memory_of
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.evaluate.predict import Answer, plan_block
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.masks import any_of
+from costmodel.estimate.shared.per_stage import any_of
 from costmodel.estimate.shared.plan_batch import rows_of
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.constraints.plan_constraints import refusals, valid_rows
 from costmodel.estimate.training.failed_node import nearest_ranks
+from costmodel.estimate.training.plan_constraints import refusals, valid_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.changes import Remedy, has_chance, of_quality, of_the_scenario, of_what_is_learnt, safest
-from costmodel.ground.choices import ContextParallel, Recompute, Schedule, Split, Zero
-from costmodel.ground.errors import CostModelError
-from costmodel.ground.plan_sizes import SIZES
-from costmodel.ground.quoting import value_text
+from costmodel.ground.counts import SIZES, ContextParallel, Recompute, Schedule, Split, Zero
+from costmodel.ground.errors import CostModelError, value_text
 from costmodel.ground.units import show
 
 if TYPE_CHECKING:

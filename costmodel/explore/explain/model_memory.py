@@ -23,7 +23,7 @@ from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.model import Layers, Model
-    from costmodel.ground.choices import Zero
+    from costmodel.ground.counts import Zero
     from costmodel.ground.equation import Number
 
 # Bytes of a weight, a gradient, a master copy and the optimizer's states of one parameter.
@@ -110,7 +110,7 @@ def _of_sequence(kind: Layers) -> Number:
 
 def _twin(model: Model) -> str:
     """The library model with the same shape."""
-    from costmodel.exchange.writing.equal_model import twin_of  # for foreign files alone
+    from costmodel.exchange.writing import twin_of  # for foreign files alone
 
     return twin_of(model)
 

@@ -9,13 +9,13 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan, plan_block
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED, live
+from costmodel.estimate.training.parallelism.pipeline import FOLDED, LOOPED, live
+from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.explain.explained_answer import ExplainedAnswer, explained
-from costmodel.explore.explain.timeline import ForwardBackwardTime, Pipeline
+from costmodel.explore.explain.schedule_order import ForwardBackwardTime, Pipeline
 from costmodel.explore.search.search_space import chunk_counts
-from costmodel.ground.choices import Schedule
+from costmodel.ground.counts import Schedule
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 

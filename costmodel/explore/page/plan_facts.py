@@ -18,7 +18,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.communication import is_sent
 from costmodel.explore.explain.explain import Book, ExplainedFigure, nodes_of, traced_evaluation, trees_of
 from costmodel.explore.explain.pipelines import clock
-from costmodel.explore.explain.timeline import Event, Pipeline, events
+from costmodel.explore.explain.schedule_order import Event, Pipeline, events
 from costmodel.explore.page.operations import Operation, operation_nodes, operations
 from costmodel.explore.page.transfer_nodes import transfer_nodes
 from costmodel.ground.equation import Number, known_as, origin_of, trace

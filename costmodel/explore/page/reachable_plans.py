@@ -10,14 +10,14 @@ import numpy as np
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.shared.masks import Mask
+from costmodel.estimate.shared.per_stage import Mask
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.search_space import grids, stem
 from costmodel.explore.search.training_space import Ranked
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 
 AXES = ("tp", "pp", "micro_batch", "recompute")
 MOST_CANDIDATES = 400_000  # looked at for a page; of a larger space there are no sliders

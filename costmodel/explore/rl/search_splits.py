@@ -18,7 +18,7 @@ from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.results import COLUMNS, RL_COLUMNS, ResultColumn, machine_name
-from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
+from costmodel.documents.schemas.rl.rl_schema import RlPlan, RolloutPlan
 from costmodel.documents.schemas.stack import Axis as Parallelism
 from costmodel.equations.run.uncertainty import combined_error
 from costmodel.equations.serving.service_level import remaining_error
@@ -30,13 +30,13 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.kept_answers import rl_degrees
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.found import PlanErrors, SearchResult, through
-from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import Axes, Front, Order, Top, axes
 from costmodel.explore.search.space import Keep, Space
 from costmodel.explore.search.stream import HERE, SearchOptions
 from costmodel.explore.search.tally import Tally
 from costmodel.explore.search.variants import Variants, fail_if_listed
-from costmodel.ground.choices import Recompute
+from costmodel.ground.counts import Recompute
 from costmodel.ground.equation import untraced
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record

@@ -12,12 +12,12 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.error_band import banded, kind_errors, working
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.constraints.plan_constraints import remarks
+from costmodel.estimate.training.plan_constraints import remarks
 from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.training_space import Ranked
+from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Number
-from costmodel.ground.plan_sizes import SIZES
 
 SURE = 0.9  # chance from which one plan counts as faster than another
 

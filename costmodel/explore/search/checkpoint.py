@@ -19,8 +19,7 @@ from typing import Any
 
 import costmodel
 from costmodel.documents.schemas.results import ResultColumn
-from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
-from costmodel.explore.search.lock import locked
+from costmodel.explore.search.lock import atomic_write, check_regular, locked, usable
 from costmodel.explore.search.parquet_parts import Parts, arrow_of, columns, foreign, leftovers
 from costmodel.explore.search.rank import Front, Plan
 from costmodel.explore.search.space import Piece, Space

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from costmodel.explore.search.ranges import Axis, at_option
+from costmodel.explore.search.range_samples import Axis, at_option
 from costmodel.ground.errors import CostModelError, Fault, fail
 
 OF_A_VALUE = ("D016", "C004")  # faults of a machine, an engine or a size, which other values need not have

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.documents.schemas.results import ResultColumn, machine_name
-from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
+from costmodel.explore.search.lock import atomic_write, check_regular, usable
 from costmodel.explore.search.space import Keep, Row
 from costmodel.ground.errors import Place, fail, install_command
 from costmodel.ground.record import record

@@ -10,12 +10,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.estimate.shared.masks import Mask
+from costmodel.estimate.shared.per_stage import Mask
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.constraints.plan_constraints import CHECKS
+from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.search_space import PartialPlans, SubSpace, crossed
-from costmodel.ground.plan_sizes import deciding
+from costmodel.ground.counts import deciding
 from costmodel.ground.shared_columns import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans
 
 BLOCK_ROWS = 32_768  # columns of so many plans lie in a core's cache

@@ -2,17 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from statistics import NormalDist
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.results import ResultColumn
-from costmodel.explore.search.named_result import two_results
+from costmodel.documents.keys.suggestions import alike
+from costmodel.documents.schemas.results import ResultColumn, is_share, machine_name
+from costmodel.equations.run.uncertainty import end_spread, percentile_at
+from costmodel.ground.errors import COMMAND_LINE, Place, fail
+from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
+
+# The result that a word of an option names, such as `--for 'tpot<=25 ms'`.
+
+_ENDS = ("_low", "_high")  # of a band, which is named by its result
+_CODES = {"--pareto": "C006"}
+_POINTED = re.compile(r": (\w+)(?=[;,]|$)")  # the result that the meaning of a label points at
+
+
+def named_result(word: str, columns: Iterable[str], option: str, written: str) -> str:
+    """The name of a result, given with or without its unit; a fault at the word lists similar results, or all.
+
+    written: what stands behind the option
+    """
+    named = {name: name for name in columns}
+    named |= {machine_name(name): name for name in named}
+    if word in named:
+        return named[word]
+    results = [name for name in dict.fromkeys(named.values()) if not name.endswith(_ENDS)]
+    close = _labelled(word, named) or alike(word, results, 3, 0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(results)}"
+    place = option_place(option, written, word)
+    raise fail(_CODES.get(option, "C003"), f"there is no result named '{word}'", place, hint)
+
+
+def shown_results(columns: Iterable[str], text: str, usual: tuple[str, ...]) -> tuple[str, ...]:
+    """The results that --show names, each once; the usual ones where it names none."""
+    known = tuple(columns)
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return tuple(dict.fromkeys(named_result(part, known, "--show", text) for part in parts)) or usual
+
+
+def two_results(text: str, columns: Mapping[str, ResultColumn]) -> tuple[str, str]:
+    """The two results of --pareto, each of which is better in one direction."""
+    ranked = [name for name, column in columns.items() if column.better != "neither"]
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or parts[0] == parts[1]:
+        hint = f"for example --pareto memory_peak,{ranked[0]}"
+        raise fail("C006", f"'{text}' is not two results", option_place("--pareto", text), hint)
+    x, y = (named_result(part, ranked, "--pareto", text) for part in parts)
+    return x, y
+
+
+def _labelled(word: str, named: Mapping[str, str]) -> list[str]:
+    """The results that answers print under a word, as `in_flight` for the requests in flight."""
+    from costmodel.explore.labels import meaning_of  # of all answers, and read for a word that no result has alone
+
+    spellings = dict.fromkeys((word, word.replace("_", " ")))
+    meaning, see = next(filter(None, map(meaning_of, spellings)), ("", ""))
+    return list(dict.fromkeys(named[name] for name in (*_POINTED.findall(meaning), see) if name in named))
+
+
+def option_place(option: str, written: str, word: str = "") -> Place:
+    """The place of a word in the value of an option, or of the whole value."""
+    ahead = len(option) + 2 + max(written.find(word), 0)
+    return Place(COMMAND_LINE, 0, ahead, "", f"{option} {written}", max(1, len(word or written)))
+
 
 MOST_ON_A_FRONT = 4096
 
@@ -138,3 +200,79 @@ class Front(Generic[Plan]):
             self.thinned = True
             kept = [kept[int(place)] for place in np.linspace(0, len(kept) - 1, MOST_ON_A_FRONT)]
         self.rows = kept
+
+
+# A result and the bound that it should reach: what `solve --for` asks.
+
+_SUREST = 1 - 1e-9  # a chance; one of 100 % lies at no end of a band
+_TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
+
+
+class TrialResults(Protocol):
+    """The results at one value of the key that varies."""
+
+    def result(self, column: str) -> float:
+        """A result of a plan that meets every limit; NaN where none does."""
+
+
+@record
+class Target:
+    """A result and the bound that it should reach.
+
+    share: chance to reach it that is asked for; without it and of results without a band the expected value rules
+    chance: the result that should be that likely too, unless limits demand it of plans
+    """
+
+    column: str
+    at_least: bool
+    bound: float
+    has_band: bool = False
+    share: float | None = None
+    chance: str = ""
+
+    def reached(self, trial: TrialResults) -> bool:
+        """Whether a plan that keeps every limit reaches it."""
+        return self.excess(trial) <= 0
+
+    def excess(self, trial: TrialResults) -> float:
+        """How far a plan misses the target, 0 or less where it reaches it; NaN where it breaks a limit."""
+        over = self.value(trial) - self.bound
+        return -over if self.at_least else over
+
+    def value(self, trial: TrialResults) -> float:
+        """The result, or the value that it beats with the chance: at 90 %, the worse end of its band.
+
+        At another chance by the spread of that end.
+        """
+        if self.chance and self.share is not None and not trial.result(self.chance) >= self.share:
+            return math.nan
+        middle = trial.result(self.column)
+        if not self.has_band or self.share is None or not 0 < middle < math.inf:
+            return middle
+        end = trial.result(f"{self.column}_{'low' if self.at_least else 'high'}")
+        if not 0 < end < math.inf:
+            return middle if math.isnan(end) else end
+        beyond = NormalDist().inv_cdf(min(max(self.share, 0.5), _SUREST))
+        return float(percentile_at(middle, end_spread(middle, end), -beyond if self.at_least else beyond))
+
+
+def target_of(text: str, columns: Mapping[str, ResultColumn], example: str, share: float | None = None) -> Target:
+    """Parses a target such as `mfu>=0.45`.
+
+    columns: the results that a target may name. share: chance to reach it
+
+    Raises: CostModelError C011 for a text of another form, an unknown result or unit, and a share over 1
+    """
+    match = _TARGET.match(text)
+    place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
+    hint = f"for example --for '{example}'"
+    if match is None:
+        raise fail("C011", f"'{text}' is not result>=value or result<=value", place, hint)
+    column = named_result(match[1], columns, "--for", text)
+    try:
+        bound = parse(match[3], columns[column].written)
+    except UnitError as error:
+        raise fail("C011", str(error), place, hint) from None
+    if is_share(column) and bound > 1:
+        raise fail("C011", f"{column} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
+    return Target(column, match[2] in (">=", "≥"), bound, bool(columns[column].band), share)

@@ -22,9 +22,8 @@ from costmodel.explore.search.changes import Price, Remedy, has_chance, of_the_s
 from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.search_space import SubSpace, grids, stem
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, stretch
-from costmodel.ground.errors import CostModelError
-from costmodel.ground.plan_sizes import SIZES
-from costmodel.ground.quoting import value_text
+from costmodel.ground.counts import SIZES
+from costmodel.ground.errors import CostModelError, value_text
 from costmodel.ground.record import record
 
 _KEYS = tuple(key for key in Plan.model_fields if key in Space.model_fields)  # that a search can list

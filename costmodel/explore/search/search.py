@@ -20,14 +20,14 @@ from costmodel.estimate.evaluate.limit_checks import NOT_SAFE, unacceptable
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import Block, one_row
-from costmodel.estimate.training.constraints.plan_constraints import CHECKS
+from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.changes import Remedy
 from costmodel.explore.search.found import PlanErrors, SearchResult, through
 from costmodel.explore.search.next_measurement import first_better
-from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import Top, axes
 from costmodel.explore.search.remedies import what_would_be_valid, what_would_work
 from costmodel.explore.search.search_space import candidates, grids
@@ -35,8 +35,8 @@ from costmodel.explore.search.stream import SearchOptions
 from costmodel.explore.search.tally import NO_VARIANT
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally
 from costmodel.explore.search.variants import Variants, fail_if_listed
+from costmodel.ground.counts import EXCHANGING, SIZES
 from costmodel.ground.errors import CostModelError, fail
-from costmodel.ground.plan_sizes import EXCHANGING, SIZES
 
 PRECISION = "workload.precision"
 NO_PRECISION = "L044"

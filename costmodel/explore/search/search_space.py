@@ -17,11 +17,23 @@ from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.plan_batch import Split as Named
-from costmodel.estimate.training.constraints.plan_constraints import CHECKS, valid
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import LOOPED, chunks_fit
+from costmodel.estimate.training.parallelism.pipeline import LOOPED, chunks_fit
+from costmodel.estimate.training.plan_constraints import CHECKS, valid
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.choices import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Where
-from costmodel.ground.plan_sizes import BEHIND_PLACES, OF_ITSELF_ONE, PLACED, SIZES
+from costmodel.ground.counts import (
+    BEHIND_PLACES,
+    OF_ITSELF_ONE,
+    PLACED,
+    SIZES,
+    ContextParallel,
+    Method,
+    Module,
+    Offloaded,
+    Order,
+    Recompute,
+    Schedule,
+    Where,
+)
 from costmodel.ground.record import record
 
 V = TypeVar("V")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from typing import Generic
+from typing import Generic, TypeVar
 
+from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.rank import Front, Plan, Top
 from costmodel.ground.errors import Fault
+from costmodel.ground.record import record
 
 NO_VARIANT = -1  # the part of plans that no scenario of a search has, such as those of a precision that nothing runs
 
@@ -166,3 +168,33 @@ class Tally(Generic[Plan]):
                 part.refused.update({reason: part.kept - part.safe} if part.kept > part.safe else {})
         elif self.front and self.risky_front:
             self.front.rows, self.front.thinned = self.risky_front.rows, self.risky_front.thinned
+
+
+# A row of answers that come in one after the other: who watches, and who may end it before the last.
+
+Item = TypeVar("Item")
+
+
+@record
+class Watcher:
+    """Progress callback and cancellation check."""
+
+    watch: Callable[[int, int], None] = lambda done, total: None
+    stop: Callable[[], bool] = lambda: False
+
+    def go(self, done: int, total: int) -> None:
+        """Report one more answer; raise Stopped if the user asked to stop."""
+        if self.stop():
+            raise SearchStopped
+        self.watch(done, total)
+
+    def taken(self, items: Iterable[Item], total: int) -> Iterator[Item]:
+        """The items, until the user asks to stop."""
+        for done, item in enumerate(items):
+            if self.stop():
+                return
+            self.watch(done, total)
+            yield item
+
+
+UNWATCHED = Watcher()

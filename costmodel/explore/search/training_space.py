@@ -14,7 +14,7 @@ from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMN
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import NOT_SAFE, TOO_LARGE, unacceptable
-from costmodel.estimate.shared.masks import Mask
+from costmodel.estimate.shared.per_stage import Mask
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -23,7 +23,7 @@ from costmodel.explore.search.rank import Axes, Front, Order, Top
 from costmodel.explore.search.search_space import PartialPlans, SubSpace, grids, stem
 from costmodel.explore.search.space import Keep, Space
 from costmodel.explore.search.tally import Tally
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 from costmodel.ground.record import record
 
 CANDIDATES_A_PIECE = 1 << 22

@@ -17,7 +17,13 @@ from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
-from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance, without_chance
+from costmodel.estimate.serving.limits_chance import (
+    OWN,
+    asking_chance,
+    demanding_chance,
+    waits_in_batch,
+    without_chance,
+)
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import unacceptable
 from costmodel.estimate.serving.replicas_for_load import (
@@ -26,12 +32,11 @@ from costmodel.estimate.serving.replicas_for_load import (
     with_spares,
     without_headroom,
 )
-from costmodel.estimate.serving.service_limits import waits_in_batch
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.safety import preferred_chance, stated_chance
-from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
+from costmodel.explore.serving.fleets import sizes_of_cluster
 from costmodel.explore.serving.found_plans import RankedPlan
 from costmodel.explore.serving.layout_candidates import candidates
 from costmodel.explore.serving.search_layouts import codes_of, ranked_plan

@@ -14,7 +14,7 @@ from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_schema import ServingPlan
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_placement import filled_with
@@ -23,7 +23,7 @@ from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.search.variants import Variants
-from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
+from costmodel.explore.serving.fleets import sizes_of_cluster
 from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch
 from costmodel.explore.serving.layout_candidates import candidates
 from costmodel.explore.serving.search_layouts import search

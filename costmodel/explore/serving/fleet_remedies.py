@@ -17,7 +17,7 @@ from costmodel.explore.search.changes import Remedy
 from costmodel.explore.search.variants import Variants
 from costmodel.explore.serving.best_fleets import LARGEST
 from costmodel.explore.serving.best_layout import settings_at
-from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
+from costmodel.explore.serving.fleets import sizes_of_cluster
 from costmodel.explore.serving.found_plans import RankedPlan, inputs_of_service
 from costmodel.explore.serving.remedy_trials import RemedyTrials, Settings, works
 from costmodel.ground.units import significant

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
-from costmodel.documents.schemas.serving.serving_limits import GAPS
+from costmodel.documents.schemas.serving.serving_schema import GAPS
 from costmodel.estimate.serving.constraints import invalid_halves
 from costmodel.estimate.serving.engine_placement import prefill_beside
 from costmodel.estimate.serving.plan_columns import PlanColumns

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.estimate.serving.limits_chance import OWN
-from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.estimate.serving.limits_chance import OWN, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import Limit, stated_limits
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.results import SERVING_RESULTS
-from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_KEYS
+from costmodel.documents.schemas.serving.serving_schema import LOADS as LOAD_KEYS
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
@@ -23,7 +23,7 @@ from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.found import through
-from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import Front, Top, axes
 from costmodel.explore.search.space import Keep
 from costmodel.explore.search.stream import HERE, SearchOptions

@@ -10,15 +10,14 @@ from typing import ClassVar
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
-from costmodel.documents.schemas.serving.serving_workload import LOADS
+from costmodel.documents.schemas.serving.serving_schema import LOADS, ServingPlan
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.safety import demand_of, preferred_chance
-from costmodel.explore.search.progress import Watcher
-from costmodel.explore.search.ranges import doubled_to_end, rates_of, values_of
+from costmodel.explore.search.range_samples import doubled_to_end, rates_of, values_of
+from costmodel.explore.search.tally import Watcher
 from costmodel.explore.serving.best_layout import by_search, plan_settings, with_best_layout
 from costmodel.explore.serving.fleets import counts_needed, gpus_of, settings_of
 from costmodel.explore.serving.remedy_trials import ServingTrial, tried, without_load

@@ -17,13 +17,14 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
-from costmodel.documents.schemas.serving.serving_workload import LOADS
+from costmodel.documents.schemas.serving.serving_schema import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance
+from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance, over_limits, service_limits
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import (
+    OVERLOAD,
     AnyEvaluation,
     ServingAnswer,
     answer,
@@ -33,14 +34,12 @@ from costmodel.estimate.serving.predict_serving import (
     under_share,
     within_limits,
 )
-from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_kinds import distinct
-from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.found import through
-from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import Axes, Top
 from costmodel.explore.search.space import Keep, Space
 from costmodel.explore.search.stream import HERE, SearchOptions

@@ -11,8 +11,8 @@ import numpy as np
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving.limits_chance import service_limits
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
-from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.whole_prompts import least_budget
 from costmodel.explore.safety import preferring

@@ -7,12 +7,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from costmodel.documents.schemas.serving.serving_limits import GAPS
+from costmodel.documents.schemas.serving.serving_schema import GAPS
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.search.changes import Remedy
 from costmodel.explore.serving.best_layout import budget_settings, states_no_plan
-from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.fleet_remedies import (
     fleet_remedies,
     in_smaller_cluster,
@@ -21,7 +20,7 @@ from costmodel.explore.serving.fleet_remedies import (
     with_room,
 )
 from costmodel.explore.serving.fleet_size import EASED
-from costmodel.explore.serving.fleets import counts_of, more_replicas
+from costmodel.explore.serving.fleets import counts_of, more_replicas, sizes_of_cluster
 from costmodel.explore.serving.memory_remedies import DEGREES, fitting, memory_remedies
 from costmodel.explore.serving.remedy_trials import Kind, RemedyTrials, ServingTrial
 from costmodel.explore.serving.search_remedies import nearest_alone, room_for_prompts

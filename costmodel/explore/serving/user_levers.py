@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from costmodel.estimate.serving.limits_chance import waits_in_batch
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.service_limits import waits_in_batch
 from costmodel.estimate.serving.waiting_requests import waiting_requests
-from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
+from costmodel.explore.serving.fleets import sizes_of_cluster
 from costmodel.explore.serving.remedy_trials import ServingTrial, tried
 
 _GROWTH, _GROWTHS = 1.25, 8  # by which replicas grow that are too few, and how often

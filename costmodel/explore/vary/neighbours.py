@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from costmodel.explore.trial import tried
 from costmodel.explore.workload import PlanAnswer, Trial, Workload
-from costmodel.ground.choices import Recompute, Zero
-from costmodel.ground.plan_sizes import SIZES
-from costmodel.ground.quoting import value_text
+from costmodel.ground.counts import SIZES, Recompute, Zero
+from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:

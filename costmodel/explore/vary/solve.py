@@ -24,9 +24,11 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.safety import EXPECTED, Safety
 from costmodel.explore.search.engine import SearchStopped
-from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.range_samples import (
     SAMPLES,
+    Span,
+    at_option,
+    axis,
     end_to_pass,
     last_reaching,
     next_number,
@@ -34,9 +36,10 @@ from costmodel.explore.search.range_samples import (
     samples,
     samples_between,
     samples_beyond,
+    span,
 )
-from costmodel.explore.search.ranges import Span, at_option, axis, span
-from costmodel.explore.search.target import Target, target_of
+from costmodel.explore.search.rank import Target, target_of
+from costmodel.explore.search.tally import UNWATCHED, Watcher
 from costmodel.explore.trial import trial_of, tried
 from costmodel.explore.workload import KeptAnswer, PlanAnswer, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, Place, fail

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
-from costmodel.explore.search.named_result import shown_results
-from costmodel.explore.search.progress import UNWATCHED, Watcher
-from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.range_samples import Axis
+from costmodel.explore.search.rank import shown_results
+from costmodel.explore.search.tally import UNWATCHED, Watcher
 from costmodel.explore.trial import tried
 from costmodel.explore.workload import Trial, Workload
 from costmodel.ground.record import record

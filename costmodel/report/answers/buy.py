@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.serving.reason_codes import OVERLOAD
+from costmodel.estimate.serving.predict_serving import OVERLOAD
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.buy import (
     OTHER_TERMS,
@@ -45,6 +45,7 @@ from costmodel.report.document import (
 from costmodel.report.machine.answer_fields import known, notes
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import (
+    command,
     hourly,
     origin_lines,
     price_fields,
@@ -55,13 +56,12 @@ from costmodel.report.terminal.style.head import (
     written_off,
 )
 from costmodel.report.terminal.style.layout import Abridged, Line, shorter, typed
-from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, HEAD, styled
 from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
 from costmodel.report.workload_words import subject_fields, words_of
 
 if TYPE_CHECKING:
-    from costmodel.report.page.marks import SvgFigure
+    from costmodel.report.page.plots import SvgFigure
 
 TOP, _BRIEF = 12, 6  # machines in a terminal, and in a short answer
 _VARIED = ("cluster",)
@@ -323,7 +323,7 @@ class _Traded:
 
     def lines(self) -> list[Line]:
         """The figure for a terminal: a letter for each accelerator."""
-        from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
+        from costmodel.report.terminal.style.charts import ScatterPoint, scatter
 
         result, columns = words_of(self.found.asked.case.kind).result, self.found.asked.columns
         letter = dict(zip(self.accelerators, "ABCD", strict=False))

@@ -35,9 +35,8 @@ from costmodel.report.machine.formats import json_text, markdown_text
 from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.document_lines import section_lines
-from costmodel.report.terminal.style.head import job_lines
+from costmodel.report.terminal.style.head import command, job_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, chance_style, styled
 from costmodel.report.workload_words import subject_fields, varied_head, words_of
 

@@ -7,8 +7,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from costmodel.estimate.machine.algorithm_table import ALGORITHMS, FITTED
-from costmodel.explore.measured_collective import signed_error
+from costmodel.estimate.machine.collective_time import ALGORITHMS, FITTED
+from costmodel.explore.collective import signed_error
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
 from costmodel.report.terminal.style.answer import head

@@ -21,6 +21,7 @@ from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
 from costmodel.report.terminal.style.head import (
+    command,
     fact_fields,
     flag_lines,
     head_lines,
@@ -29,7 +30,6 @@ from costmodel.report.terminal.style.head import (
     with_facts,
 )
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.trials import range_figures
 from costmodel.report.workload_words import words_of

@@ -13,9 +13,8 @@ from costmodel.report.answers.plan_answer import following
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, explained
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import between
-from costmodel.report.terminal.style.head import fact_fields, title
+from costmodel.report.terminal.style.head import command, fact_fields, title
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, GOOD, WARN, styled
 from costmodel.report.workload_words import words_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.serving.serving_workload import Lengths
+from costmodel.documents.schemas.serving.serving_schema import Lengths
 from costmodel.exchange.remarks import comment_lines
 from costmodel.exchange.serving.serving_job import ServingJob
 from costmodel.exchange.training.training_format import called

@@ -14,8 +14,8 @@ from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
 from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, made_of, traced
 from costmodel.report.machine.answer_fields import known
+from costmodel.report.terminal.style.head import assumed_lines
 from costmodel.report.terminal.style.layout import Detail
-from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, bar, styled
 
 _BAR = 20

@@ -26,8 +26,8 @@ from costmodel.report.answers.search import SearchWords
 from costmodel.report.document import Cell, Column, Section, Table, Value
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import joined
+from costmodel.report.terminal.style.head import command
 from costmodel.report.terminal.style.layout import Line, typed
-from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
 _SHOWN = 6  # measurements in a terminal

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.explore.explain.timeline import Event, ForwardBackwardTime, Pipeline, events
+from costmodel.explore.explain.schedule_order import Event, ForwardBackwardTime, Pipeline, events
 from costmodel.ground.errors import fail
 from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.answers.plan_answer import plan_answer, plan_rows

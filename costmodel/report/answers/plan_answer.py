@@ -27,10 +27,8 @@ from costmodel.report.document import (
 )
 from costmodel.report.machine.answer_fields import assumed_json, frame, notes
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
-from costmodel.report.terminal.style.head import assumed_job, title, with_facts
+from costmodel.report.terminal.style.head import assumed_job, assumed_lines, command, title, with_facts
 from costmodel.report.terminal.style.layout import Abridged, Detail, Line, typed
-from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, bar, styled
 from costmodel.report.workload_words import words_of
 

@@ -12,7 +12,7 @@ from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.results import RL_COLUMNS, ResultColumn, machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.machine.clock_throttling import cap_over_rating
+from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.results import number

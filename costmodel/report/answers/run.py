@@ -27,11 +27,10 @@ from costmodel.report.document import (
     made_of,
     traced,
 )
-from costmodel.report.page.row_commands import settings_of
+from costmodel.report.page.document_page import settings_of
 from costmodel.report.terminal.style.formatting import BAND
+from costmodel.report.terminal.style.head import assumed_lines, command
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import styled
 from costmodel.report.trials import range_figures
 

@@ -15,10 +15,8 @@ from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Sectio
 from costmodel.report.machine.answer_fields import known, notes
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import joined
-from costmodel.report.terminal.style.head import subject_words
+from costmodel.report.terminal.style.head import assumed_of_all, command, subject_words
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.remark_lines import assumed_of_all
 from costmodel.report.terminal.style.theme import BAD, bar, styled
 from costmodel.report.trials import (
     against_words,

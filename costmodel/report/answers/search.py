@@ -42,11 +42,10 @@ from costmodel.report.document import (
 )
 from costmodel.report.machine.answer_fields import notes, plain
 from costmodel.report.terminal.search.varied_keys import few, headings
+from costmodel.report.terminal.style.charts import ScatterPoint, scatter
 from costmodel.report.terminal.style.formatting import spaced
-from costmodel.report.terminal.style.head import price_varies, prices, title
+from costmodel.report.terminal.style.head import command, price_varies, prices, title
 from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, as_many, shorter, typed
-from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.trials import plan_sides, range_figures
 from costmodel.report.workload_words import held_lines, varied_head, words_of
@@ -544,7 +543,7 @@ def price_lines(words: SearchWords[Inputs, Plan], plans: Sequence[Plan]) -> list
 
 def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: TraceWriter) -> dict[str, Any]:
     """The data of plans for a page: keys, results, commands and losses."""
-    from costmodel.report.page.row_commands import row_commands
+    from costmodel.report.page.document_page import row_commands
 
     keys = [words.keys(plan) for plan in plans]
     sizes = [name for name in (keys[0] if keys else ()) if all(_is_plain(each.get(name)) for each in keys)]

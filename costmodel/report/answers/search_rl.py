@@ -22,8 +22,8 @@ from costmodel.report.document import Cell, Column
 from costmodel.report.machine import rl_json
 from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
 from costmodel.report.terminal.style.formatting import spaced
+from costmodel.report.terminal.style.head import remarks
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, WARN, styled
 
 _SURELY = 0.995  # a chance to fit that rounds to all

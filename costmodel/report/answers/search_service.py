@@ -10,16 +10,13 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.serving.serving_schema import usual_objective
-from costmodel.documents.schemas.serving.serving_workload import LOADS
+from costmodel.documents.schemas.serving.serving_schema import LOADS, usual_objective
 from costmodel.estimate.evaluate.answer_facts import subject_of, varies
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.deployment_rent import fleet_of
-from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit
+from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit, service_limits
 from costmodel.estimate.serving.plan_columns import RARE
-from costmodel.estimate.serving.predict_serving import remarks
-from costmodel.estimate.serving.reason_codes import OVERLOAD, REFUSALS
-from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.estimate.serving.predict_serving import OVERLOAD, REFUSALS, remarks
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves
@@ -53,11 +50,17 @@ from costmodel.report.terminal.serving.serving_formatting import (
 from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
 from costmodel.report.terminal.serving.waiting_loads import brief, waiting_lines
 from costmodel.report.terminal.style.formatting import spaced
-from costmodel.report.terminal.style.head import origin_lines, price_fields, price_varies, subject_words
+from costmodel.report.terminal.style.head import (
+    command,
+    options_of,
+    origin_lines,
+    price_fields,
+    price_varies,
+    subject_words,
+)
 from costmodel.report.terminal.style.head import price_lines as own_price
+from costmodel.report.terminal.style.head import remarks as remark_lines
 from costmodel.report.terminal.style.layout import Abridged, CellTable, Detail, Line, typed
-from costmodel.report.terminal.style.next_command import command, options_of
-from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 PAID = "GPUs paid"

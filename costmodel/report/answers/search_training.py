@@ -26,8 +26,7 @@ from costmodel.explore.search.bands import unsure
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
 from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.structure_words import CHOICES, choice_words, short_words, split_words
-from costmodel.ground.counts import ordinal
-from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
+from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
 from costmodel.report.answers.compare import difference, figure_row
@@ -40,10 +39,8 @@ from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.refusals import reason, reason_of, remedies_json, remedy_lines
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result, spaced
-from costmodel.report.terminal.style.head import price_fields
+from costmodel.report.terminal.style.head import command, price_fields, remarks
 from costmodel.report.terminal.style.layout import Abridged, CellTable, Detail, Line, typed
-from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
 _BEHIND = ALWAYS[1:]  # of tp and the sizes over one

@@ -19,9 +19,8 @@ from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Sectio
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import two_sided
-from costmodel.report.terminal.style.head import title, with_facts
+from costmodel.report.terminal.style.head import command, title, with_facts
 from costmodel.report.terminal.style.layout import Abridged, Line
-from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 from costmodel.report.trials import short_path
 from costmodel.report.workload_words import plan_fields, plan_head, words_of

@@ -207,7 +207,7 @@ def _limits(facts: ServingFacts) -> Texts:
 
 def _other_loads(facts: ServingFacts) -> Texts:
     """Texts on the plan under lighter and heavier load, and on replicas for other rates."""
-    from costmodel.explore.search.ranges import Axis
+    from costmodel.explore.search.range_samples import Axis
     from costmodel.explore.vary.sweep import Swept
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers.scaled_sizes import scale

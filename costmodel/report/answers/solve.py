@@ -12,7 +12,7 @@ from rich.text import Text
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
-from costmodel.explore.search.target import Target
+from costmodel.explore.search.rank import Target
 from costmodel.explore.vary.solve import ExplainedTrial, ReachableRange, SolveResult
 from costmodel.explore.workload import Trial, Workload
 from costmodel.ground.counts import number_of
@@ -23,6 +23,7 @@ from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS, between, listed, spaced
 from costmodel.report.terminal.style.head import (
+    command,
     price_fields,
     price_lines,
     price_varies,
@@ -30,7 +31,6 @@ from costmodel.report.terminal.style.head import (
     with_facts,
 )
 from costmodel.report.terminal.style.layout import Line, typed
-from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.trials import (
     against_words,

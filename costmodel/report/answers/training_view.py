@@ -17,8 +17,7 @@ from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import sent_transfers
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
-from costmodel.ground.counts import number_of
-from costmodel.ground.plan_sizes import EXCHANGING
+from costmodel.ground.counts import EXCHANGING, number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time
 from costmodel.report.answers.plan_answer import band_words, parts_section, plan_json, result_cell

@@ -10,7 +10,7 @@ from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.explore.kept_answers import whole_plan
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 from costmodel.report.machine.answer_fields import assumed_json, known, read_from
 from costmodel.report.terminal.search.refusals import remedies_json
 from costmodel.report.terminal.style.answer import head

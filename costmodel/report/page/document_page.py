@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,24 @@ from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.report.document import AnswerDocument, Draw, Section, Table, table_of
-from costmodel.report.page.content import HtmlPage, PageTable, Part
-from costmodel.report.page.row_commands import row_commands
-from costmodel.report.page.shared_parts import remark_findings
+from costmodel.report.page.content import HtmlPage, PageTable, Part, remark_findings
 from costmodel.report.page.trace import Traces, opened, traced_roots
+from costmodel.report.terminal.style.head import around
 from costmodel.report.terminal.style.layout import Line, of_length
+
+# Rows of a table that are other plans than the page's own: the commands that print how their figures were made.
+
+
+def row_commands(case: LoadedScenario, settings: Iterable[Mapping[str, str]]) -> dict[str, Any]:
+    """Parts of the commands that a page's script writes: the scenario, and the settings of each row."""
+    found = [around(case, "explain", each) for each in settings]
+    named = found[0][0] if found else []
+    return {"scenario": shlex.join(named), "settings": [shlex.join(options) for _, options in found]}
+
+
+def settings_of(stated: Iterable[str]) -> dict[str, str]:
+    """Settings as `path=value`, by their path."""
+    return {path: value for path, _, value in (setting.partition("=") for setting in stated)}
 
 
 def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage:

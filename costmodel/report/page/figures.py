@@ -6,8 +6,20 @@ from collections.abc import Callable, Sequence
 
 from costmodel.ground.record import record
 from costmodel.ground.units import time_unit
-from costmodel.report.page.marks import LINE, TICK, TITLE, Bar, Mark, Rule, SvgFigure, Words, length, shortened
-from costmodel.report.page.scale import Scale, rounded
+from costmodel.report.page.plots import (
+    LINE,
+    TICK,
+    TITLE,
+    Bar,
+    Mark,
+    Rule,
+    Scale,
+    SvgFigure,
+    Words,
+    length,
+    rounded,
+    shortened,
+)
 
 NARROW = 480.0  # below it labels stand above their bars
 _BAR, _GAP, _AXIS = 16.0, 9.0, 40.0

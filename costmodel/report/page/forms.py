@@ -9,7 +9,7 @@ from costmodel.ground.errors import fail
 
 if TYPE_CHECKING:
     from costmodel.report.page.content import HtmlPage
-    from costmodel.report.page.marks import SvgFigure
+    from costmodel.report.page.plots import SvgFigure
 
 Form = Callable[[], str | bytes]
 SLIDE = 720.0  # width of a figure that is a file of its own

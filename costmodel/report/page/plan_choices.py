@@ -11,9 +11,9 @@ from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.search import TrainingSearch
 from costmodel.explore.search.training_space import Ranked
-from costmodel.ground.plan_sizes import IN_ORDER
+from costmodel.ground.counts import IN_ORDER
 from costmodel.ground.units import gib, percent
-from costmodel.report.page.row_commands import row_commands
+from costmodel.report.page.document_page import row_commands
 from costmodel.report.page.values import TERM_WORDS, seconds
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 

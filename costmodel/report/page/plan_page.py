@@ -19,9 +19,8 @@ from costmodel.report.answers.plan_parts import PlanRun
 from costmodel.report.answers.plan_view import PlanBeside, PlanView
 from costmodel.report.answers.run import run_headlines, run_sections, run_words
 from costmodel.report.document import Draw, Headline, Section, Verdict
-from costmodel.report.page.content import HtmlPage, PageTable, Part
+from costmodel.report.page.content import SIGNS, HtmlPage, PageTable, Part, inputs_part, remark_findings, scenario_part
 from costmodel.report.page.document_page import plain_words, section_data, section_part
-from costmodel.report.page.shared_parts import SIGNS, inputs_part, remark_findings, scenario_part
 from costmodel.report.page.trace import Traces, is_light, opened, traced_roots
 from costmodel.report.terminal.style.document_lines import document_lines, section_lines
 from costmodel.report.terminal.style.head import title

@@ -18,7 +18,7 @@ from markupsafe import Markup
 import costmodel
 from costmodel.ground.errors import fail, install_command
 from costmodel.report.page.content import HtmlPage, Part
-from costmodel.report.page.marks import SvgFigure
+from costmodel.report.page.plots import SvgFigure
 from costmodel.report.terminal.style.theme import visible
 
 WIDE, NARROW = 720.0, 320.0

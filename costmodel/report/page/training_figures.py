@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from costmodel.explore.page.operations import Operation, roofs
 from costmodel.explore.page.plan_facts import PlanFacts, Window
 from costmodel.ground.units import show, show_time, significant
-from costmodel.report.page.marks import SvgFigure
-from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, PlotSpan, Timeline
+from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, PlotSpan, SvgFigure, Timeline
 from costmodel.report.page.values import seconds
 
 _ROLES = {"F": "forward", "B": "backward", "W": "weight"}

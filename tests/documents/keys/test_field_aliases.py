@@ -17,10 +17,17 @@ from costmodel.documents.keys.field_aliases import KEYS, VALUES, meant_by
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import choices_of, key_of
 from costmodel.documents.keys.workload_keys import SCENARIOS
-from costmodel.documents.reader import checkpoint_types, hub_names
-from costmodel.documents.reader.checkpoint_types import name_words, types_by_name
+from costmodel.documents.reader import hub_names
+from costmodel.documents.reader import hub_names as checkpoint_types
 from costmodel.documents.reader.folders import names
-from costmodel.documents.reader.hub_names import STORED_WORDS, is_hub_name, nearest_shapes, shape_of
+from costmodel.documents.reader.hub_names import (
+    STORED_WORDS,
+    is_hub_name,
+    name_words,
+    nearest_shapes,
+    shape_of,
+    types_by_name,
+)
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.ground.errors import CostModelError

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from costmodel.documents.text import any_yaml, plain_yaml, yaml_tree
-from costmodel.documents.text.nodes import NotYaml
+from costmodel.documents.text.plain_yaml import NotYaml
 from documents.text.test_json_tree import placed
 
 ROOT = Path(__file__).parents[3]

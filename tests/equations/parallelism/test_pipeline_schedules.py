@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.equations.parallelism.pipeline import later_schedule_time, live_micro_batches
 from costmodel.explore.explain.schedule_order import BOTH_WAYS, FOLDED
-from costmodel.ground.choices import LaterSchedule
+from costmodel.ground.counts import LaterSchedule
 
 from .later_simulation import Ran, complete, run
 

@@ -18,12 +18,11 @@ from costmodel.estimate.evaluate.error_band import banded, residual, time_spread
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.estimate.training.memory.memory_band import MEMORY_KINDS, memory_band
+from costmodel.estimate.training.memory.breakdown import LINES, MEMORY_KINDS, memory_band
 from costmodel.estimate.training.time.step import TERMS
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.counts import EXCHANGING, SIZES
 from costmodel.ground.errors import CostModelError
-from costmodel.ground.plan_sizes import EXCHANGING, SIZES
 from estimate.cases import TRAINING_STACKS, ask, case, inputs, with_rates
 
 SPREADS = [name for name, field in RunSpread.model_fields.items() if field.annotation is float]

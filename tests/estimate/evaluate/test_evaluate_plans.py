@@ -13,11 +13,11 @@ from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import trace
-from costmodel.ground.plan_sizes import SIZES
 from estimate.cases import inputs, model
 
 STRUCTURES = [

@@ -14,7 +14,7 @@ from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.equations.serving.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.load import Bounds, Engines
 from costmodel.estimate.serving.operating_point import OperatingPoint
-from costmodel.estimate.serving.rate_within_limits import rate_within_limits
+from costmodel.estimate.serving.replica_capacity import rate_within_limits
 from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.ground.errors import CostModelError
 

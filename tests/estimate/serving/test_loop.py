@@ -19,7 +19,7 @@ from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import Load
-from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT
+from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT
 
 from .cases import case, one
 from .cases import predicted as predicted_of

@@ -10,7 +10,7 @@ from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.explore.search.search_space import grids
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 from estimate.cases import inputs, model
 
 SPACE = {

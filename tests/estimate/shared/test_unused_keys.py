@@ -13,7 +13,7 @@ from costmodel.documents.reader.load_scenario import load_any
 from costmodel.estimate.evaluate import predict
 from costmodel.estimate.rl import predict_rl
 from costmodel.estimate.serving import predict_serving
-from costmodel.estimate.shared.unused_keys import UNUSED
+from costmodel.estimate.shared.assumptions import UNUSED
 from costmodel.ground.errors import CostModelError
 
 NAMES = {"training": "llama-3-70b-512", "serving": "serve-llama-3.1-70b", "rl": "grpo-qwen-2.5-7b-64"}

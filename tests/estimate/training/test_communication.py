@@ -14,7 +14,7 @@ from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Group, Transfer, embedding_group, group, groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.choices import Order
+from costmodel.ground.counts import Order
 from estimate.cases import (
     Plan,
     ask,

@@ -13,9 +13,9 @@ from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
-from costmodel.estimate.training.constraints.plan_constraints import CHECKS, OF_A_SEARCH, refusals, valid
+from costmodel.estimate.training.plan_constraints import CHECKS, OF_A_SEARCH, refusals, valid
 from costmodel.explore.search.search import search
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 from estimate.cases import TRAINING_STACKS, ask, costs, inputs, machine, mixed, model, one, with_mixer, written_out
 
 SMALL = model()

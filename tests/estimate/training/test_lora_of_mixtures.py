@@ -28,8 +28,8 @@ from costmodel.estimate.training.lora import (
 )
 from costmodel.estimate.training.time.layer_kernels import layer_pass, stream
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
-from costmodel.ground.plan_sizes import SIZES
 from estimate.cases import ask, costs, inputs, line, mixed, model, one, written_out
 
 EQUAL = pytest.approx

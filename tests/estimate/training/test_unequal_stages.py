@@ -14,7 +14,7 @@ from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import SIZES, Block
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
+from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.time.unequal_stages import over_stages, stages_of_groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.report.terminal.search.refusals import reason

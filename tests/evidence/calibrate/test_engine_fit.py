@@ -15,8 +15,16 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import shipped_file
 from costmodel.documents.reader.library import names, read
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.evidence.calibrate.engine_constants import SHARED, own_constants, shipped_value, with_values
-from costmodel.evidence.calibrate.engine_fit import EngineFit, engine_fit, engine_texts, robust_step
+from costmodel.evidence.calibrate.engine_fit import (
+    SHARED,
+    EngineFit,
+    engine_fit,
+    engine_texts,
+    own_constants,
+    robust_step,
+    shipped_value,
+    with_values,
+)
 from costmodel.evidence.validate.serving.benchmarks import case_of_group, of_group
 from costmodel.evidence.validate.serving.serving_rows import serving_row
 from costmodel.exchange.tables.serving_table import read_serving_runs

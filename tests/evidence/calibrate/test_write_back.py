@@ -15,7 +15,7 @@ from costmodel.commands.output import written_together
 from costmodel.documents.reader import folders
 from costmodel.documents.reader.library import read
 from costmodel.documents.text.yaml_editor import refuse_shipped
-from costmodel.evidence.calibrate.refine_from_runs import refine, texts
+from costmodel.evidence.calibrate.fit_from_runs import refine, texts
 from costmodel.ground.errors import CostModelError
 from evidence.calibrate.planted_runs import FOLDER, mine
 

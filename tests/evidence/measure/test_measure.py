@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.evidence.measure import operators
-from costmodel.evidence.measure.operators import Timing
+from costmodel.evidence.measure import measure as operators
+from costmodel.evidence.measure.measure import Timing
 from costmodel.evidence.measure.stopwatch import CACHE, COPIES_OVER_CACHE, MOST_COPIES, Device, copies
 
 with_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs the extra [measure]")

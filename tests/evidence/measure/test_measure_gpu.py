@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from costmodel.evidence.measure import layers_beside_kernels, measure, stopwatch
-from costmodel.evidence.measure.operators import BRIEF, OperatorTrial, Session, Timing
+from costmodel.evidence.measure.measure import BRIEF, OperatorTrial, Session, Timing
 from costmodel.evidence.measure.stopwatch import Device, MeasurementStopped, Stopwatch
 
 H100 = Device("NVIDIA H100 80GB HBM3", "cuda", "580.1", "2.15.0")

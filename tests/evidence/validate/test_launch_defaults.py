@@ -12,8 +12,7 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
 from costmodel.evidence.validate.imputation import launch_says
 from costmodel.evidence.validate.modelled_rows import modelled
-from costmodel.evidence.validate.recompute_cells import MODULES
-from costmodel.evidence.validate.spelling import recompute_of
+from costmodel.evidence.validate.spelling import MODULES, recompute_of
 from costmodel.exchange.tables.run_table import COLUMNS
 from evidence.validate.runs_of_22b import DEEPSEEK, EMPTY, MIXTRAL, SHELF
 

@@ -12,7 +12,7 @@ from costmodel.documents.reader import cached_reader
 from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_meant
 from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.library import names
-from costmodel.documents.reader.proxy_node import proxy_node
+from costmodel.documents.reader.resolved_scenario import proxy_node
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.rows import cluster_of

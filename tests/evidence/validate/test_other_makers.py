@@ -13,8 +13,8 @@ from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.machine.number_formats import by_best_matmul
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
-from costmodel.ground.choices import Recompute
-from costmodel.report.terminal.style.remark_lines import remarks
+from costmodel.ground.counts import Recompute
+from costmodel.report.terminal.style.head import remarks
 from evidence.validate.runs_of_22b import SHELF
 
 OPEN = {"zero_stage": "", "features": "", "year": 2025, "precision": "bf16"}

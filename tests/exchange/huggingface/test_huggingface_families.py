@@ -17,8 +17,7 @@ from costmodel.exchange.huggingface import knows
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.families.multimodal import WRAPPERS
 from costmodel.exchange.huggingface.families.refused import REFUSED, UNREAD, reason
-from costmodel.exchange.huggingface.family import DerivedValue, Fact, Family, ForeignOption
-from costmodel.exchange.huggingface.fields import FIELDS, UNSAID
+from costmodel.exchange.huggingface.family import FIELDS, UNSAID, DerivedValue, Fact, Family, ForeignOption
 from costmodel.ground.errors import CostModelError
 from exchange.published import model, parameters, read
 

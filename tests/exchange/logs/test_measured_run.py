@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.exchange.logs.measured_run import MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import read_log
-from costmodel.exchange.logs.trainer_log import trainer_log
+from costmodel.exchange.logs.trainer_log import MeasuredRun, measured_run, trainer_log
 from costmodel.exchange.tables.run_table import read_table
 from costmodel.ground.errors import CostModelError
 from exchange.scripts import LLAMA_8B

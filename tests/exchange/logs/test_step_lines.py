@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from costmodel.exchange.logs import step_lines
-from costmodel.exchange.logs.measured_run import measured_run
 from costmodel.exchange.logs.step_lines import LOG_FORMATS, MOST_LINES, Measure, read_log
-from costmodel.exchange.logs.trainer_log import trainer_log
+from costmodel.exchange.logs.trainer_log import measured_run, trainer_log
 from costmodel.explore import import_runs
 from costmodel.ground.errors import CostModelError
 

@@ -18,7 +18,7 @@ from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.exchange.serving.exported_command import ENGINES as TARGETS
-from costmodel.exchange.writing.equal_model import CHECKPOINTS
+from costmodel.exchange.writing import CHECKPOINTS
 from costmodel.explore.export_serving import ExportedEngine, export_engine
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.explore.serving.search_layouts import search

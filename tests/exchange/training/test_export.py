@@ -24,7 +24,7 @@ from costmodel.estimate.evaluate.predict import answer, predict
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
 from costmodel.exchange.training.job import Job
-from costmodel.exchange.writing.equal_model import shape
+from costmodel.exchange.writing import shape
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.export_plan import job_of
 from costmodel.explore.search.search import search

@@ -21,8 +21,8 @@ from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.reader.resolved_scenario import training
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.equations.parallelism.counts import padded_vocab
-from costmodel.exchange.logs.measured_run import measured_run
 from costmodel.exchange.logs.step_lines import read_log
+from costmodel.exchange.logs.trainer_log import measured_run
 from costmodel.exchange.machine_shape import TOPOLOGY, machine_shape
 from costmodel.exchange.tables.nccl_tests import nccl_rows
 from costmodel.explore.import_file import GivenBesideFile, ImportedFile, import_files

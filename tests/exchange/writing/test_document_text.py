@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.exchange.models import name_of
 from costmodel.exchange.values.foreign_values import document_name
-from costmodel.exchange.writing.document_text import document_text
+from costmodel.exchange.writing import document_text
 
 _PRINTED = st.text("aZé東 0.:#-'\"[]{},&*!|>%@`?~\\", max_size=8)
 _NAMES = _PRINTED.filter(bool)

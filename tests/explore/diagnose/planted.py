@@ -21,10 +21,9 @@ from costmodel.estimate.evaluate.predict import Answer, answer, plan_to_mapping
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.diagnose import Diagnosis, _value, diagnose
-from costmodel.explore.diagnose.measured import TERMS, MeasuredStep
-from costmodel.explore.diagnose.prediction import PredictedTerms, of_evaluation, with_figure
+from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, PredictedTerms, of_evaluation, with_figure
 from costmodel.explore.search.search import search
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "llama-3-70b-512": (),

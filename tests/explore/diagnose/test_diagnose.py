@@ -12,8 +12,7 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.diagnose.causes import causes
 from costmodel.explore.diagnose.diagnose import diagnose
-from costmodel.explore.diagnose.measured import TERMS, MeasuredStep
-from costmodel.explore.diagnose.prediction import of_evaluation
+from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, of_evaluation
 
 from .planted import SCENARIOS, own, trial
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED
-from costmodel.explore.explain.timeline import Event, ForwardBackwardTime, Pipeline, events
-from costmodel.ground.choices import Schedule
+from costmodel.estimate.training.parallelism.pipeline import FOLDED, LOOPED
+from costmodel.explore.explain.schedule_order import Event, ForwardBackwardTime, Pipeline, events
+from costmodel.ground.counts import Schedule
 
 times = some.floats(0.1, 10.0)
 passes = some.builds(ForwardBackwardTime, times, times)

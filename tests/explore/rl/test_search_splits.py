@@ -16,7 +16,7 @@ from costmodel.explore.kept_answers import rl_degrees, rl_settings
 from costmodel.explore.rl import search_splits
 from costmodel.explore.rl.search_splits import search
 from costmodel.explore.safety import preferring
-from costmodel.explore.search.ranges import axes
+from costmodel.explore.search.range_samples import axes
 from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
 
 NAME = "grpo-qwen-2.5-7b-64"

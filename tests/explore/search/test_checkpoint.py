@@ -17,7 +17,7 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import answer
-from costmodel.explore.search.ranges import axis
+from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.search import TrainingSearch, search
 from costmodel.explore.search.stream import SearchOptions, SearchProgress
 from costmodel.ground.errors import CostModelError

@@ -21,7 +21,7 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.explore.search import engine as engines
 from costmodel.explore.search.engine import SearchEngine, SearchStopped, engine, shared_out
-from costmodel.explore.search.ranges import axis
+from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.search import TrainingSearch, inputs_of_case, search
 from costmodel.explore.search.stream import SearchOptions, results, work_of
 from costmodel.explore.search.training_space import TrainingSpace

@@ -19,7 +19,7 @@ from costmodel.explore.rl import search_splits
 from costmodel.explore.search import search as of_training
 from costmodel.explore.search.checkpoint import written_tally
 from costmodel.explore.search.found import SearchResult
-from costmodel.explore.search.ranges import axes
+from costmodel.explore.search.range_samples import axes
 from costmodel.explore.search.stream import HERE, SearchOptions, SearchProgress
 from costmodel.explore.serving import search_layouts
 from costmodel.ground.errors import CostModelError

@@ -14,7 +14,7 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan, Space
 from costmodel.explore.search.search import TrainingSearch, search
-from costmodel.ground.quoting import value_text
+from costmodel.ground.errors import value_text
 
 NAME = "llama-3-70b-512"
 ON_HOST = ("stack=deepspeed", "cluster.nodes=4", "plan.zero=3", "plan.offload=[optimizer]")

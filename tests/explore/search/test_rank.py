@@ -14,7 +14,7 @@ from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, mac
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.shared.plan_batch import one_row
-from costmodel.estimate.training.constraints.plan_constraints import CHECKS
+from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.explore.search import rank
 from costmodel.explore.search.rank import axes
 from costmodel.explore.search.search import examples, search

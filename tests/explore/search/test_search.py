@@ -22,18 +22,18 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, answer, predict
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
-from costmodel.estimate.training.constraints.plan_constraints import CHECKS
+from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.safety import preferring
-from costmodel.explore.search.ranges import axis
+from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.rank import Top
 from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
 from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
+from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
-from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.answers.search import counts_line
 from costmodel.report.answers.search_training import TrainingWords
 from costmodel.report.terminal.plan.plan_settings import plan_settings

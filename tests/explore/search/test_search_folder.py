@@ -23,7 +23,7 @@ import costmodel
 from costmodel.documents.reader.load_scenario import load
 from costmodel.explore.search import lock
 from costmodel.explore.search.lock import locked
-from costmodel.explore.search.ranges import axis
+from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.search import TrainingSearch, search
 from costmodel.explore.search.stream import SearchOptions
 from costmodel.ground.errors import CostModelError, Place, fail

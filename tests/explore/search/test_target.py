@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.explore.search.target import Target
+from costmodel.explore.search.rank import Target
 from costmodel.explore.vary.solve import solve
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import CostModelError

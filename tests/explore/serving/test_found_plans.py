@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from estimate.serving.cases import costs, inputs
 
-from costmodel.explore.search.ranges import Axis, axes
+from costmodel.explore.search.range_samples import Axis, axes
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch
 from costmodel.explore.serving.pareto import front

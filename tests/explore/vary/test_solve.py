@@ -16,7 +16,7 @@ from costmodel.explore.search.range_samples import SAMPLES
 from costmodel.explore.trial import tried
 from costmodel.explore.vary import solve as solving
 from costmodel.explore.workload import Trial
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 from explore.vary.json_answers import NAME, NETWORK, Faults, estimated, json_of
 
 # What is varied, a value put there, and the result that this value gives: turned round, that result gives the value.

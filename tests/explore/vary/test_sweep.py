@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 from explore.vary.json_answers import NAME, NETWORK, Faults, estimated, json_of
 
 

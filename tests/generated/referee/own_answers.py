@@ -14,7 +14,7 @@ from costmodel.estimate.evaluate.predict import predict
 from costmodel.evidence.calibrate.fit_from_runs import step_fit
 from costmodel.evidence.calibrate.priors import shipped_priors
 from costmodel.evidence.calibrate.regression_problem import TimedRun
-from costmodel.evidence.validate.serving.compare_rows import predicted_figures
+from costmodel.evidence.validate.serving.validate_serving import predicted_figures
 from costmodel.evidence.validate.skip_reasons import CannotModel
 
 from .described_runs import Described

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.ground.errors import Fault, Place
-from costmodel.report.machine.github import of_faults
+from costmodel.report.machine.runner_forms import of_faults
 
 
 def test_equal_faults_of_many_rows_are_one_line() -> None:

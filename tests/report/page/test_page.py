@@ -22,8 +22,8 @@ from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import show_time
 from costmodel.report.answers.measured_runs import measured_section
 from costmodel.report.page.content import HtmlPage
+from costmodel.report.page.plots import Scale, ticks
 from costmodel.report.page.render import page_html
-from costmodel.report.page.scale import Scale, ticks
 from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.style.formatting import percent
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.explain.timeline import ForwardBackwardTime, Pipeline, events
+from costmodel.explore.explain.schedule_order import ForwardBackwardTime, Pipeline, events
 from costmodel.report.answers.pipeline import CELLS, MOST_RANKS, cell_of, cells, timeline
 
 DOUBLE = ForwardBackwardTime(1.0, 2.0)

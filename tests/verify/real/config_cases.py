@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from costmodel.exchange.huggingface.families import FAMILIES
-from costmodel.exchange.huggingface.family import Family
-from costmodel.exchange.huggingface.fields import FIELDS
+from costmodel.exchange.huggingface.family import FIELDS, Family
 
 Changes = dict[str, Any]
 

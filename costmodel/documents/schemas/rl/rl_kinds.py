@@ -2,7 +2,6 @@
 
 from pydantic import BaseModel
 
-from costmodel.documents.schemas.rl.rl_schema import RlScenario
-from costmodel.documents.schemas.rl.rl_stack import RlStack
+from costmodel.documents.schemas.rl.rl_schema import RlScenario, RlStack
 
 RL: dict[str, type[BaseModel]] = {"scenario": RlScenario, "stack": RlStack}

@@ -24,7 +24,7 @@ from costmodel.documents.schemas.base import (
 )
 from costmodel.documents.schemas.count_kinds import NodeFlopRate
 from costmodel.documents.schemas.precision import CacheType, DispatchType, Precision, WeightType
-from costmodel.ground.choices import AttentionKernel
+from costmodel.ground.counts import AttentionKernel
 
 PoolDefinition = Literal["share-of-total", "share-of-free-before", "share-of-free-after"]
 

@@ -1,14 +1,16 @@
 """A serving scenario: model, cluster, workload, engine, plan or space of plans, assumptions, limits."""
 
 from functools import cache
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import (
+    Count,
     Document,
     Multiple,
+    NonNegative,
     Portion,
     Price,
     Quantity,
@@ -16,14 +18,567 @@ from costmodel.documents.schemas.base import (
     Share,
     Watts,
     as_written,
+    no_items,
     optional,
 )
+from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.hardware import Cluster
+from costmodel.documents.schemas.images import Images
+from costmodel.documents.schemas.limits import (
+    AT_LEAST,
+    AT_MOST,
+    TARGET,
+    Bound,
+    BytesLimit,
+    EnergyLimit,
+    GpuTokenRateLimit,
+    MoneyLimit,
+    ShareLimit,
+    TimeLimit,
+    TokenPriceLimit,
+    TokenRateLimit,
+)
 from costmodel.documents.schemas.model import ModelReference
+from costmodel.documents.schemas.precision import CacheType, Precision, WeightType
+from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_limits import ServingLimits
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan, ServingSpace
-from costmodel.documents.schemas.serving.serving_workload import RequestRate, Serving
+from costmodel.ground.units import Figure
+
+# Bounds a serving plan must keep, on any result.
+
+LimitRate = Annotated[float, Quantity("request/s", 0, 1e6)]
+
+B = TypeVar("B", bound=Document)
+
+
+class WaitLimit(TimeLimit):
+    """Bounds on a time that a user waits."""
+
+    @model_validator(mode="after")
+    def _no_least(self) -> Self:
+        if self.at_least is not None:
+            sentence = "at_least refuses plans that answer sooner; a time that users wait is bounded by at_most"
+            raise PydanticCustomError("limit", sentence, {"keys": ("at_least",)})
+        return self
+
+
+class CountLimit(Bound):
+    """Bounds on a number of requests, tokens, replicas or accelerators."""
+
+    at_most: NonNegative | None = AT_MOST
+    at_least: NonNegative | None = AT_LEAST
+    target: NonNegative | None = TARGET
+
+
+class RequestRateLimit(Bound):
+    """Bounds on a rate of requests."""
+
+    at_most: LimitRate | None = AT_MOST
+    at_least: LimitRate | None = AT_LEAST
+    target: LimitRate | None = TARGET
+
+
+def _bounded(kind: type[B], result: str) -> B:
+    """A field for a limit on a serving result, without bounds by default."""
+    meaning = SERVING_RESULTS[result].meaning
+    field: B = Field(default_factory=kind.model_construct, description=meaning[0].upper() + meaning[1:], title=result)
+    return field
+
+
+class ServingLimits(Document):
+    """What a plan must keep: service-level limits, and any other."""
+
+    ttft: WaitLimit = _bounded(WaitLimit, "ttft")
+    ttft_p99: WaitLimit = _bounded(WaitLimit, "ttft_p99")
+    tpot: WaitLimit = _bounded(WaitLimit, "tpot")
+    tpot_p99: WaitLimit = _bounded(WaitLimit, "tpot_p99")
+    worst_gap: WaitLimit = _bounded(WaitLimit, "worst_gap")
+    latency: WaitLimit = _bounded(WaitLimit, "latency")
+    requests_per_s: RequestRateLimit = _bounded(RequestRateLimit, "requests_per_s")
+    output_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "output_tokens_per_s")
+    total_tokens_per_s: TokenRateLimit = _bounded(TokenRateLimit, "total_tokens_per_s")
+    tokens_per_s_per_user: TokenRateLimit = _bounded(TokenRateLimit, "tokens_per_s_per_user")
+    bandwidth_bound: TokenRateLimit = _bounded(TokenRateLimit, "bandwidth_bound")
+    tokens_per_s_per_gpu: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_s_per_gpu")
+    concurrency: CountLimit = _bounded(CountLimit, "concurrency")
+    saturation_share: ShareLimit = _bounded(ShareLimit, "saturation_share")
+    saturation_per_s: RequestRateLimit = _bounded(RequestRateLimit, "saturation_per_s")
+    rate_within_slo_per_s: RequestRateLimit = _bounded(RequestRateLimit, "rate_within_slo_per_s")
+    limits_chance: ShareLimit = _bounded(ShareLimit, "limits_chance")
+    in_time_share: ShareLimit = _bounded(ShareLimit, "in_time_share")
+    in_time_per_s: RequestRateLimit = _bounded(RequestRateLimit, "in_time_per_s")
+    tokens_per_gpu_within_limits: GpuTokenRateLimit = _bounded(GpuTokenRateLimit, "tokens_per_gpu_within_limits")
+    cost_within_limits: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_within_limits")
+    replicas_needed: CountLimit = _bounded(CountLimit, "replicas_needed")
+    prefill_needed: CountLimit = _bounded(CountLimit, "prefill_needed")
+    decode_needed: CountLimit = _bounded(CountLimit, "decode_needed")
+    gpus_needed: CountLimit = _bounded(CountLimit, "gpus_needed")
+    replicas: CountLimit = _bounded(CountLimit, "replicas")
+    gpus: CountLimit = _bounded(CountLimit, "gpus")
+    nodes: CountLimit = _bounded(CountLimit, "nodes")
+    interference_share: ShareLimit = _bounded(ShareLimit, "interference_share")
+    prefix_hit: ShareLimit = _bounded(ShareLimit, "prefix_hit")
+    prefix_residency: TimeLimit = _bounded(TimeLimit, "prefix_residency")
+    host_hit: ShareLimit = _bounded(ShareLimit, "host_hit")
+    host_residency: TimeLimit = _bounded(TimeLimit, "host_residency")
+    host_cache_tokens: CountLimit = _bounded(CountLimit, "host_cache_tokens")
+    host_load_exposed: TimeLimit = _bounded(TimeLimit, "host_load_exposed")
+    host_load_gain: CountLimit = _bounded(CountLimit, "host_load_gain")
+    host_link_utilisation: ShareLimit = _bounded(ShareLimit, "host_link_utilisation")
+    matmul: TimeLimit = _bounded(TimeLimit, "matmul")
+    attention: TimeLimit = _bounded(TimeLimit, "attention")
+    memory_bound: TimeLimit = _bounded(TimeLimit, "memory_bound")
+    tp_exposed: TimeLimit = _bounded(TimeLimit, "tp_exposed")
+    ep_exposed: TimeLimit = _bounded(TimeLimit, "ep_exposed")
+    dcp_exposed: TimeLimit = _bounded(TimeLimit, "dcp_exposed")
+    pp_exposed: TimeLimit = _bounded(TimeLimit, "pp_exposed")
+    host_time: TimeLimit = _bounded(TimeLimit, "host_time")
+    draft_time: TimeLimit = _bounded(TimeLimit, "draft_time")
+    prompts_between: TimeLimit = _bounded(TimeLimit, "prompts_between")
+    accepted_tokens: CountLimit = _bounded(CountLimit, "accepted_tokens")
+    speculation_gain: CountLimit = _bounded(CountLimit, "speculation_gain")
+    speculation_break_even: CountLimit = _bounded(CountLimit, "speculation_break_even")
+    transfer_time: TimeLimit = _bounded(TimeLimit, "transfer_time")
+    transfer_exposed: TimeLimit = _bounded(TimeLimit, "transfer_exposed")
+    prefill_utilisation: ShareLimit = _bounded(ShareLimit, "prefill_utilisation")
+    prefill_per_decode: CountLimit = _bounded(CountLimit, "prefill_per_decode")
+    disaggregation_gain: CountLimit = _bounded(CountLimit, "disaggregation_gain")
+    makespan: TimeLimit = _bounded(TimeLimit, "makespan")
+    tail_share: ShareLimit = _bounded(ShareLimit, "tail_share")
+    start_time: TimeLimit = _bounded(TimeLimit, "start_time")
+    cache_pool: BytesLimit = _bounded(BytesLimit, "cache_pool")
+    cache_pool_tokens: CountLimit = _bounded(CountLimit, "cache_pool_tokens")
+    kv_bytes_per_token: BytesLimit = _bounded(BytesLimit, "kv_bytes_per_token")
+    concurrency_worst: CountLimit = _bounded(CountLimit, "concurrency_worst")
+    concurrency_steady: CountLimit = _bounded(CountLimit, "concurrency_steady")
+    memory_peak: BytesLimit = _bounded(BytesLimit, "memory_peak")
+    memory: ShareLimit = _bounded(ShareLimit, "memory_share")
+    cost_per_minput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_minput")
+    cost_per_moutput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_moutput")
+    cost_per_mcached: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_mcached")
+    rent_per_month: MoneyLimit = _bounded(MoneyLimit, "rent_per_month")
+    rent_needed: MoneyLimit = _bounded(MoneyLimit, "rent_needed")
+    cost_of_batch: MoneyLimit = _bounded(MoneyLimit, "cost_of_batch")
+    cost_per_mtoken: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_mtoken")
+    energy_per_token: EnergyLimit = _bounded(EnergyLimit, "energy_per_token")
+
+
+SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency")  # at_most on these bounds the rate
+GAPS = ("worst_gap", "tpot_p99")  # of these, what a step full of prompts makes
+LEVEL_OF_USERS = ("tokens_per_s_per_user", "limits_chance", "in_time_share")  # as does at_least on these
+BETWEEN_TOKENS = ("tpot", "tpot_p99", "worst_gap", "tokens_per_s_per_user")  # of answers of one token there is none
+
+
+def without_gaps(limits: ServingLimits) -> ServingLimits:
+    """The limits without those on the time between output tokens."""
+    return limits.model_copy(update={name: type(getattr(limits, name))() for name in BETWEEN_TOKENS})
+
+
+# Workload of an engine: lengths of prompts and answers, arrivals, and data types.
+
+Traffic = Literal["steady", "burst"]
+
+RequestRate = Annotated[float, Quantity("request/s", 1e-9, 1e6)]
+Tokens = Annotated[float, Quantity("token", 1, whole=True)]
+FewTokens = Annotated[float, Quantity("token", 0, whole=True)]
+Requests = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
+Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
+Burstiness = Annotated[float, Quantity("1", 0.01, 100)]
+Spread = Annotated[float, Quantity("1", 0, 10)]  # at 10, half of all log-normal lengths are below a tenth of the mean
+
+LOADS = ("rate", "concurrency", "users", "requests")
+BURSTS = ("arrival_spread", "burstiness")
+CAPPED = ("rate", "concurrency")  # which a load may state together
+
+
+class Lengths(Document):
+    """Lengths that differ from request to request."""
+
+    mean: Tokens = Field(description="Tokens, on average")
+    spread: Spread = Field(default=0.0, description="Standard deviation over the mean; lengths are log-normal")
+
+
+def _length(value: Any) -> str:
+    return "lengths" if isinstance(value, dict | Lengths) else "same"
+
+
+Length = Annotated[Annotated[Tokens, Tag("same")] | Annotated[Lengths, Tag("lengths")], Discriminator(_length)]
+
+
+class ServedAdapters(Document):
+    """LoRA adapters that an engine holds beside the model; each request names one."""
+
+    count: Count = Field(description="Adapters in memory; requests are spread evenly over them")
+    rank: Count = Field(description="Rank of the largest adapter")
+
+
+class Beginning(Document):
+    """A kind of beginnings that prompts share: the same tokens in some of all requests."""
+
+    tokens: Tokens = Field(description="Tokens of such a beginning, part of the prompt")
+    share: Share = Field(default=1.0, description="Share of requests that begin with one of this kind")
+    count: Count = Field(default=1.0, description="Different beginnings of this kind, equally frequent")
+    spacing: Annotated[float, Quantity("request", 1, 1e12)] | None = optional(
+        "In place of a count: requests from one use of a beginning to the next, on average, as in a trace"
+    )
+
+    @model_validator(mode="after")
+    def _one_frequency(self) -> Self:
+        if self.spacing is not None and "count" in self.model_fields_set:
+            sentence = "count and spacing both state how often a beginning comes back: leave one of the two out"
+            raise PydanticCustomError("load", sentence, {"keys": ("count", "spacing")})
+        if self.share == 0:
+            raise PydanticCustomError("load", "no request has it: leave it out", {"keys": ("share",)})
+        return self
+
+    @property
+    def requests_apart(self) -> float:
+        """The mean number of requests between two uses of a shared beginning."""
+        return self.count / self.share if self.spacing is None else self.spacing
+
+
+class Serving(Document):
+    """A serving workload."""
+
+    kind: Literal["serving"] = Field(description="serving")
+    trace: str | None = optional(
+        "File of requests with time, prompt and answer, whose moments stand for the keys left out here: the rate, the "
+        "spread of arrivals, the lengths, and what prompts share; a CSV, or JSON lines as of Mooncake"
+    )
+    prompt: Length = Field(description="Tokens of a prompt: a number, or mean and spread")
+    output: Length = Field(description="Tokens of an answer: a number, or mean and spread")
+    samples: Count = Field(
+        default=1.0,
+        description="Answers to each prompt, which share its cache: n or best_of of a request. Rates and requests in "
+        "flight count prompts, and a request ends with its longest answer",
+    )
+    rate: RequestRate | None = optional(
+        "Requests that arrive at random, at all replicas; a number without a unit is per second"
+    )
+    concurrency: Requests | None = optional(
+        "Requests in flight on all replicas, each replaced when it ends, as in a benchmark; beside a rate "
+        "how many are in flight at most, while others wait at the client, whose wait no time counts"
+    )
+    users: Users | None = optional(
+        "Users of all replicas, each of whom thinks between requests; without a think_time so many are in flight"
+    )
+    requests: Requests | None = optional(
+        "Requests of an offline batch, all there at the start; the time of the last answer counts"
+    )
+    think_time: Seconds | None = optional("Time between an answer and the user's next request")
+    arrival_spread: Spread | None = optional(
+        "For a rate: standard deviation of the gaps between arrivals at the service over their mean, above 1 in "
+        "bursts; default: 1, at random"
+    )
+    burstiness: Burstiness | None = optional(
+        "In its place: the shape of the gamma law of the gaps, below 1 in bursts, as --burstiness of vllm bench serve"
+    )
+    traffic: Traffic | None = optional(
+        "For a concurrency: steady, or burst if all requests start at once as in benchmarks; default: steady"
+    )
+    shared_prefix: FewTokens = Field(
+        default=0.0,
+        description="Tokens that all requests begin with: part of the prompt, or with several turns a system prompt "
+        "before the first one",
+    )
+    beginnings: list[Beginning] = Field(
+        default_factory=no_items,
+        description="In its place: several beginnings with their shares of the requests; the cache keeps those that "
+        "come back before newer tokens push them out",
+    )
+    adapters: ServedAdapters | None = optional(
+        "LoRA adapters on every linear map of the layers except routed experts; default: none"
+    )
+    images: Images | None = optional(
+        "Images among the tokens of a prompt, for models with a vision tower; default: none"
+    )
+    turns: Count = Field(
+        default=1.0,
+        description="Turns of a conversation. It begins with shared_prefix, and each turn adds prompt; a request sends "
+        "all of it so far",
+    )
+    context: Tokens | None = optional("Tokens of the longest allowed request; default: the mean prompt and answer")
+    precision: Precision = Field(default="bf16", description="Data type of the inputs of the layers' matrix products")
+    weights: WeightType | None = optional(
+        "Data type of the layers' weights; default: that of the model's checkpoint, or of the products"
+    )
+    expert_precision: Precision | None = optional(
+        "Data type of the inputs of routed experts, if the checkpoint quantises only the experts"
+    )
+    expert_weights: WeightType | None = optional(
+        "Data type of the weights of routed experts; default: that of the model's checkpoint, or of their products"
+    )
+    cache: CacheType = Field(
+        default="bf16",
+        description="Type of keys and values in the cache; default: that of the checkpoint, or of the checkpoints that "
+        "the engine's users take for these products, else in 16 bits",
+    )
+
+    @model_validator(mode="after")
+    def _one_load(self) -> Self:
+        given = [name for name in LOADS if getattr(self, name) is not None]
+        if len(given) != 1 and tuple(given) != CAPPED:
+            stated = f"{' and '.join(given)} are given" if given else "no load is given"
+            sentence = "{fault}; a load is one of rate, concurrency, users and requests, or a rate with a concurrency"
+            kind: Literal["loads", "no_load"] = "loads" if given else "no_load"
+            raise PydanticCustomError(kind, sentence, {"fault": stated, "keys": tuple(given)})
+        return self
+
+    @model_validator(mode="after")
+    def _load_and_its_keys(self) -> Self:
+        if self.think_time is not None and self.users is None and self.turns == 1:
+            sentence = "think_time belongs to users, or to the turns of a conversation"
+            raise PydanticCustomError("load", sentence, {"keys": ("think_time",)})
+        if self.traffic is not None and (self.concurrency is None or self.rate is not None):
+            sentence = "traffic belongs to a concurrency; requests of a rate or of users come at random"
+            raise PydanticCustomError("load", sentence, {"keys": ("traffic",)})
+        if self.beginnings and (self.shared_prefix or self.turns > 1):
+            other = "shared_prefix" if self.shared_prefix else "turns"
+            sentence = f"beginnings and {other} both state what prompts begin with: leave one of the two out"
+            raise PydanticCustomError("load", sentence, {"keys": ("beginnings", other)})
+        if self.beginnings and sum(each.share for each in self.beginnings if each.spacing is None) > 1 + 1e-9:
+            raise PydanticCustomError("load", "the shares of beginnings are over 100 %", {"keys": ("beginnings",)})
+        if sum(each.share * each.tokens for each in self.beginnings) >= self.mean("prompt"):
+            words = {"keys": ("beginnings", "prompt")}
+            raise PydanticCustomError("load", "beginnings are as long as the prompt: nothing would be left", words)
+        bursts = [name for name in BURSTS if getattr(self, name) is not None]
+        if len(bursts) > 1 or (bursts and self.rate is None):
+            both = "arrival_spread and burstiness state the same: leave one of the two out"
+            sentence = both if len(bursts) > 1 else f"{bursts[0]} belongs to a rate"
+            raise PydanticCustomError("load", sentence, {"keys": tuple(bursts)})
+        if self.turns == 1 and self.shared_prefix >= self.mean("prompt"):
+            words = {"keys": ("shared_prefix", "prompt")}
+            raise PydanticCustomError("load", "shared_prefix is as long as the prompt: nothing would be left", words)
+        whole = self.opening + self.turns * (self.mean("prompt") + self.mean("output"))
+        if self.context is not None and self.context < whole:
+            sentence = "a context of {context} tokens holds no request of {whole}: write context: {whole} or more"
+            lengths = {"context": f"{self.context:,.0f}", "whole": f"{whole:,.0f}", "keys": ("context",)}
+            raise PydanticCustomError("load", sentence, lengths)
+        return self
+
+    @property
+    def opening(self) -> float:
+        """Tokens of a conversation before its first prompt."""
+        return self.shared_prefix if self.turns > 1 else 0.0
+
+    @property
+    def at_once(self) -> float | None:
+        """The number of requests in flight that does not depend on speed: of a benchmark or a batch."""
+        return self.concurrency if self.requests is None else self.requests
+
+    @property
+    def single_token(self) -> bool:
+        """Whether answers have one token, so that there is no time between output tokens."""
+        return self.mean("output") <= 1
+
+    def mean(self, name: Literal["prompt", "output"]) -> float:
+        """The mean number of tokens of a prompt or an answer."""
+        length = getattr(self, name)
+        return length.mean if isinstance(length, Lengths) else length
+
+    def spread(self, name: Literal["prompt", "output"]) -> float:
+        """The standard deviation of prompt or answer lengths over their mean."""
+        length = getattr(self, name)
+        return length.spread if isinstance(length, Lengths) else Figure(0.0)
+
+
+# Plan of engines on the accelerators: one replica and the number of replicas; and a space of such plans.
+
+Copies = Annotated[float, Quantity("1", 0, whole=True)]
+_OF_ONE = ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")
+_NO_STAGES = (
+    "instances for prefill and for decode have no pp: how a cache passes between pipeline stages of both is not "
+    "modelled; leave pp out and state tp"
+)
+DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
+
+
+ACCEPTED = ("acceptance", "chance", "length")
+
+
+class Speculation(Document):
+    """Tokens that a cheap draft proposes and one step of the model verifies."""
+
+    tokens: Count = Field(description="Tokens drafted for each sequence and step", examples=["4"])
+    acceptance: Share | None = Field(
+        default=None,
+        description="Accepted tokens over drafted ones, with so many drafted: the acceptance rate in the log of vLLM",
+        examples=["42 %"],
+    )
+    chance: Share | None = optional(
+        "In its place: the chance that a drafted token is accepted, given that those before it are"
+    )
+    length: Annotated[float, Quantity("token", 1)] | None = optional(
+        "In its place: tokens that a step adds, with the model's own: the accept length in the log of "
+        "SGLang, the mean acceptance length in that of vLLM"
+    )
+    depth: Count | None = optional("Levels of a tree of drafts, a pass of the draft for each; default: tokens, a chain")
+    width: Count = Field(default=1.0, description="Tokens that a pass drafts beside each other: the topk of SGLang")
+    draft: str = Field(
+        description="eagle or mtp (a layer like the model's last, and its head), ngram (repeated text), or a model",
+        examples=["eagle"],
+    )
+
+    @property
+    def levels(self) -> float:
+        """The number of draft passes: one for each level of the draft tree."""
+        return self.tokens if self.depth is None else self.depth
+
+    @property
+    def tree_words(self) -> str:
+        """The shape of the draft tree as written in a plan; empty for a chain."""
+        depth = "" if self.depth is None else f", depth: {self.depth:g}"
+        return depth if self.width == 1 else f"{depth}, width: {self.width:g}"
+
+    @property
+    def accepted_words(self) -> str:
+        """The acceptance of draft tokens as written in a plan."""
+        if self.length is not None:
+            return f"length: {self.length:g}"
+        name, share = ("chance", self.chance) if self.acceptance is None else ("acceptance", self.acceptance)
+        return f"{name}: {100 * (share or 0.0):.4g} %"
+
+    @model_validator(mode="after")
+    def _accepted(self) -> Self:
+        given = [name for name in ACCEPTED if getattr(self, name) is not None]
+        if len(given) != 1:
+            fault = f"{' and '.join(given)} are given" if given else "none is given"
+            words = {"fault": fault, "keys": tuple(given)}
+            sentence = "{fault}; how many drafted tokens are accepted is one of acceptance, chance and length"
+            raise PydanticCustomError("accepted", sentence, words)
+        if self.levels > self.tokens or self.width > self.tokens:
+            sentence = "a tree of {tokens} tokens has neither more levels nor more tokens beside each other"
+            words = {"tokens": f"{self.tokens:g}", "keys": ("depth", "width", "tokens")}
+            raise PydanticCustomError("accepted", sentence, words)
+        if self.width > 1 and self.depth is None:
+            sentence = (
+                "a tree that is {width} tokens wide has fewer levels than tokens: state depth, or leave width out"
+            )
+            raise PydanticCustomError("accepted", sentence, {"width": f"{self.width:g}", "keys": ("width",)})
+        added = 1 + self.tokens * self.acceptance if self.acceptance is not None else self.length
+        if added is not None and added > self.levels + 1 + 1e-9:
+            key = "acceptance" if self.length is None else "length"
+            words = {"most": f"{self.levels + 1:g}", "keys": (key, "depth" if self.depth else "tokens")}
+            raise PydanticCustomError("accepted", "a step adds {most} tokens at most: drafted ones and its own", words)
+        return self
+
+
+class Instances(Document):
+    """Instances that do one half of the work: prompts, or the tokens behind them."""
+
+    tp: Gpus = Field(default=1, description="Tensor-parallel degree")
+    ep: Gpus = Field(default=1, description="Expert-parallel degree")
+    dp_attention: Replicas = Field(default=1, description="Groups of tp ranks that each attend to their own requests")
+    dcp: Gpus = Field(default=1, description="Ranks of tp that divide the cache of a sequence by tokens")
+    replicas: Replicas = Field(
+        default=1, description="Instances of this kind; left out, as many of each as the accelerators hold"
+    )
+
+    node: str | None = optional(
+        "Kind of node that they run on, one of those of cluster.groups, prefill on another than decode; left out, all "
+        "nodes are of one kind"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_stages(cls, stated: Any) -> Any:
+        if isinstance(stated, dict) and "pp" in stated:
+            raise PydanticCustomError("plan", _NO_STAGES, {"keys": ("pp",)})
+        return stated
+
+
+class ReplicaPlan(Document):
+    """One replica of the engine, and how many there are; or instances for prompts and for tokens apart."""
+
+    tp: Gpus = Field(default=1, description="Tensor-parallel degree")
+    pp: Stages = Field(default=1, description="Pipeline stages")
+    ep: Gpus = Field(
+        default=1, description="Expert-parallel degree; divides the ranks of tp and dp_attention a second time"
+    )
+    dp_attention: Replicas = Field(
+        default=1, description="Groups of tp ranks, each with its own requests, that share the experts"
+    )
+    dcp: Gpus = Field(
+        default=1, description="Decode context parallelism: ranks of tp that divide the cache of a sequence by tokens"
+    )
+    replicas: Replicas | None = optional("Copies of the engine; default: as many as the accelerators hold")
+    speculation: Speculation | None = optional("Speculative decoding; default: none")
+    redundant_experts: Copies | None = optional(
+        "Copies of routed experts of a layer, over all ranks of ep; default: none"
+    )
+    host_experts: Share | None = optional(
+        "Share of the routed experts that lie in host memory and are computed by its processors; default: none"
+    )
+    prefill: Instances | None = optional("Instances that only compute prompts")
+    decode: Instances | None = optional("Instances that only generate, from the cache sent to them")
+
+    @model_validator(mode="after")
+    def _both_halves(self) -> Self:
+        if (self.prefill is None) != (self.decode is None):
+            words = "state prefill and decode together: each computes what the other does not"
+            raise PydanticCustomError("plan", words, {"keys": ("prefill", "decode")})
+        beside = [name for name in _OF_ONE if name in self.model_fields_set]
+        if self.prefill is not None and "pp" in beside:
+            raise PydanticCustomError("plan", _NO_STAGES, {"keys": ("pp",)})
+        if self.prefill is not None and beside:
+            sentence = "{fault} is for engines that do both; prefill and decode have their own"
+            raise PydanticCustomError("plan", sentence, {"fault": " and ".join(beside), "keys": tuple(beside)})
+        nodes = [half.node for half in (self.prefill, self.decode) if half is not None]
+        if nodes and (nodes.count(None) == 1 or (nodes[0] is not None and nodes[0] == nodes[1])):
+            sentence = "prefill.node and decode.node name two kinds of nodes; leave both out where all run on one kind"
+            raise PydanticCustomError("plan", sentence, {"keys": ("prefill", "decode")})
+        return self
+
+
+class ServingPlan(ReplicaPlan):
+    """A plan of all nodes, or one of each kind of them."""
+
+    groups: list[ReplicaPlan] | None = Field(
+        default=None,
+        min_length=1,
+        description="Plans of the kinds of nodes in cluster.groups, in their order; left out, one plan is of all",
+    )
+
+    @model_validator(mode="after")
+    def _of_groups(self) -> Self:
+        beside = [name for name in ("prefill", "decode", *_OF_ONE) if name in self.model_fields_set]
+        if self.groups is not None and beside:
+            sentence = "{fault} is of one plan, and groups have their own plans; state it in each of groups"
+            raise PydanticCustomError("plan", sentence, {"fault": " and ".join(beside), "keys": tuple(beside)})
+        return self
+
+    @classmethod
+    def of_kind(cls, plan: ReplicaPlan) -> Self:
+        """The plan for one kind of nodes, as a plan of all nodes."""
+        values = {name: getattr(plan, name) for name in type(plan).model_fields}
+        return cls.model_construct(_fields_set=set(plan.model_fields_set), **values)
+
+
+class ServingSpace(Document):
+    """Lists of the plan's keys; a key left out takes every value that makes sense."""
+
+    tp: list[Gpus] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees")
+    pp: list[Stages] | None = Field(default=None, min_length=1, description="Pipeline stages")
+    ep: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-parallel degrees")
+    dp_attention: list[Replicas] | None = Field(
+        default=None,
+        min_length=1,
+        description="Groups of tp ranks with their own requests; default: 1, with latent attention all",
+    )
+    dcp: list[Gpus] | None = Field(
+        default=None, min_length=1, description="Degrees of decode context parallelism to try; default: the plan's own"
+    )
+    replicas: list[Replicas] | None = Field(
+        default=None, min_length=1, description="Copies of the engine to try; default: as many as the accelerators hold"
+    )
+    redundant_experts: list[Copies] | None = Field(
+        default=None, min_length=1, description="Numbers of copies of routed experts to try; default: the plan's own"
+    )
+    disaggregated: bool = Field(default=False, description="Whether to also try plans with separate prefill and decode")
+    budget: list[Tokens] | None = Field(
+        default=None, min_length=1, description="Token budgets of a step to try; default: the engine's choice"
+    )
+
 
 EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(as_written)]
 

@@ -21,14 +21,13 @@ from costmodel.estimate.model.residual_streams import stream_mixing_activations,
 from costmodel.estimate.model.routed_experts import expert_activations, rows_of
 from costmodel.estimate.model.shards import Shard, additions, exchanges, shard
 from costmodel.estimate.model.side_branch import side_activations
-from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import largest
+from costmodel.estimate.shared.plan_batch import Block, largest
 from costmodel.estimate.training.lora import between, between_of_experts, unread_by_experts
 from costmodel.estimate.training.memory.offload import offloaded_share
-from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
-from costmodel.estimate.training.recompute.recomputed_work import dropped
-from costmodel.estimate.training.recompute.savings import (
+from costmodel.estimate.training.parallelism.pipeline import StageLayers
+from costmodel.estimate.training.recompute import (
     checkpointed,
+    dropped,
     fused_outputs,
     narrow_widths,
     partial,

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 import numpy as np
 
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.efficiency import MeasuredLayers
+from costmodel.documents.schemas.stack import StateBytes
+from costmodel.equations.kernels.memory_traffic import narrow_copy_bytes
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.memory.activations import head_activations, logit_bytes, mask_bytes
 from costmodel.equations.memory.states import (
     gathered_bytes,
+    gradient_bytes,
+    gradient_copy_bytes,
     gradient_traffic,
     matrices_bytes,
+    optimizer_bytes,
     overhead_bytes,
     reserved_bytes,
+    update_bytes,
+    weight_bytes,
 )
 from costmodel.equations.parallelism.layer_split import mirrored_layers
+from costmodel.equations.run.economics import share
+from costmodel.equations.run.uncertainty import (
+    combined_error,
+    ninetieth_percentile,
+    normal_share,
+    spreads_away,
+    tenth_percentile,
+    term_error,
+)
+from costmodel.estimate.model.mixers.table import layer_words
 from costmodel.estimate.model.residual_streams import stream_head_activations
 from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
-from costmodel.estimate.model.shards import Shard, matmuls, shard
-from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, memoized
-from costmodel.estimate.shared.per_stage import STAGES, PerStage, same_on_all_stages, stages_of
-from costmodel.estimate.shared.plan_batch import Block, single_rank
-from costmodel.estimate.shared.time_breakdown import added, largest
-from costmodel.estimate.training.lora import trained
+from costmodel.estimate.model.shards import Shard, matmuls, prediction_parameters, shard
+from costmodel.estimate.shared.per_stage import (
+    OFFLOAD,
+    RECOMPUTE,
+    STAGES,
+    PerStage,
+    memoized,
+    same_on_all_stages,
+    stages_of,
+)
+from costmodel.estimate.shared.plan_batch import Block, added, largest, single_rank
+from costmodel.estimate.training.lora import frozen_bytes, trained
 from costmodel.estimate.training.memory.activations import (
     dropped_bytes,
     layer_activations,
@@ -29,31 +56,168 @@ from costmodel.estimate.training.memory.activations import (
     whole_activations,
 )
 from costmodel.estimate.training.memory.offload import (
+    gradients_held,
     moved_activations,
+    moved_states,
     paged_states,
     shard_of,
     used_capacity,
 )
-from costmodel.estimate.training.memory.rank_states import RankParameters, all_states, moment_bytes, updating_bytes
-from costmodel.estimate.training.parallelism.context.context_traffic import context_buffers
-from costmodel.estimate.training.parallelism.data.codecs import FP32, remembered
-from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
-from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
+from costmodel.estimate.training.parallelism.context import context_buffers
+from costmodel.estimate.training.parallelism.data import FP32, remembered
+from costmodel.estimate.training.parallelism.expert import expert_data
+from costmodel.estimate.training.parallelism.pipeline import (
+    StageLayers,
     forwards_first,
     head_holder,
     holds_embedding_and_head,
     live,
     stepped,
+    summed_once,
     weight_replication,
 )
-from costmodel.estimate.training.recompute.recomputed_work import dropped
-from costmodel.estimate.training.recompute.savings import reached, together
+from costmodel.estimate.training.recompute import dropped, reached, together
 from costmodel.estimate.training.stage_parameters import StageParameters, head_tokens, local_tokens, vocab_per_rank
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.estimate.training.vision_front import front_memory
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
+
+# Weights, gradients and optimizer states of a rank, on the device and on the host.
+
+
+@record
+class RankParameters:
+    """Parameters of a rank at one position: all, those of its layers, and the trained ones.
+
+    Routed experts separately, all and trained; and those of the adapters of the largest layer.
+    """
+
+    all: Number
+    layers: Number
+    trained: Number
+    routed: Number
+    routed_trained: Number
+    adapters: Number
+
+
+def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) -> dict[str, Number]:
+    """Bytes of weights, gradients and optimizer states for some parameters, sharded over some ranks.
+
+    Gradients of FSDP stay unsharded in a pipeline.
+    """
+    zero, states = block.structure.zero, inputs.stack.states
+    moments = inputs.moments
+    weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
+    kept = kept_gradient(states, inputs.widths.gradient, zero=zero)
+    gradients = gradient_bytes(held, kept, over, zero=zero)
+    late = summed_once(inputs, block)
+    if zero >= 2 and np.any(late):
+        gradients = np.where(late, gradient_bytes(held, inputs.widths.gradient, over, zero=1), gradients)
+    if states.gradient_copies and zero <= 1 and "optimizer" not in block.structure.offload:
+        wide = inputs.widths.gradient == ELEMENT_BYTES["fp32"]
+        gradients = gradients + gradient_copy_bytes(held, inputs.widths.gradient, over, of="all" if wide else "shard")
+    return {
+        "weights": weights,
+        "gradients": gradients,
+        "optimizer": optimizer_bytes(stepped(block, held), states.master, moments, over, zero=zero),
+    }
+
+
+def kept_gradient(states: StateBytes, summed: float, *, zero: int) -> float:
+    """Bytes of a gradient that a rank stores; `summed`: bytes while gradients are reduced."""
+    return max(summed, states.sharded_gradient or 0.0) if zero >= 2 else summed
+
+
+def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, backward: Number) -> Number:
+    """Additional bytes of an optimizer step on the device beyond the peak of backward."""
+    states = inputs.stack.states
+    stated = (states.step_gradient, states.step_roots, inputs.optimizer.root)
+    gradient, roots, root = (0.0 if each is None else each for each in stated)
+    if "optimizer" in block.structure.offload:
+        returned = None if inputs.stack.offload is None else inputs.stack.offload.returned
+        if returned is None or block.structure.zero > 2:
+            return 0.0
+        return update_bytes(_updated(inputs, block, held), returned, 0.0, 0.0, backward)
+    if not (np.any(gradient) or (np.any(roots) and np.any(root))):
+        return 0.0
+    zero, updated = block.structure.zero, _updated(inputs, block, held)
+    if states.gradient_copies and zero <= 1:
+        gradient = 0.0  # counted among the gradients
+    elif states.freed_gradient and zero == 2:
+        gradient = gradient - inputs.widths.gradient
+    if zero == 3 and states.sub_group is not None:
+        updated = np.minimum(updated, states.sub_group)
+    return update_bytes(updated, gradient, roots, root, backward)
+
+
+def moment_bytes(inputs: TrainingInputs, block: Block, held: RankParameters) -> Number:
+    """Bytes of the moments that a rank of a stage has on its device and may page out."""
+    if not inputs.optimizer.paged or "optimizer" in block.structure.offload:
+        return 0.0
+    with term("moments"):
+        return gradient_traffic(_updated(inputs, block, held), inputs.moments)
+
+
+def _updated(inputs: TrainingInputs, block: Block, held: RankParameters) -> Number:
+    """Parameters that a rank of a stage updates."""
+    routed = 0.0 if inputs.experts is None else stepped(block, held.routed_trained)
+    return shard_of(inputs, block, stepped(block, held.trained), routed)
+
+
+def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
+    """Bytes of converted weights of the layers, less the stored weights that they replace.
+
+    FSDP gathers them in the narrow type, and under ZeRO 2 they stay gathered.
+    """
+    narrow, zero, states = inputs.narrow, block.structure.zero, inputs.stack.states
+    if narrow is None:
+        return 0.0
+    with term("converted weights"):
+        if not narrow.cached:
+            stay = states.sharded_master and zero == 2 and inputs.gathers_narrow and inputs.tuning is None
+            return layers * (inputs.gathered - states.compute) if stay else 0.0
+        copies = narrow_copy_bytes(layers, inputs.recipe.copies, over, sharded=zero == 3)
+    if not narrow.primary:
+        return copies
+    return copies - weight_bytes(layers, states.weights, states.compute, over, zero=zero, sharded_master=False)
+
+
+def _frozen(inputs: TrainingInputs, block: Block, layers: Number, held: Number, over: Number) -> Number:
+    """Bytes of a rank's frozen weights; those of layers may be packed, and ZeRO 3 shards all of them."""
+    frozen = frozen_bytes(inputs, layers, held)
+    return frozen / over if block.structure.zero == 3 else frozen
+
+
+def all_states(
+    inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
+) -> tuple[dict[str, Number], Number]:
+    """States of a stage on the device, and the bytes of states on the host.
+
+    Routed experts are sharded over the ranks that hold the same experts, all other parameters over dp.
+    """
+    found = _states(inputs, block, held.trained, block.shards)
+    if inputs.tuning is not None:
+        ahead = head_holder(block, prediction_parameters(inputs.model, block.tp), position)
+        found["weights"] = found["weights"] + _frozen(inputs, block, held.layers + ahead, held.all, block.shards)
+    elif inputs.tower_frozen:
+        with term("frozen tower"):
+            frozen = (held.all - held.trained) * inputs.stack.states.compute
+            found["weights"] = found["weights"] + (frozen / block.shards if block.structure.zero == 3 else frozen)
+    found["weights"] = found["weights"] + _converted(inputs, block, held.layers, block.shards)
+    if inputs.experts is None:
+        found["gradients"] = gradients_held(inputs, block, parameters, found["gradients"])
+        return moved_states(inputs, block, found, _updated(inputs, block, held))
+    with term("experts"):
+        edp = expert_data(inputs, block)
+        routed = _states(inputs, block, held.routed_trained, edp)
+        if inputs.tuning is not None:
+            routed["weights"] = routed["weights"] + _frozen(inputs, block, held.routed, held.routed, edp)
+        routed["weights"] = routed["weights"] + _converted(inputs, block, parameters.routed_ranks[position], edp)
+    both = {name: value + routed[name] for name, value in found.items()}
+    both["gradients"] = gradients_held(inputs, block, parameters, both["gradients"])
+    return moved_states(inputs, block, both, _updated(inputs, block, held))
+
 
 LINES = (
     "weights",
@@ -413,3 +577,92 @@ def live_buckets(inputs: TrainingInputs, block: Block) -> Number:
         live = buckets.live_sharded
     size = live * inputs.bucket(block.shards, inputs.widths.reduced)
     return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)
+
+
+# The error band of memory, and the chance that a plan fits which follows from it.
+
+MEMORY_KINDS = {
+    "states": ("weights", "gradients", "optimizer", "gathered", "buckets", "update", "pages"),
+    "activations": ("activations", "recompute", "logits", "context"),
+    "allocator": ("fragmentation", "runtime"),
+}
+
+
+def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
+    """P10 and P90 of the sum of some lines of a stage's memory breakdown."""
+    total = added(lines, names)
+    spread = memory_spread(inputs, total, lines, names)
+    return tenth_percentile(total, spread), ninetieth_percentile(total, spread)
+
+
+def absorbed(high: Number, usable: Number, pageable: Number) -> Number:
+    """P90 of a stage's peak, if paged optimizer states move to the host before memory runs out.
+
+    >>> [float(absorbed(high, 24.0, 2.0)) for high in (20.0, 25.0, 30.0)]
+    [20.0, 24.0, 28.0]
+    """
+    return np.maximum(np.minimum(high, usable), high - pageable)
+
+
+def memory_spread(inputs: TrainingInputs, total: Number, lines: Mapping[str, Number], names: Sequence[str]) -> Number:
+    """Relative spread of the sum of some lines: lines of one kind have a common error, kinds are independent."""
+    error: Number = term_error(inputs.stack.spread.memory, total)
+    with term("spread of the memory"):
+        for kind, members in MEMORY_KINDS.items():
+            counted = [name for name in members if name in names]
+            if counted:
+                with term(kind):
+                    spread = getattr(inputs.stack.spread, kind)
+                    if kind == "activations" and (new := unmeasured_layers(inputs)) is not None:
+                        spread = combined_error(spread, new.spread)
+                    error = combined_error(error, term_error(spread, added(lines, counted)))
+        return share(error, np.maximum(total, 1.0))
+
+
+def unmeasured_layers(inputs: TrainingInputs) -> MeasuredLayers | None:
+    """The spread of the memory of kinds of layers that no run measured; None if a run did."""
+    known = inputs.case.common.layers
+    return None if known is None or layer_words(inputs.model) in known.runs else known
+
+
+def unmeasured_memory(inputs: TrainingInputs) -> Iterator[Assumption]:
+    """An assumption for layers whose memory no run measured."""
+    if unmeasured_layers(inputs) is not None:
+        yield Assumption(f"memory of {layer_words(inputs.model)}", "never measured", "wider band")
+
+
+def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
+    """Chance that the peak of every stage fits in usable memory, and offloaded bytes in the host's.
+
+    Stages and the host are wrong together, so the least counts.
+    """
+    away: list[Number] = []
+    for position, stage in enumerate(STAGES):
+        with term(f"{stage} stage"):
+            lines = {name: ledger.line(name, position) for name in LINES}
+            peak = ledger.peaks[position]
+            spread = memory_spread(inputs, peak, lines, LINES)
+            usable = inputs.usable + ledger.pageable[position]
+            away.append(spreads_away(np.maximum(peak, 1.0), usable, spread))
+    first, middle, last = away
+    least = np.minimum(np.minimum(first, middle), last)
+    held, taken = ledger.host
+    if np.any(held):
+        with term("host"):
+            least = np.minimum(least, spreads_away(np.maximum(taken, LEAST), 1.0, host_spread(inputs)))
+    return normal_share(least)
+
+
+LEAST = 1e-9  # a share of the host that is nothing
+
+
+def host_spread(inputs: TrainingInputs) -> Number:
+    """Relative spread of offloaded bytes on a host: that of all memory, and that of states."""
+    spread = inputs.stack.spread
+    return combined_error(term_error(spread.memory, 1.0), term_error(spread.states, 1.0))
+
+
+def host_band(inputs: TrainingInputs, held: Number) -> tuple[Number, Number]:
+    """P10 and P90 of the offloaded bytes on a host."""
+    spread = host_spread(inputs)
+    return tenth_percentile(held, spread), ninetieth_percentile(held, spread)

@@ -17,8 +17,8 @@ from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once
+from costmodel.estimate.training.parallelism.expert import expert_data
+from costmodel.estimate.training.parallelism.pipeline import summed_once
 from costmodel.estimate.training.stage_parameters import StageParameters
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term

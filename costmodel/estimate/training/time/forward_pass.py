@@ -6,12 +6,10 @@ from costmodel.equations.memory.states import weight_bytes
 from costmodel.equations.run.reinforcement_learning import forward_passes_time
 from costmodel.estimate.machine.process_groups import groups
 from costmodel.estimate.shared.per_stage import PerStage
-from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory, largest
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, largest
 from costmodel.estimate.training.lora import trained
-from costmodel.estimate.training.parallelism.data.data_time import data_traffic, fullest
-from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
-from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import Rank
+from costmodel.estimate.training.parallelism.data import data_traffic, fullest
+from costmodel.estimate.training.parallelism.pipeline import Rank, stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.stage_time import stages
 from costmodel.estimate.training.training_inputs import TrainingInputs

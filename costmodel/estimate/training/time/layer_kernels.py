@@ -36,10 +36,9 @@ from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, scor
 from costmodel.estimate.model.residual_streams import stream_additions, stream_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls
 from costmodel.estimate.model.side_branch import side_traffic
-from costmodel.estimate.shared.plan_batch import Block, local_sequence, single_rank
-from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, local_sequence, single_rank
 from costmodel.estimate.training.lora import UNPACKING, Adapter, adapter_matmuls, adapters, packed_width
-from costmodel.estimate.training.recompute.recomputed_work import FEEDS, RecomputedWork, again_bytes, again_of
+from costmodel.estimate.training.recompute import FEEDS, RecomputedWork, again_bytes, again_of
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term

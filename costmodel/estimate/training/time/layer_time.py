@@ -8,15 +8,13 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.roofline import host_bound_time
 from costmodel.estimate.machine.process_groups import LayerTraffic, context_group, group
 from costmodel.estimate.model.shards import shard
-from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
-from costmodel.estimate.shared.plan_batch import Block, Structure
-from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory, summed
+from costmodel.estimate.shared.per_stage import RECOMPUTE, memoized
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, Structure, TimeByCategory, summed
 from costmodel.estimate.training.lora import issued, packed_matrices
-from costmodel.estimate.training.parallelism.context.context_traffic import context_traffic
-from costmodel.estimate.training.parallelism.expert.expert_time import ExpertWork, expert_pass
-from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_groups, expert_traffic
-from costmodel.estimate.training.parallelism.tensor.tensor_traffic import tensor_traffic
-from costmodel.estimate.training.recompute.recomputed_work import RecomputedWork, again_of, issued_again, unpacked_again
+from costmodel.estimate.training.parallelism.context import context_traffic
+from costmodel.estimate.training.parallelism.expert import ExpertWork, expert_groups, expert_pass, expert_traffic
+from costmodel.estimate.training.parallelism.tensor import tensor_traffic
+from costmodel.estimate.training.recompute import RecomputedWork, again_of, issued_again, unpacked_again
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.time.layer_kernels import core_of, layer_pass, shared_experts
 from costmodel.estimate.training.training_inputs import TrainingInputs

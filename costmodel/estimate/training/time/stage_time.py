@@ -15,14 +15,11 @@ from costmodel.estimate.machine.process_groups import Exchange
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.residual_streams import stream_head, stream_width
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
-from costmodel.estimate.shared.per_stage import PerStage, same_on_all_stages
-from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory
-from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, is_later
-from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic, ends_traffic
-from costmodel.estimate.training.recompute.savings import partial, reached
+from costmodel.estimate.shared.per_stage import RECOMPUTE, PerStage, memoized, same_on_all_stages
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory
+from costmodel.estimate.training.parallelism.pipeline import FOLDED, StageLayers, is_later
+from costmodel.estimate.training.parallelism.tensor import EndsTraffic, ends_traffic
+from costmodel.estimate.training.recompute import partial, reached
 from costmodel.estimate.training.stage_parameters import head_tokens, local_tokens, vocab_per_rank
 from costmodel.estimate.training.time.layer_kernels import plain_product, stream
 from costmodel.estimate.training.time.layer_time import LayerWork, layer_work

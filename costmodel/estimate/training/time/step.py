@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.documents.schemas.sites import Sites
+from costmodel.equations.data_parallel.synchronisation import inner_steps_needed, local_bandwidth, local_utilisation
 from costmodel.equations.kernels.memory_traffic import optimizer_traffic, quantise_traffic
 from costmodel.equations.kernels.roofline import matmul_time, stream_time
 from costmodel.equations.memory.states import gradient_traffic
-from costmodel.equations.network.collectives import activation_message
+from costmodel.equations.network.collectives import activation_message, wire_bytes
 from costmodel.equations.network.overlap import exposed_sends, sends_of_rank
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import (
@@ -24,33 +26,35 @@ from costmodel.estimate.machine.process_groups import (
 from costmodel.estimate.model.projected_states import step_flop
 from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
-from costmodel.estimate.shared.per_stage import PerStage
-from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import ForwardBackward, TimeByCategory, added, largest, summed
+from costmodel.estimate.shared.per_stage import RECOMPUTE, PerStage, memoized
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, added, largest, summed
 from costmodel.estimate.training.lora import trained
 from costmodel.estimate.training.memory.activations import offloaded_activations
 from costmodel.estimate.training.memory.offload import OffloadTime, OffloadTraffic, offload_time, shard_of
-from costmodel.estimate.training.parallelism.data.data_time import data_traffic, fullest
-from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
-from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
-from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import Rank, busiest_rank, whole_time
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
+from costmodel.estimate.training.parallelism.data import data_traffic, fullest
+from costmodel.estimate.training.parallelism.expert import expert_data
+from costmodel.estimate.training.parallelism.pipeline import (
     BOTH_WAYS,
     FOLDED,
+    Rank,
+    StageLayers,
     boundary_parameters,
+    busiest_rank,
     is_plain,
     stepped,
     weight_replication,
+    whole_time,
 )
-from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic
+from costmodel.estimate.training.parallelism.tensor import EndsTraffic
 from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
 from costmodel.estimate.training.time.stage_time import Stages, stages
 from costmodel.estimate.training.time.straggler_time import Slowed, slowed, with_stragglers
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
+from costmodel.ground.counts import EXCHANGING
 from costmodel.ground.equation import Number, known_as, term
-from costmodel.ground.plan_sizes import EXCHANGING
+from costmodel.ground.errors import Place
 from costmodel.ground.record import record
+from costmodel.ground.units import Figure
 
 
 @record
@@ -298,3 +302,62 @@ def pipeline_traffic(
     count = sends_of_rank(block.pp, micro_batches, block.vpp, 2.0 if block.structure.schedule in FOLDED else 1.0)
     exposed = exposed_sends(block.pp, count, block.vpp, time, inputs.overlap.pp)
     return PipelineTraffic(exposed, (Transfer(pp, "send", part, time, count),))
+
+
+# Sites that train independently: time and traffic of their exchanges.
+
+WIDTHS = {
+    name: Figure(width, Place("exchange between sites", path=name))
+    for name, width in (("fp32", 4.0), ("bf16", 2.0), ("fp16", 2.0), ("int8", 1.0), ("fp4", 0.5))
+}
+WELL_USED = 0.95
+
+
+@record
+class SiteExchange:
+    """An exchange of all fragments between sites.
+
+    Bytes in fp32, bytes as sent, and bytes that a site sends; its time, the time that steps hide, and utilisation.
+    """
+
+    raw: Number
+    message: Number
+    wire: Number
+    time: Number
+    hidden: Number
+    utilisation: Number
+
+
+def exchange(inputs: TrainingInputs, sites: Sites, time: Number) -> SiteExchange:
+    """The exchange between sites whose steps take this time."""
+    with term("between sites"):
+        parameters = model_parameters(inputs.model)
+        raw, message = (gradient_traffic(parameters, WIDTHS[name]) for name in ("fp32", sites.dtype))
+        wire = wire_bytes(message, sites.count, operation="all_reduce")
+        whole = wire / sites.link + sites.latency
+        hidden = sites.fragments * sites.overlap * time
+        return SiteExchange(raw, message, wire, whole, hidden, local_utilisation(sites.every, time, whole, hidden))
+
+
+def with_sites(inputs: TrainingInputs, block: Block, step: TrainingStep) -> TrainingStep:
+    """The mean step, with its share of the exchange between sites."""
+    sites = inputs.sites
+    if sites is None:
+        return step
+    found = exchange(inputs, sites, step.total)
+    with term("between sites"):
+        longer = step.total / found.utilisation - step.total
+        each = found.message / sites.fragments
+        often = np.ones(len(block)) * (sites.fragments / sites.every)
+        group = Group("sites", sites.count, 1.0, 1.0, 1.0, sites.count, sites.count)
+        sent = found.wire / sites.fragments / inputs.ranks
+        moved = Transfer(group, "all_reduce", each, found.time / sites.fragments, often, sent=sent)
+    terms = step.terms | {"dp": step.terms["dp"] + longer}
+    total = known_as("step_time", added(terms, TERMS))
+    return replace(step, terms=terms, total=total, transfers=(*step.transfers, moved))
+
+
+def to_use_well(sites: Sites, found: SiteExchange, time: Number) -> tuple[Number, Number]:
+    """Bandwidth of a site, or steps between exchanges, at which it computes for 95 % of the time."""
+    needed = local_bandwidth(found.wire, sites.every, time, WELL_USED, found.hidden)
+    return needed, inner_steps_needed(time, found.time, WELL_USED, found.hidden)

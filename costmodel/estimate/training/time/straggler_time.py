@@ -14,10 +14,9 @@ from costmodel.equations.unequal.stragglers import (
     partial_wait_slowdown,
     slow_part_slowdown,
 )
-from costmodel.estimate.shared.memoize import memoized
-from costmodel.estimate.shared.per_stage import PerStage
+from costmodel.estimate.shared.per_stage import PerStage, memoized
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.parallelism.pipeline.pipeline_ranks import Rank
+from costmodel.estimate.training.parallelism.pipeline import Rank
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record

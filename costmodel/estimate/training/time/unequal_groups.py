@@ -12,9 +12,8 @@ import numpy as np
 
 from costmodel.equations.unequal.uneven_parts import balanced_share, balanced_time, fixed_work
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.constraints.group_constraints import replicas_of
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
+from costmodel.estimate.training.parallelism.pipeline import stage_layers
+from costmodel.estimate.training.plan_constraints import micro_batches, replicas_of
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.step import training_step
 from costmodel.estimate.training.training_inputs import TrainingInputs

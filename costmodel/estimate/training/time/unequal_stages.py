@@ -23,10 +23,9 @@ from costmodel.equations.unequal.uneven_parts import (
 )
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.constraints.group_constraints import stages_of
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.memory.breakdown import ledger
-from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
+from costmodel.estimate.training.parallelism.pipeline import StageLayers
+from costmodel.estimate.training.plan_constraints import micro_batches, stages_of
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.step import training_step
 from costmodel.estimate.training.training_inputs import TrainingInputs

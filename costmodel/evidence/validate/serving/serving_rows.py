@@ -10,7 +10,7 @@ from typing import Any
 from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.engine_releases import stack_of_release
 from costmodel.documents.reader.hub_names import shape_of
-from costmodel.documents.reader.proxy_node import proxy_node, proxy_tree
+from costmodel.documents.reader.resolved_scenario import proxy_node, proxy_tree
 from costmodel.documents.schemas.model import Model
 from costmodel.evidence.validate.skip_reasons import CannotModel, needed
 from costmodel.exchange.tables.csv_cells import CsvRow, cell_words

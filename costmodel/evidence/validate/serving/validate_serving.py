@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.serving_scenario import ServingCase, serving_case_of
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.serving_scenario import ServingCase, serving, serving_case_of
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
@@ -19,10 +20,14 @@ from costmodel.equations.run.uncertainty import TENTH
 from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.evidence.validate.outcomes import ServingQuantity
-from costmodel.evidence.validate.serving.benchmarks import Predicted, predictions
+from costmodel.evidence.validate.compared_figures import Compared, Validated, Where, chosen_rows, groups_of_row
+from costmodel.evidence.validate.modelled_rows import RowCount
+from costmodel.evidence.validate.outcomes import Quantity, ServingQuantity
+from costmodel.evidence.validate.serving.benchmarks import PART, Predicted, predictions
 from costmodel.evidence.validate.serving.serving_rows import (
+    RULES,
     ServingRow,
     engine_of,
     machine_of,
@@ -30,9 +35,10 @@ from costmodel.evidence.validate.serving.serving_rows import (
     readable,
     serving_row,
 )
-from costmodel.evidence.validate.skip_reasons import CannotModel, needed
+from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
 from costmodel.exchange.tables.csv_cells import CsvRow
-from costmodel.ground.errors import CostModelError
+from costmodel.exchange.tables.serving_table import LOGGED, ServingTable
+from costmodel.ground.errors import CostModelError, Place, fail
 
 COLUMN: dict[str, str] = {
     "tpot": "tpot",
@@ -232,3 +238,57 @@ def _configured(row: CsvRow, case: ServingCase, filled: dict[str, str]) -> Engin
     picked = {"budget": row.number("max_num_batched_tokens"), "sequences": row.number("max_num_seqs")}
     memory = engine.memory.model_copy(update=stated)
     return engine.model_copy(update={"memory": memory} | {key: value for key, value in picked.items() if value})
+
+
+# Rows of tables and runs of documents that serve, as figures that validate reports.
+
+FIRST = "first token"  # the only term of the time to it
+Ends = tuple[float, float | None, float | None]
+
+
+def compared_serving(
+    table: ServingTable, quantity: Quantity | None, where: Where, shelf: CachedReader, count: RowCount
+) -> Validated:
+    """Compares the rows of a serving table with predictions, all evaluated together."""
+    asked = serving_quantity(table, quantity)
+    rows = chosen_rows(table, where, shelf)
+    answers = zip(rows, serving_answers(rows, asked, shelf, count), strict=True)
+    return Validated(table, [_compared(row, COLUMN[asked], answer, shelf) for row, answer in answers], RULES)
+
+
+def _compared(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Compared:
+    """Compares the measured figure of one row with the predicted one."""
+    value, predicted, filled, refused = answer
+    ours, low, high = (predicted.get(each) for each in (name, f"{name}_low", f"{name}_high"))
+    groups = groups_of_row(row, refused.code if refused else "modelled", shelf)
+    groups["stack"] = groups["framework"]
+    parts = {each.removeprefix(PART): share for each, share in predicted.items() if each.startswith(PART)}
+    parts = {FIRST: 1.0} if name == "ttft" else parts if name == "tpot" else {}
+    found = Compared(
+        row.id, name, value, ours, low=low, high=high, filled=filled, groups=groups, subject=row, parts=parts
+    )
+    return replace(found, refused=refused.code, why=refused.why) if refused else found
+
+
+def serving_quantity(table: ServingTable, quantity: Quantity | None) -> ServingQuantity:
+    """The quantity to compare: as asked, else time per token, or the cache for start-up logs."""
+    logs = LOGGED in table.columns
+    asked = quantity or ("cache" if logs else "tpot")
+    if asked not in get_args(ServingQuantity):
+        hint = f"one of {', '.join(get_args(ServingQuantity))}"
+        raise fail("C005", f"{table.file} is about serving, and has no {asked}", Place("command line"), hint)
+    if logs != (asked == "cache"):
+        what = "start-up logs, which have cache alone" if logs else "runs; cache is of start-up logs, with log_kv_gib"
+        raise fail("C005", f"{table.file} holds {what}", Place("command line"), "leave --quantity out")
+    return cast(ServingQuantity, asked)
+
+
+def predicted_figures(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | CannotModel:
+    """Results of the plan of a scenario with their P10 and P90, where they have a band; or why there are none."""
+    found = predict(serving(case))
+    if found.refused:
+        return invalid(found.refused[0])
+    if "M001" in found.broken:
+        return CannotModel("V007", "M001: no memory is left for a cache")
+    costs = found.costs
+    return {name: (costs[name], costs.get(f"{name}_low"), costs.get(f"{name}_high")) for name in names}

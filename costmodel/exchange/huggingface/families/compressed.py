@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Half, Refusal, option
-from costmodel.exchange.huggingface.halves import compressed_attention, experts
-from costmodel.exchange.huggingface.patterns import as_many, layer_count
-from costmodel.exchange.huggingface.rules import assumed, same
+from costmodel.exchange.huggingface.family import (
+    Config,
+    DerivedValue,
+    Fact,
+    Half,
+    Refusal,
+    compressed_attention,
+    experts,
+    option,
+)
+from costmodel.exchange.huggingface.patterns import as_many, assumed, layer_count, same
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.values.foreign_values import shown
 

@@ -7,8 +7,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Half, Refusal, option
-from costmodel.exchange.huggingface.halves import attention, experts, mlp
+from costmodel.exchange.huggingface.family import (
+    Config,
+    DerivedValue,
+    Fact,
+    Half,
+    Refusal,
+    attention,
+    experts,
+    mlp,
+    option,
+)
 from costmodel.exchange.huggingface.patterns import (
     by_type,
     dense,
@@ -16,8 +25,8 @@ from costmodel.exchange.huggingface.patterns import (
     layer_count,
     layers,
     leading_layers,
+    same,
 )
-from costmodel.exchange.huggingface.rules import same
 from costmodel.exchange.imported import OriginValue
 
 NO, YES = Fact(False), Fact(True)

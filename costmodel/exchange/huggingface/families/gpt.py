@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Family, Refusal, option
-from costmodel.exchange.huggingface.halves import LayerHalves, Mixer, standard_layer
-from costmodel.exchange.huggingface.patterns import (
-    dense,
-    everywhere,
-    layer_count,
-    layers,
-    windowed,
-    windows_everywhere,
+from costmodel.exchange.huggingface.family import (
+    Config,
+    DerivedValue,
+    Fact,
+    Family,
+    LayerHalves,
+    Mixer,
+    Refusal,
+    option,
+    standard_layer,
 )
-from costmodel.exchange.huggingface.rules import (
+from costmodel.exchange.huggingface.patterns import (
     ALIBI_OR_ROTARY,
     HEAD_BIAS,
     HIDDEN_BY_HEADS,
@@ -25,12 +26,18 @@ from costmodel.exchange.huggingface.rules import (
     SINUSOIDS,
     TWO_MORE_ROWS,
     assumed,
+    dense,
+    everywhere,
+    layer_count,
+    layers,
     one_if,
     per_layer,
     product,
     same,
     times,
     uncounted_parameters,
+    windowed,
+    windows_everywhere,
 )
 from costmodel.exchange.imported import OriginValue
 

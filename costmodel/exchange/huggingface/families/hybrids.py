@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Half, Refusal, option
-from costmodel.exchange.huggingface.halves import LayerHalves, Mixer, single_half, standard_layer
+from costmodel.exchange.huggingface.family import (
+    Config,
+    DerivedValue,
+    Fact,
+    Half,
+    LayerHalves,
+    Mixer,
+    Refusal,
+    option,
+    single_half,
+    standard_layer,
+)
 from costmodel.exchange.huggingface.patterns import (
+    HIDDEN_BY_HEADS,
     MOST_LAYERS,
+    assumed,
     dense,
     everywhere,
     layer_count,
     layers,
     listed_layers,
+    same,
     sparse,
 )
-from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS, assumed, same
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.values.foreign_values import shown
 

@@ -7,10 +7,18 @@ from typing import Any, NamedTuple
 
 from costmodel.exchange.huggingface.families.remote import REMOTE
 from costmodel.exchange.huggingface.families.selective import INNER, RANK
-from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Half, Refusal, option
-from costmodel.exchange.huggingface.halves import attention, mlp, selective_scan
-from costmodel.exchange.huggingface.patterns import layer_count
-from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS
+from costmodel.exchange.huggingface.family import (
+    Config,
+    DerivedValue,
+    Fact,
+    Half,
+    Refusal,
+    attention,
+    mlp,
+    option,
+    selective_scan,
+)
+from costmodel.exchange.huggingface.patterns import HIDDEN_BY_HEADS, layer_count
 from costmodel.exchange.imported import OriginValue
 
 NO, YES = Fact(False), Fact(True)

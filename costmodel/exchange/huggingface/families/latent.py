@@ -5,16 +5,14 @@ from __future__ import annotations
 from costmodel.exchange.huggingface.families.llama import LLAMA
 from costmodel.exchange.huggingface.family import Fact, Refusal, option
 from costmodel.exchange.huggingface.patterns import (
+    HIDDEN_BY_HEADS,
+    LATENT_BIASES,
+    SHARED_WIDTH,
     by_mlp_type,
     dense,
     everywhere,
     layers,
     leading_dense,
-)
-from costmodel.exchange.huggingface.rules import (
-    HIDDEN_BY_HEADS,
-    LATENT_BIASES,
-    SHARED_WIDTH,
     uncounted_parameters,
 )
 

@@ -7,20 +7,21 @@ from typing import Any
 from costmodel.exchange.huggingface.families.latent import DEEPSEEK_V3
 from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.huggingface.families.mixtures import QWEN_2_MOE
-from costmodel.exchange.huggingface.family import Config, Fact, Refusal, option
-from costmodel.exchange.huggingface.halves import Mixer
+from costmodel.exchange.huggingface.family import Config, Fact, Mixer, Refusal, option
 from costmodel.exchange.huggingface.patterns import (
     by_mlp_type,
     by_type,
     dense,
+    latent_biases,
     layer_count,
     layers,
     leading_dense,
     listed_layers,
+    same,
     sparse,
     sparse_steps,
+    uncounted_parameters,
 )
-from costmodel.exchange.huggingface.rules import latent_biases, same, uncounted_parameters
 
 YES, NO = Fact(True), Fact(False)
 

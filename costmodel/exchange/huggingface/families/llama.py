@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from costmodel.exchange.huggingface.family import Fact, Family, Refusal, option
-from costmodel.exchange.huggingface.halves import standard_layer
+from costmodel.exchange.huggingface.family import Fact, Family, Refusal, option, standard_layer
 from costmodel.exchange.huggingface.patterns import (
+    HIDDEN_BY_HEADS,
+    NO_NORM_WEIGHTS,
+    POST_NORMS,
     by_type,
     dense,
     everywhere,
     full_every,
     full_first_of,
-    layers,
-    windows_everywhere,
-    windows_from,
-    windows_without_positions,
-)
-from costmodel.exchange.huggingface.rules import (
-    HIDDEN_BY_HEADS,
-    NO_NORM_WEIGHTS,
-    POST_NORMS,
     heads_fill_hidden,
+    layers,
     per_layer,
     same,
     uncounted_parameters,
+    windows_everywhere,
+    windows_from,
+    windows_without_positions,
 )
 
 YES, NO = Fact(True), Fact(False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
 from costmodel.exchange.huggingface.families.mixtures import QWEN_2_MOE
-from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Refusal, option
-from costmodel.exchange.huggingface.halves import Feed, Mixer
+from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Feed, Mixer, Refusal, option
 from costmodel.exchange.huggingface.patterns import (
+    CHUNKS,
+    SHARED_WIDTH,
     by_mlp_type,
     by_type,
     chunks_with_positions,
@@ -17,12 +18,12 @@ from costmodel.exchange.huggingface.patterns import (
     leading_dense,
     leading_layers,
     listed_layers,
+    same,
     sparse,
     sparse_feed,
     sparse_steps,
     windowed,
 )
-from costmodel.exchange.huggingface.rules import CHUNKS, SHARED_WIDTH, same
 from costmodel.exchange.imported import OriginValue
 
 YES, NO = Fact(True), Fact(False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from costmodel.exchange.huggingface.families.llama import EVEN_HEADS, LLAMA, PLAIN
-from costmodel.exchange.huggingface.family import Config, Fact, Refusal, option
-from costmodel.exchange.huggingface.halves import Mixer
+from costmodel.exchange.huggingface.family import Config, Fact, Mixer, Refusal, option
 from costmodel.exchange.huggingface.patterns import (
+    HEAD_BIAS_IF_ANY,
+    HIDDEN_BY_HEADS,
+    SHARED_WIDTH,
     by_mlp_type,
     by_type,
     everywhere,
@@ -15,18 +17,13 @@ from costmodel.exchange.huggingface.patterns import (
     layers,
     leading_dense,
     leading_layers,
+    same,
     sparse,
     sparse_steps,
     windowed,
     windows_everywhere,
     windows_from,
     windows_where_on,
-)
-from costmodel.exchange.huggingface.rules import (
-    HEAD_BIAS_IF_ANY,
-    HIDDEN_BY_HEADS,
-    SHARED_WIDTH,
-    same,
 )
 
 YES, NO = Fact(True), Fact(False)

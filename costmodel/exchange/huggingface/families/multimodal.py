@@ -8,14 +8,15 @@ from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.huggingface.families.mixtures import GLM_4_MOE, QWEN_2_MOE
 from costmodel.exchange.huggingface.family import Fact, option
 from costmodel.exchange.huggingface.patterns import (
+    HIDDEN_BY_HEADS,
     by_type,
     dense,
     everywhere,
     layers,
+    same,
     sparse_steps,
     windows_from,
 )
-from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS, same
 
 YES, NO = Fact(True), Fact(False)
 

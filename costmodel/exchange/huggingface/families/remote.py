@@ -15,12 +15,14 @@ from costmodel.exchange.huggingface.family import (
     DerivedValue,
     Fact,
     Family,
+    Feed,
     ForeignOption,
     Half,
+    LayerHalves,
     Refusal,
     option,
+    standard_layer,
 )
-from costmodel.exchange.huggingface.halves import Feed, LayerHalves, standard_layer
 from costmodel.exchange.huggingface.patterns import (
     as_many,
     by_mlp_type,
@@ -30,11 +32,12 @@ from costmodel.exchange.huggingface.patterns import (
     layer_count,
     layers,
     listed_layers,
+    same,
     sparse,
     sparse_feed,
+    uncounted_parameters,
     windows_from,
 )
-from costmodel.exchange.huggingface.rules import same, uncounted_parameters
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
 

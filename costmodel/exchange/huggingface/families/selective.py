@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Refusal, option
-from costmodel.exchange.huggingface.halves import LayerHalves, single_half
-from costmodel.exchange.huggingface.patterns import layer_count
-from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS, assumed
+from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, LayerHalves, Refusal, option, single_half
+from costmodel.exchange.huggingface.patterns import HIDDEN_BY_HEADS, assumed, layer_count
 from costmodel.exchange.imported import OriginValue
 
 YES, NO = Fact(True), Fact(False)

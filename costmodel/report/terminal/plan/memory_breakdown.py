@@ -14,10 +14,8 @@ from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.model.cache_kinds import CacheKind
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
-from costmodel.estimate.training.memory.memory_band import host_band
-from costmodel.estimate.training.memory.rank_states import kept_gradient
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_replication
+from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED, host_band, kept_gradient
+from costmodel.estimate.training.parallelism.pipeline import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.explore.structure_words import choice_words, tuning_notes
 from costmodel.ground.units import counted, gib, percent, show_memory
@@ -26,9 +24,8 @@ from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLed
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND
-from costmodel.report.terminal.style.head import job_lines, named_models, read_from
+from costmodel.report.terminal.style.head import assumed_lines, job_lines, named_models, read_from
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
-from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, WARN, styled
 
 if TYPE_CHECKING:

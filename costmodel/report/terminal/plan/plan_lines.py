@@ -15,9 +15,8 @@ from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.refusals import reason, remedy_lines
 from costmodel.report.terminal.style.formatting import TIME_TERMS
-from costmodel.report.terminal.style.head import head_of
+from costmodel.report.terminal.style.head import head_of, remarks
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, styled
 
 if TYPE_CHECKING:

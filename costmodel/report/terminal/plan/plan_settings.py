@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of, usual_etp
 from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.ground.plan_sizes import IN_ORDER, OF_ITSELF_ONE, SIZES
-from costmodel.ground.quoting import value_text
+from costmodel.ground.counts import IN_ORDER, OF_ITSELF_ONE, SIZES
+from costmodel.ground.errors import value_text
 
 if TYPE_CHECKING:
     from costmodel.estimate.training.training_inputs import TrainingInputs

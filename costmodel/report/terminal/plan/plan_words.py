@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
+from costmodel.estimate.training.parallelism.pipeline import stage_layers
 from costmodel.explore.kept_answers import degree_words, form_words
 from costmodel.explore.structure_words import choice_words
 from costmodel.ground.units import gib, rounded_percent

@@ -7,7 +7,7 @@ import math
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
-from costmodel.estimate.machine.clock_throttling import cap_over_rating
+from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.ground.units import counted, gib, rounded_dollars, rounded_percent, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart

@@ -19,9 +19,8 @@ from costmodel.explore.kept_answers import both_words
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show, show_memory, significant
 from costmodel.report.terminal.search.refusals import reason as training_reason
 from costmodel.report.terminal.style.formatting import ENDS, between
-from costmodel.report.terminal.style.head import job_lines, origin_lines, price_lines, subject_words
+from costmodel.report.terminal.style.head import job_lines, origin_lines, price_lines, remarks, subject_words
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, styled
 
 NAMES = {

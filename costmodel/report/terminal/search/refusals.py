@@ -18,16 +18,17 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.estimate.training.parallelism.pipeline.layer_split import SLOTS, stage_layers
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
+from costmodel.estimate.training.parallelism.pipeline import (
     BOTH_WAYS,
     FOLDED,
     FORMS,
     LOOPED,
+    SLOTS,
     fewest_micro_batches,
     is_later,
+    stage_layers,
 )
+from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.constraints.group_constraints import PLAIN
 from costmodel.estimate.training.failed_node import (
     most_replicas_lost,
     nearest_ranks,
@@ -15,6 +14,7 @@ from costmodel.estimate.training.failed_node import (
     replicas_together,
     whole_replicas,
 )
+from costmodel.estimate.training.plan_constraints import PLAIN
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib, percent, show, show_time
 from costmodel.report.terminal.style.formatting import joined

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from costmodel.documents.schemas.limits import Bound
 from costmodel.explore.structure_words import CHOICES
-from costmodel.ground.plan_sizes import HEADS, SIZES
+from costmodel.ground.counts import HEADS, SIZES
 from costmodel.report.terminal.style.formatting import spaced
 
 _OTHERS = ("#", "zero", "sp", "recompute", "cost", "step", "P90", "tok/s/GPU", "MFU", "GiB", "fits")

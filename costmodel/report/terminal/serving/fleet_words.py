@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from costmodel.documents.reader.counted_gpus import counted_by_gpus
+from costmodel.documents.reader.resolved_scenario import counted_by_gpus
 from costmodel.estimate.serving.deployment_rent import Fleet, fleet_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.counts import number_of

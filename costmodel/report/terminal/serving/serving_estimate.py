@@ -12,10 +12,8 @@ from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.deployment_rent import fleet_of
-from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit
-from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit, service_limits
+from costmodel.estimate.serving.predict_serving import REFUSALS, ServingAnswer
 from costmodel.explore.kept_answers import layout_words, one
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
@@ -38,10 +36,8 @@ from costmodel.report.terminal.serving.serving_formatting import (
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.waiting_loads import waiting_lines
 from costmodel.report.terminal.style.formatting import BAND
-from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
+from costmodel.report.terminal.style.head import command, options_of, origin_lines, price_lines, remarks, subject_words
 from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, drawn, shorter, typed
-from costmodel.report.terminal.style.next_command import command, options_of
-from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, chance_style, styled
 
 _OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero

@@ -9,12 +9,10 @@ from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.results import SERVING_RESULTS, is_share
-from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
-from costmodel.documents.schemas.serving.serving_workload import Serving
-from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.documents.schemas.serving.serving_schema import BETWEEN_TOKENS, Serving
+from costmodel.estimate.serving.limits_chance import OWN, service_limits, waits_in_batch
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replicas_for_load import headroom_of, share_of_saturation
-from costmodel.estimate.serving.service_limits import service_limits, waits_in_batch
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import KINDS, stated_limits
 from costmodel.explore.kept_answers import layout_words

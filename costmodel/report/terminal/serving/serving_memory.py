@@ -9,9 +9,8 @@ from rich.text import Text
 
 from costmodel.estimate.model.cache_kinds import CacheKind
 from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token, logged_tokens
-from costmodel.estimate.serving.engine_memory import graph_memory, host_expert_memory
+from costmodel.estimate.serving.engine_memory import graph_memory, host_expert_memory, start_rate
 from costmodel.estimate.serving.host_cache import host_cache
-from costmodel.estimate.serving.memory_columns import start_rate
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.kept_answers import one
 from costmodel.explore.serving.cache_levers import CacheLever

@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
-from costmodel.estimate.serving.limits_chance import OWN
-from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
-from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.estimate.serving.limits_chance import OWN, service_limits
+from costmodel.estimate.serving.predict_serving import REFUSALS, ServingAnswer, code_of
 from costmodel.estimate.serving.replicas_for_load import replicas_that_answer, share_of_saturation
-from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.whole_prompts import longer_than_a_step
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.kept_answers import layout_words, one

@@ -9,10 +9,9 @@ from typing import Any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.serving.deployment_rent import fleet_of
-from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.limits_chance import OWN, service_limits
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.serving.rate_sizes import FewerGpus, trial_at
@@ -30,8 +29,8 @@ from costmodel.report.terminal.serving.serving_formatting import (
     unlimited,
 )
 from costmodel.report.terminal.serving.serving_reasons import reason
+from costmodel.report.terminal.style.head import command
 from costmodel.report.terminal.style.layout import Line, typed
-from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
 _SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to a half is called a coin toss

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.documents.schemas.serving.serving_schema import Serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.waiting_requests import waiting_requests
 from costmodel.report.terminal.serving.serving_formatting import result

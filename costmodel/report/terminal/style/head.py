@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from costmodel.documents.keys.overrides import path_of
-from costmodel.documents.reader.checkpoint_types import name_words, types_by_name
+from rich.text import Text
+
+from costmodel.documents.keys.overrides import full, path_of
+from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.foreign_prices import ForeignPrice
-from costmodel.documents.reader.hub_names import is_own_name
+from costmodel.documents.reader.hub_names import is_own_name, name_words, types_by_name
 from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.estimate.evaluate.answer_facts import (
     NamedDocument,
@@ -19,10 +26,13 @@ from costmodel.estimate.evaluate.answer_facts import (
     varies,
     without_point,
 )
+from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.explore.node_of_gpu import flags_of_node
+from costmodel.explore.workload_flags import keys_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE
 from costmodel.ground.units import counted, percent, rounded_dollars, significant
-from costmodel.report.terminal.style.layout import Abridged, as_many
+from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, as_many, shorter
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
 if TYPE_CHECKING:
@@ -35,6 +45,7 @@ if TYPE_CHECKING:
     from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
     from costmodel.documents.schemas.hardware import ListPrice, Ownership
     from costmodel.estimate.machine.price import Price
+
 
 _HOURLY = "cluster.node.price.hourly"  # set alone, the date and the source are those of another price
 _PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", _HOURLY)
@@ -362,3 +373,182 @@ def price_fields(price: Price) -> dict[str, Any]:
 
 def _plain(value: float) -> int | float:
     return int(value) if value.is_integer() else value
+
+
+# The next command to type: a line of the shell.
+
+_NODE, _SIZE = "cluster.node", ("cluster.nodes", "cluster.node.accelerators")
+_MACHINE = {"--gpu", "--node"}
+
+
+def command(
+    case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
+) -> str:
+    """A command line; later settings replace earlier ones of the same path.
+
+    free: a search that fixes no key of the plan.
+    """
+    named, options = around(case, verb, settings or {}, free=free)
+    for at in reversed(range(len(named))):
+        if named[at].startswith("--") and named[at] in words:  # the command has this flag's option with other values
+            del named[at : at + 2]
+    return shlex.join(["costmodel", verb, *named, *words, *options])
+
+
+def around(
+    case: LoadedScenario, verb: str, settings: Mapping[str, str], *, free: bool = False
+) -> tuple[list[str], list[str]]:
+    """The words of a command that name the scenario, and the --set options that change it."""
+    asked, settings = _in_flags(case, settings)
+    ahead = [(full(item.partition("=")[0].strip()), item) for item in case.assignments]
+    dropped = {*(["plan"] if free else []), *([] if verb == "search" else ["search"])}
+    kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
+    changed = [*kept, *(f"{path}={value}" for path, value in settings.items())]
+    options = [part for item in changed for part in ("--set", item)]
+    named = [name for name in (case.name, *asked) if name] or ["SCENARIO"]
+    return named, options
+
+
+def options_of(case: LoadedScenario, settings: Iterable[str]) -> str:
+    """Options that make some settings, to add to a command: its flags with other values where it has such flags."""
+    stated = dict(setting.split("=", 1) for setting in settings)
+    asked, rest = _in_flags(case, stated)
+    before = _flags(case.asked.words)
+    flags = (word for flag, value in _flags(asked).items() if before.get(flag) != value for word in (flag, value))
+    return shlex.join([*flags, *(part for path, value in rest.items() for part in ("--set", f"{path}={value}"))])
+
+
+def _flags(words: Sequence[str]) -> dict[str, str]:
+    """Flags with their values."""
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _in_flags(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The flags, with other values where settings are of their keys, and the other settings."""
+    if not case.asked.words:
+        return (), settings
+    flags, keys = _flags(case.asked.words), keys_of(case.kind)
+    held = {full(item.partition("=")[0].strip()) for item in case.assignments}
+    node = settings.get(_NODE, "") if _NODE not in held and _MACHINE & flags.keys() else ""
+    made = flags_of_node(node) if node else {}
+    sizes = _sizes(case, flags, settings, node) if held.isdisjoint(_SIZE) else {}
+    done = {*([_NODE] if node else ()), *(_SIZE if sizes else ())}
+    rest = {path: value for path, value in settings.items() if path not in done}
+    flags = {flag: value for flag, value in flags.items() if not node or flag not in _MACHINE - made.keys()}
+    for name, path in keys.items():
+        if f"--{name}" in flags and path not in held and rest.get(path, "null") != "null":
+            flags[f"--{name}"] = rest.pop(path)
+    return tuple(word for pair in (flags | made | sizes).items() for word in pair), rest
+
+
+def _sizes(case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str, str], node: str) -> dict[str, str]:
+    """The --gpus option for the size of the cluster, if --gpus set the size or its node was a default.
+
+    node: the new node that flags name; empty if they name none
+    """
+    nodes, part = (settings.get(path, "") for path in _SIZE)
+    assumed = any(item.path == _SIZE[0] for item in case.asked.assumed)
+    sized = nodes if "--gpus" in flags else (node and not nodes and assumed)
+    if not sized or not (nodes or "0").isdigit():
+        return {}
+    named = node or settings.get(_NODE, "")
+    each = CachedReader().document("node", named).accelerators if named else case.node.accelerators
+    return {"--gpus": f"{float(nodes or case.scenario.cluster.nodes) * float(part or each):.0f}"}
+
+
+# What an answer assumed, and what there is to remark on its plans.
+
+
+def assumed_lines(assumed: Sequence[Assumption], *, shown: bool = True) -> list[Line]:
+    """Values that the user did not state, and where each came from; in a short answer the first ones in a line.
+
+    shown: whether a short answer has this line
+    """
+    if not assumed:
+        return []
+    rows = [("" if index else "assumed", item.path, item.value, item.origin) for index, item in enumerate(assumed)]
+    whole = CellTable(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)
+    line = as_many("  assumed  ", [f"{item.path} {item.value}" for item in assumed], " · ")
+    words = number_of(len(assumed), "assumption")
+    return [Text(), *shorter([styled(line, DIM)] if shown else [], [whole], words)]
+
+
+def assumed_of_all(answers: Iterable[Sequence[Assumption]]) -> list[Line]:
+    """The assumptions of answers at several sizes: each key once, with its values."""
+    found: dict[str, list[Assumption]] = {}
+    for item in itertools.chain.from_iterable(answers):
+        found.setdefault(item.path, []).append(item)
+    values = {path: _of_sizes([item.value for item in items]) for path, items in found.items()}
+    whole = [replace(items[0], value=values[path]) for path, items in found.items()]
+    return assumed_lines(whole, shown=False)
+
+
+def _of_sizes(values: Sequence[str]) -> str:
+    """Values from size to size; of more than three the first and the last."""
+    distinct = list(dict.fromkeys(values))
+    return ", ".join(distinct) if len(distinct) <= 3 else f"{distinct[0]} … {distinct[-1]}"
+
+
+def remarks(
+    plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]] = (), nodes: Sequence[str] = ()
+) -> list[Line]:
+    """Every remark on the plans once, with the number of plans if not all have it; with `costs`, also whether the
+    order of calibrated and uncalibrated accelerators is certain.
+
+    nodes: the node of each plan, for remarks on accelerators
+    """
+    counted = remark_counts(plans, nodes)
+    few = [f"{code} {REMARKS[code].title}{_counted(some)}" for code, some in counted.items()]
+    short = [as_many("  ▲ ", few, " · ") if few else "", *[""] * len(few)]
+    lines: list[Line] = [
+        Abridged(
+            f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}",
+            WARN,
+            short=words,
+            added="what ▲ means",
+        )
+        for (code, some), words in zip(counted.items(), short, strict=False)
+    ]
+    if 0 < sum("N005" in codes for codes in plans) < len(plans):
+        lines.append(Abridged(f"  ▲ N005 ranking: {_order(plans, costs)}", WARN, short="", added="what ▲ means"))
+    return lines
+
+
+def _counted(some: str) -> str:
+    """On how many plans a remark is, without their machines."""
+    return f" ({some.strip(' ()').partition(':')[0]})" if " of " in some else ""
+
+
+def remark_counts(plans: Sequence[Sequence[str]], nodes: Sequence[str] = ()) -> dict[str, str]:
+    """For each remark, how many plans it applies to if not all, and on which machines.
+
+    nodes: the node of each plan
+    """
+    found = dict[str, str]()
+    for code, count in Counter(code for codes in plans for code in codes).items():
+        words = [f"{count:,} of {len(plans):,}"] if count < len(plans) else []
+        if nodes and (code == "N005" or (words and code in _OF_MACHINES)):
+            named = (node for codes, node in zip(plans, nodes, strict=True) if code in codes)
+            words.append(", ".join(dict.fromkeys(named)))
+        found[code] = f" ({': '.join(words)})" if words else ""
+    return found
+
+
+_OF_MACHINES = ("N002", "N005", "N040", "N056")  # remarks on an accelerator, or on its software
+
+
+def _order(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]]) -> str:
+    """A sentence on whether the order of calibrated and uncalibrated accelerators is certain."""
+    who = "one GPU or more is not calibrated"
+    bands = [(found.get("step_time_low"), found.get("step_time_high")) for found in costs]
+    if len(bands) != len(plans) or any(None in band for band in bands):
+        return f"this order is sure only where ranges do not overlap: {who}"
+    sides: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    for codes, (low, high) in zip(plans, bands, strict=True):
+        sides["N005" in codes].append((low or 0.0, high or 0.0))
+    overlap = sum(low <= top and bottom <= high for low, high in sides[True] for bottom, top in sides[False])
+    pairs = len(sides[True]) * len(sides[False])
+    if not overlap:
+        return f"this order is certain: no ranges of step time overlap, though {who}"
+    some = "all" if overlap == pairs else f"{overlap:,} of {pairs:,}"
+    return f"this order is uncertain: {some} pairs of step times overlap, because {who}"

@@ -17,13 +17,12 @@ from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.routed_experts import reached
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.training.parallelism.expert.expert_time import expert_pass
-from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_groups
-from costmodel.estimate.training.recompute.recomputed_work import again_of
+from costmodel.estimate.training.parallelism.expert import expert_groups, expert_pass
+from costmodel.estimate.training.recompute import again_of
 from costmodel.estimate.training.time.layer_kernels import multiplied
 from costmodel.estimate.training.time.layer_time import layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 from estimate.cases import (
     ask,
     costs,

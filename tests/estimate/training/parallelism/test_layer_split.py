@@ -17,11 +17,10 @@ from costmodel.equations.parallelism.pipeline import live_micro_batches
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.plan_batch import Block, Split, Structure, one_row
-from costmodel.estimate.training.parallelism.pipeline.layer_split import indivisible, stage_layers
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED
+from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, indivisible, stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.explore.explain.schedule_order import order
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.counts import SIZES
 from estimate.cases import ask, inputs, mixed, model, one
 
 ENDS: dict[Split, tuple[int, int]] = {

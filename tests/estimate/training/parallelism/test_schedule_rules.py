@@ -8,10 +8,10 @@ import pytest
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, FOLDED, PLAIN
+from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, PLAIN
 from costmodel.explore.explain.pipelines import clock
-from costmodel.explore.explain.timeline import events
-from costmodel.ground.choices import Schedule
+from costmodel.explore.explain.schedule_order import events
+from costmodel.ground.counts import Schedule
 from estimate.cases import TRAINING_STACKS, ask, costs, inputs, model, one, written_out
 
 LATER: list[Any] = [name for name in get_args(Schedule) if name not in PLAIN]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, Literal, TypeGuard, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +23,163 @@ from costmodel.equations.parallelism.layer_split import (
     spread_layers,
     stated_before,
 )
+from costmodel.equations.parallelism.pipeline import in_flight, later_schedule_time, live_micro_batches, pipeline_time
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.memoize import SPLIT, memoized
-from costmodel.estimate.shared.per_stage import PerStage, same_on_all_stages, value_of_largest
-from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.time_breakdown import largest, summed
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
-    BOTH_WAYS,
-    FOLDED,
-    LOOPED,
-    boundary_parameters,
-)
-from costmodel.ground.choices import Schedule
-from costmodel.ground.equation import Number, term
+from costmodel.estimate.shared.per_stage import SPLIT, PerStage, memoized, same_on_all_stages, value_of_largest
+from costmodel.estimate.shared.plan_batch import PASS_TERMS, Block, ForwardBackward, largest, nothing, summed
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.counts import LaterSchedule, PlainSchedule, Schedule
+from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
+
+# Requirements of each pipeline schedule: chunks, micro-batches, positions of embedding and head, copies of weights.
+
+Lying = Literal["straight", "looped", "folded", "both ways"]
+
+
+@record
+class ScheduleShape:
+    """The layout of a schedule's chunks over the ranks, and the micro-batches that it needs.
+
+    folded: two chunks in a V; the first rank holds embedding and head. both ways: two copies of the weights; the first
+    and the last rank hold embedding and head. least: minimum of micro-batches, as a multiple of the stages less a
+    constant; they come in units. forwards_first: every forward runs before the first backward.
+    """
+
+    lying: Lying
+    least: tuple[float, float] = (0.0, 0.0)
+    unit: Literal["one", "two", "as many as stages"] = "one"
+    forwards_first: bool = False
+
+
+FORMS: dict[Schedule, ScheduleShape] = {
+    "gpipe": ScheduleShape("straight", forwards_first=True),
+    "1f1b": ScheduleShape("straight"),
+    "interleaved": ScheduleShape("looped", unit="as many as stages"),
+    "looped-bfs": ScheduleShape("looped", least=(1.0, 0.0), forwards_first=True),
+    "zb-h1": ScheduleShape("straight", least=(1.0, 0.0)),
+    "zb-h2": ScheduleShape("straight", least=(2.0, 1.0)),
+    "zb-v": ScheduleShape("folded", least=(2.0, 1.0)),
+    "v-half": ScheduleShape("folded", least=(2.0, 0.0)),
+    "v-min": ScheduleShape("folded", least=(2.0, 0.0)),
+    "dualpipev": ScheduleShape("folded", least=(2.0, 0.0)),
+    "dualpipe": ScheduleShape("both ways", least=(2.0, 0.0), unit="two"),
+    "chimera": ScheduleShape("both ways", unit="as many as stages"),
+}
+
+
+def _lying(how: Lying) -> tuple[Schedule, ...]:
+    return tuple(schedule for schedule, form in FORMS.items() if form.lying == how)
+
+
+PLAIN: tuple[PlainSchedule, ...] = get_args(PlainSchedule)
+LOOPED, FOLDED, BOTH_WAYS = _lying("looped"), _lying("folded"), _lying("both ways")
+
+
+def summed_once(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
+    """Rows whose gradients stay unsharded until the last micro-batch: with PyTorch's FSDP in a pipeline."""
+    return np.asarray((block.pp > 1) & inputs.stack.states.sharded_master)
+
+
+def is_plain(schedule: Schedule) -> TypeGuard[PlainSchedule]:
+    """Whether a schedule has undivided backward passes in one direction, in Megatron's order."""
+    return schedule in PLAIN
+
+
+def is_later(schedule: Schedule) -> TypeGuard[LaterSchedule]:
+    """Whether a schedule splits backward, folds the pipeline, or runs bidirectional or breadth-first."""
+    return schedule not in PLAIN
+
+
+def weight_replication(schedule: Schedule) -> float:
+    """Copies of a stage's weights: 2 in a bidirectional pipeline, else 1."""
+    return 2.0 if schedule in BOTH_WAYS else 1.0
+
+
+def chunks_fit(schedule: Schedule, vpp: float) -> bool:
+    """Whether a schedule allows this number of chunks."""
+    if schedule in LOOPED:
+        return vpp > 1
+    return vpp == (2 if schedule in FOLDED else 1)
+
+
+def wrong_shape(block: Block) -> NDArray[np.bool_]:
+    """Rows whose pp or vpp the schedule does not allow."""
+    schedule, pp, vpp = block.structure.schedule, block.pp, block.vpp
+    if schedule in LOOPED:
+        return np.asarray((pp < 2) | (vpp < 2))
+    wrong = vpp != (2 if schedule in FOLDED else 1)
+    if is_later(schedule):
+        wrong = wrong | (pp < 2)
+    if schedule in BOTH_WAYS:
+        wrong = wrong | (remainder(pp, 2.0) != 0)
+    return np.asarray(wrong)
+
+
+def fewest_micro_batches(schedule: Schedule, pp: Number) -> Number:
+    """Minimum of micro-batches for a schedule and a number of stages."""
+    times, less = FORMS[schedule].least
+    return times * pp - less
+
+
+def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
+    """Rows with too few micro-batches for the schedule, or not a whole number of its units."""
+    schedule, pp = block.structure.schedule, block.pp
+    few, unit = micro_batches < fewest_micro_batches(schedule, pp), FORMS[schedule].unit
+    if unit == "one":
+        return np.asarray(few)
+    return np.asarray(few | (remainder(micro_batches, 2.0 if unit == "two" else pp) != 0))
+
+
+def live(block: Block, micro_batches: Number, stage: Number) -> Number:
+    """Micro-batches in flight on a stage; with one stage, each backward directly follows its forward."""
+    schedule, pp = block.structure.schedule, block.pp
+    if is_plain(schedule):
+        held = in_flight(pp, micro_batches, block.vpp, stage, schedule=schedule)
+        return np.where(pp == 1, 1.0, held) if schedule == "gpipe" else held
+    assert is_later(schedule)
+    return live_micro_batches(pp, micro_batches, schedule=schedule)
+
+
+def forwards_first(schedule: Schedule) -> bool:
+    """Whether every forward runs before the first backward."""
+    return FORMS[schedule].forwards_first
+
+
+def boundary_parameters(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:
+    """Work of embedding and head on the first and on the last rank; in a bidirectional pipeline each has half."""
+    if schedule in FOLDED:
+        return embedding + head, 0.0 * head
+    if schedule in BOTH_WAYS:
+        half = 0.5 * (embedding + head)
+        return half, half
+    return embedding, head
+
+
+def holds_embedding_and_head(schedule: Schedule, position: int) -> tuple[bool, bool]:
+    """Whether the first, a middle or the last rank holds the embedding, and the head."""
+    if schedule in BOTH_WAYS:
+        return position != 1, position != 1
+    return position == 0, position == (0 if schedule in FOLDED else 2)
+
+
+def head_holder(block: Block, held: Number, position: int) -> Number:
+    """An amount of the head, if the first, a middle or the last rank holds the head; else 0."""
+    _, at_last = holds_embedding_and_head(block.structure.schedule, position)
+    return held if at_last else np.where(block.pp == 1, held, 0.0)
+
+
+def separate_embedding_and_head(schedule: Schedule) -> bool:
+    """Whether embedding and head are on different stages."""
+    return FORMS[schedule].lying in ("straight", "looped")
+
+
+def stepped(block: Block, held: Number) -> Number:
+    """Parameters whose states a replica updates; of two copies of weights, a sharded optimizer stores one."""
+    copies = weight_replication(block.structure.schedule)
+    return held / copies if copies > 1 and block.structure.zero >= 1 else held
+
 
 T = TypeVar("T")
 _UNEVEN = {  # not divided like that
@@ -355,3 +498,121 @@ def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Itera
 def _of_chunk(count: Number, before: Before, stage: Number) -> Number:
     start = before(stage)
     return leading_layers(count, start, before(stage + 1) - start)
+
+
+# The critical path of a pipeline: the time of its step, and the time of its busiest rank by category.
+
+Part = Callable[[ForwardBackward], Number]
+
+
+@record
+class Rank:
+    """Work of one rank for one micro-batch: its layers, and embedding or head, or both on a single rank."""
+
+    layers: Number
+    layer: ForwardBackward
+    ends: ForwardBackward
+    all_ends: ForwardBackward
+    only: Any
+
+    @functools.cached_property
+    def forward(self) -> Number:
+        """Seconds of forward."""
+        with term("forward"):
+            return self.of(lambda both: both.forward.total)
+
+    @functools.cached_property
+    def backward(self) -> Number:
+        """Seconds of backward."""
+        with term("backward"):
+            return self.of(lambda both: both.backward.total)
+
+    @functools.cached_property
+    def total(self) -> Number:
+        """Seconds of forward and backward."""
+        return self.forward + self.backward
+
+    @functools.cached_property
+    def deferred(self) -> Number:
+        """The part of backward that a schedule can defer."""
+        with term("weight gradient"):
+            return self.of(lambda both: both.deferred)
+
+    def of(self, part: Part) -> Number:
+        """A part of the time, summed over layers, embedding and head."""
+        return summed(self.of_layers(part), known_as("its ends", self.of_ends(part)))
+
+    def of_layers(self, part: Part) -> Number:
+        """A part of the time of all layers."""
+        each = part(self.layer)
+        if nothing(each):
+            return each
+        with term("its layers"):
+            return self.layers * each
+
+    def of_ends(self, part: Part) -> Number:
+        """A part of the time of embedding and head."""
+        return _where(self.only, part(self.all_ends), part(self.ends))
+
+
+def whole_time(inputs: TrainingInputs, block: Block, micro_batches: Number, ranks: PerStage[Rank]) -> Number:
+    """Seconds from the first forward to the last backward."""
+    schedule = block.structure.schedule
+    first, middle, last = ranks
+    if is_plain(schedule):
+        times = [time for rank in ranks for time in (rank.forward, rank.backward)]
+        return pipeline_time(block.pp, micro_batches, block.vpp, *times, schedule=schedule)
+    assert is_later(schedule)
+    busiest = largest(first.total, middle.total, last.total)
+    if schedule == "looped-bfs":
+        busiest = np.maximum(first.total, middle.total) + np.maximum(last.total - middle.total, 0.0)
+    return later_schedule_time(
+        block.pp,
+        micro_batches,
+        block.vpp,
+        busiest,
+        middle.forward,
+        middle.backward - middle.deferred,
+        middle.deferred,
+        schedule=schedule,
+        synchronous=not inputs.stack.post_validation,
+    )
+
+
+def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str, Number], Number]:
+    """Seconds of the busiest rank in a step, by category and in total."""
+    slowest, slower = ranks[0].total, []
+    for rank in ranks[1:]:
+        slower.append(rank.total >= slowest)
+        slowest = np.where(slower[-1], rank.total, slowest)
+    shares = {name: _of_slowest(ranks, slower, _part(name)) for name in PASS_TERMS}
+    with term("busiest stage"):
+        terms = {name: each if nothing(each) else micro_batches * each for name, each in shares.items()}
+        return terms, micro_batches * slowest
+
+
+def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Number:
+    """A part of the time on the slowest rank; evaluated once if all ranks have the same layers."""
+    first, *others = ranks
+    if all(rank.layers is first.layers and rank.layer is first.layer for rank in others):
+        ends = _latest(slower, [rank.of_ends(part) for rank in ranks])
+        return summed(first.of_layers(part), known_as("its ends", ends))
+    return _latest(slower, [rank.of(part) for rank in ranks])
+
+
+def _latest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
+    """The value of the last rank that is slower than all before it."""
+    latest = values[0]
+    for mask, value in zip(slower, values[1:], strict=True):
+        latest = _where(mask, value, latest)
+    return latest
+
+
+def _where(mask: Any, one: Number, other: Number) -> Number:
+    """`np.where` that stays an unset zero if both arguments are unset."""
+    return other if one is other or (nothing(one) and nothing(other)) else np.where(mask, one, other)
+
+
+@functools.cache
+def _part(name: str) -> Part:
+    return lambda both: summed(getattr(both.forward, name), getattr(both.backward, name))

@@ -28,8 +28,7 @@ from costmodel.estimate.model.mixers.latent_attention import gathered
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.table import each
 from costmodel.estimate.model.shards import Shard
-from costmodel.estimate.shared.plan_batch import Block, single_rank
-from costmodel.estimate.shared.time_breakdown import ForwardBackward
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, single_rank
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term

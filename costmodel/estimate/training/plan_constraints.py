@@ -9,48 +9,257 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.reader.library import UNMEASURED
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.compression import codec_of
+from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.documents.schemas.efficiency import AttentionFit, CollectiveFit, Efficiency, MatmulFit
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.stack import AXES
 from costmodel.documents.schemas.sync import USUAL, sync_of
-from costmodel.equations.parallelism.counts import kv_heads_per_rank, micro_batches_per_step, world_ranks
-from costmodel.estimate.machine.clock_throttling import cap_over_rating
+from costmodel.equations.kernels.roofline import peak_of_heads
+from costmodel.equations.parallelism.counts import (
+    data_parallel_degree,
+    kv_heads_per_rank,
+    micro_batches_per_step,
+    world_ranks,
+    world_size,
+)
+from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.machine.node_in_use import held_by_host_link
+from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.machine.price import odd_price, servers_of
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, none
-from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, memoized
+from costmodel.estimate.shared.critical_batch import critical_batch
+from costmodel.estimate.shared.per_stage import (
+    OFFLOAD,
+    RECOMPUTE,
+    SPLIT,
+    Mask,
+    all_if,
+    any_of,
+    leaves_rest,
+    memoized,
+    none,
+)
 from costmodel.estimate.shared.plan_batch import Block, Structure, local_sequence, single_rank
-from costmodel.estimate.training.constraints.group_constraints import shares_without_groups, spans_kinds
-from costmodel.estimate.training.constraints.recompute_offload import (
-    assumed_host,
-    choices_offered,
-    cut_matrices,
-    several_in_backward,
-    unknown_host,
-    wrong_keys,
-    wrong_layers,
-    wrong_offload,
-    wrong_step,
+from costmodel.estimate.training.parallelism.data import SCATTERED, compressed_bytes
+from costmodel.estimate.training.parallelism.pipeline import (
+    BOTH_WAYS,
+    LOOPED,
+    indivisible,
+    spread_as_fitting,
+    stage_layers,
+    unequal_chunks,
+    wrong_batches,
+    wrong_shape,
 )
-from costmodel.estimate.training.constraints.workload_remarks import (
-    counted_as_gpt,
-    odd_batch,
-    odd_heads,
-    odd_sequence,
-    of_another_maker,
-    over_critical,
-    rounded,
-    under_a_step,
-)
-from costmodel.estimate.training.parallelism.data.codecs import SCATTERED, compressed_bytes
-from costmodel.estimate.training.parallelism.pipeline.layer_split import indivisible, spread_as_fitting, unequal_chunks
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, wrong_batches, wrong_shape
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.choices import Zero
-from costmodel.ground.equation import Number
+from costmodel.ground.counts import Zero
+from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import Place
 from costmodel.ground.record import record
+from costmodel.ground.units import Figure
+
+# Constraints of plans on nodes of several kinds.
+
+PLAIN = ("gpipe", "1f1b")  # schedules whose stages may be unequal
+
+
+def replicas_of(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
+    """Data-parallel replicas on this number of nodes."""
+    with term("replicas of a group"):
+        ranks = world_size(nodes, inputs.case.node.accelerators)
+        return data_parallel_degree(ranks, block.tp, block.cp, block.pp)
+
+
+def stages_of(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
+    """Pipeline stages on this number of nodes, if the pipeline spans all groups."""
+    with term("stages of a group"):
+        return nodes / inputs.case.cluster.nodes * block.pp
+
+
+def _not_over_groups(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows whose pipeline stages do not each lie on one kind of node, in the order of the groups."""
+    structure, wrong = block.structure, none(block)
+    for nodes, _ in inputs.groups:
+        wrong = wrong | leaves_rest(stages_of(inputs, block, nodes), 1.0)
+    stated = structure.split != "fitting" or structure.schedule not in PLAIN
+    return wrong | all_if(block, stated or structure.order == "tp-cp-pp-dp" or inputs.model.layers[0].leading)
+
+
+def spans_kinds(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with replicas on two kinds of nodes, or with unequal replicas that synchronise in each micro-batch."""
+    if not inputs.groups:
+        return none(block)
+    if block.structure.shares == "stages":
+        return _not_over_groups(inputs, block)
+    wrong: Mask = np.asarray(block.ep > 1)
+    for nodes, _ in inputs.groups:
+        wrong = wrong | leaves_rest(replicas_of(inputs, block, nodes), 1.0)
+    structure, states = block.structure, inputs.stack.states
+    sharded = structure.zero >= 2 or (structure.zero >= 1 and states.sharded_master)
+    uneven = structure.shares == "proportional" and (sharded or structure.schedule in LOOPED)
+    return wrong | all_if(block, uneven or structure.order == "tp-cp-pp-dp")
+
+
+def shares_without_groups(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with unequal shares in a job with only one kind of node."""
+    return all_if(block, not inputs.groups and block.structure.shares != "proportional")
+
+
+# Constraints on recompute and offload: what the stack offers and what the node provides.
+
+
+def choices_offered(inputs: TrainingInputs, block: Block) -> bool:
+    """Whether the stack supports the choices of a structure."""
+    structure, stack = block.structure, inputs.stack
+    modules = set(structure.recompute_modules or ()) <= set(stack.recompute_modules)
+    methods = structure.recompute_layers is None or structure.recompute_method in stack.recompute_methods
+    if not structure.offload:
+        return modules and methods
+    offloading = stack.offload
+    kept = offloading is not None and set(structure.offload) <= set(offloading.of)
+    return modules and methods and kept and offloading is not None and structure.offload_to in offloading.to
+
+
+def wrong_keys(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with recompute modules without selective recompute, or with recompute layers without full recompute."""
+    structure = block.structure
+    modules = structure.recompute_modules is not None and structure.recompute != "selective"
+    return all_if(block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
+
+
+def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with more recomputed layers than a model chunk has, or with too few."""
+    structure = block.structure
+    if structure.recompute_layers is None:
+        return all_if(block, False)
+    fullest = np.ceil(stage_layers(inputs.model, block).fullest / block.vpp)
+    least = 1 if structure.recompute_method == "uniform" else 0
+    return np.asarray((structure.recompute_layers > fullest) | (structure.recompute_layers < least))
+
+
+def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with contradictory offload keys."""
+    structure, kept = block.structure, set(block.structure.offload)
+    alone = inputs.stack.offload is not None and inputs.stack.offload.parameters_alone
+    optimizer = "optimizer" in kept and structure.zero == 0
+    parameters = "parameters" in kept and (structure.zero != 3 or ("optimizer" not in kept and not alone))
+    drives = structure.offload_to == "nvme" and not kept & {"optimizer", "parameters"}
+    layers = structure.offload_layers is not None and "activations" not in kept
+    return all_if(block, optimizer or parameters or drives or layers)
+
+
+def several_in_backward(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with several micro-batches although the optimizer updates in backward."""
+    batches = micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
+    return np.asarray(batches > 1) & all_if(block, inputs.optimizer.in_backward)
+
+
+def wrong_step(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with updates in backward that the stack does not support, or with options that exclude them."""
+    structure = block.structure
+    able = inputs.stack.states.in_backward and structure.zero in (0, 3) and "optimizer" not in structure.offload
+    return all_if(block, inputs.optimizer.in_backward and not able)
+
+
+def cut_matrices(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with sharded or offloaded matrices although the optimizer projects whole gradients."""
+    structure = block.structure
+    cut = (block.tp > 1) | (block.shards > 1 if structure.zero >= 1 else False)
+    kept = inputs.optimizer.projection is not None
+    return np.asarray(cut | ("optimizer" in structure.offload)) & all_if(block, kept)
+
+
+def assumed_host(inputs: TrainingInputs, block: Block) -> bool:
+    """Whether the size of the host memory for offload is an assumption."""
+    unstated = inputs.case.node.memory is None and not math.isnan(inputs.host.capacity)
+    return unstated and (bool(block.structure.offload) or inputs.optimizer.paged)
+
+
+def unknown_host(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with offload to a host whose memory or link no document states."""
+    host, structure = inputs.host, block.structure
+    if not structure.offload and not inputs.optimizer.paged:
+        return all_if(block, False)
+    wanted = [host.link, host.capacity, host.bandwidth]
+    wanted += [host.drives, host.read, host.write] if structure.offload_to == "nvme" else []
+    return all_if(block, any(map(math.isnan, wanted)))
+
+
+# Remarks on a workload and a model: unusual sequences and batches, heads and FLOP conventions.
+
+LARGEST_STEP = Figure(128e6, Place("MiniMax-01, 2025, arXiv:2501.08313", path="tokens of a step after warm-up"))
+_SHORT = 32.0  # tokens
+_IN_THOUSANDS = frozenset(float(thousand << power) for thousand in (1000, 1_000_000) for power in range(20))
+
+
+def rounded(batch: FromTokens) -> bool:
+    """Whether a batch in tokens is not a whole number of sequences."""
+    return batch.tokens != float(tokens_per_step(batch, batch.sequence))
+
+
+def odd_sequence(sequence: float) -> bool:
+    """Whether a sequence has a power of two times a thousand tokens, or too few tokens for any text.
+
+    >>> odd_sequence(16000.0), odd_sequence(16384.0), odd_sequence(10000.0), odd_sequence(8.0)
+    (True, False, False, True)
+    """
+    return sequence < _SHORT or sequence in _IN_THOUSANDS
+
+
+def odd_batch(global_batch: Number, sequence: Number) -> bool:
+    """Whether a step has far more tokens than any published one.
+
+    >>> odd_batch(4e6, 8192.0), odd_batch(15360.0, 4096.0)
+    (True, False)
+    """
+    return bool(tokens_per_step(global_batch, sequence) > LARGEST_STEP + LARGEST_STEP)
+
+
+def under_a_step(inputs: TrainingInputs) -> bool:
+    """Whether a run has fewer tokens than one step."""
+    wanted = inputs.case.scenario.workload.tokens
+    return wanted is not None and bool(wanted < tokens_per_step(inputs.global_batch, inputs.sequence))
+
+
+def of_another_maker(case: ResolvedScenario) -> bool:
+    """Whether the training software is not described on accelerators of this maker."""
+    return bool(case.stack.makers) and case.accelerator.vendor not in case.stack.makers
+
+
+def over_critical(case: ResolvedScenario) -> bool:
+    """Whether the batch of a step is over twice the critical batch that the scenario states."""
+    workload = case.scenario.workload
+    with term("twice the critical batch"):
+        critical = critical_batch(workload)
+        if critical is None:
+            return False
+        most = 2.0 * critical
+    return bool(tokens_per_step(workload.global_batch, workload.sequence) > most)
+
+
+def counted_as_gpt(inputs: TrainingInputs) -> bool:
+    """Whether every layer is a GPT layer, as Megatron's closed forms assume."""
+    wide = float(4.0 * inputs.model.hidden)
+    return all(_gpt_layer(kind, wide) for kind in inputs.model.layers)
+
+
+def _gpt_layer(kind: Layers, wide: float) -> bool:
+    mlp, attention = kind.mlp, kind.attention
+    if mlp is None or attention is None:
+        return False
+    return not mlp.gated and mlp.ffn_hidden == wide and attention.kv_heads == attention.heads
+
+
+def odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
+    """For each kind of layer with attention, whether its head width makes the vector units compute it."""
+    for kind in inputs.model.layers:
+        if kind.attention is not None:
+            width = kind.attention.head_dim
+            yield bool(
+                peak_of_heads(inputs.rates.peak, inputs.vector_peak, width, inputs.widths.element) < inputs.rates.peak
+            )
 
 
 def whole_experts(inputs: TrainingInputs, block: Block) -> Mask:

@@ -1,1 +1,0 @@
-"""Constraints: which plans are valid, and the named reason for each refusal."""

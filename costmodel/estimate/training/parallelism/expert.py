@@ -1,0 +1,294 @@
+"""Time of a layer's routed experts on one accelerator, forward and backward, without communication."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.kernels.memory_traffic import mlp_traffic
+from costmodel.equations.layers.experts import (
+    expert_data_degree,
+    expert_operations,
+    grouped_flop,
+    mask_rows,
+    permute_traffic,
+)
+from costmodel.equations.network.collectives import activation_message
+from costmodel.equations.network.overlap import exposed_time, lost_time
+from costmodel.estimate.machine.collective_time import collective_time
+from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic, group, merged_group
+from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
+from costmodel.estimate.model.mixers.mixer import Matmul
+from costmodel.estimate.model.routed_experts import Routed, expert_matmuls, looped, reached, rows_of
+from costmodel.estimate.model.shards import Shard
+from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, ForwardBackward, TimeByCategory, single_rank
+from costmodel.estimate.training.lora import routed_adapters
+from costmodel.estimate.training.recompute import RecomputedWork
+from costmodel.estimate.training.stage_parameters import local_tokens
+from costmodel.estimate.training.time.layer_kernels import (
+    adapted,
+    in_part,
+    multiplied,
+    plain_product,
+    stream,
+    unpacking,
+)
+from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
+from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
+
+
+@record
+class ExpertWork:
+    """Device time of a layer's routed experts, and host time to issue forward and backward.
+
+    Unless all experts have the same number of tokens, the host waits for the token counts before it issues forward.
+    """
+
+    both: ForwardBackward
+    ahead: Number
+    behind: Number
+    waits: bool
+
+
+def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: RecomputedWork) -> ExpertWork | None:
+    """The routed experts of a layer, with their recompute; None for a layer without experts."""
+    stated, held = inputs.experts, part.routed
+    if stated is None or held is None:
+        return None
+    with term("experts"):
+        tokens = local_tokens(inputs, block) / part.tp
+        rows = rows_of(held, tokens, stated.load)
+        both = _matmuls(inputs, stated, held, rows) + _adapters(inputs, stated, held, rows)
+        if stated.kernels.masked and not stated.dropless:
+            both = both + _masks(inputs, stated, held, tokens)
+        once, twice = (_memory_bound(inputs, stated, held, tokens, rows, backward=back) for back in (False, True))
+        both = both + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=twice))
+        anew = _again(inputs, block, held, rows, both.forward, again)
+        ahead, behind = (_host(inputs, stated, held, backward=back) for back in (False, True))
+    return ExpertWork(
+        both + ForwardBackward(TimeByCategory(), anew), ahead, behind, stated.dropless and held.of.count > 1
+    )
+
+
+def _again(
+    inputs: TrainingInputs, block: Block, held: Routed, rows: Number, once: TimeByCategory, again: RecomputedWork
+) -> TimeByCategory:
+    """Recompute of the experts in backward: all of them, a part, or only their activation function."""
+    if again.routed:
+        return in_part(again, once)
+    if "moe-activation" not in (block.structure.recompute_modules or ()):
+        return TimeByCategory()
+    with term("activation again"):
+        nbytes = mlp_traffic(rows, held.ffn_hidden, inputs.widths.element, gated=held.of.gated, backward=False)
+        return TimeByCategory(memory_bound=stream(inputs, nbytes))
+
+
+def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
+    """Grouped matmuls of the experts of a rank: one group per expert, all of equal length."""
+    found, narrow, trained = (
+        ForwardBackward(TimeByCategory(), TimeByCategory()),
+        inputs.recipe.narrow,
+        inputs.tuning is None,
+    )
+    for matrix in expert_matmuls(inputs.model.hidden, held.of, held.ffn_hidden):
+        with term(matrix.name):
+            found = found + _grouped(inputs, stated, held, rows, matrix, narrow=narrow, trained=trained)
+    return found
+
+
+def _masks(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number) -> ForwardBackward:
+    """Products with masks that gather tokens for experts and return them; only masks with weights have a gradient."""
+    rows = mask_rows(tokens, held.of.top_k, stated.load)
+    found = ForwardBackward(TimeByCategory(), TimeByCategory())
+    for name, weighted in (("fill", False), ("empty", True)):
+        with term(name):
+            found = found + plain_product(
+                inputs, rows, Matmul(name, held.hidden, inputs.layer_sequence), trained=weighted
+            )
+    return found
+
+
+def _adapters(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
+    """Adapters of the experts as grouped thin products, and unpacking of their base weights."""
+    found = ForwardBackward(TimeByCategory(), TimeByCategory())
+    grouped = functools.partial(_grouped, inputs, stated, held, rows, narrow=False, trained=True)
+    for adapter in routed_adapters(inputs, held):
+        found = found + adapted(inputs, adapter, rows, grouped)
+    if not inputs.packed:
+        return found
+    with term("unpack experts"):
+        unpacked = TimeByCategory(memory_bound=unpacking(inputs, held.parameters))
+    return found + ForwardBackward(unpacked, unpacked)
+
+
+def _host(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, *, backward: bool) -> Number:
+    """Host time to issue all experts in one direction."""
+    adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, held)), 1.0 if inputs.packed else 0.0
+    trained = inputs.tuning is None
+    count, converted = looped(held), inputs.recipe.conversions
+    operations = expert_operations(count, converted, adapters, unpacked, trained=trained, backward=backward)
+    return operations * stated.host
+
+
+def _grouped(
+    inputs: TrainingInputs,
+    stated: ExpertInputs,
+    held: Routed,
+    rows: Number,
+    matrix: Matmul,
+    *,
+    narrow: bool,
+    trained: bool,
+) -> ForwardBackward:
+    """One grouped matmul in both directions."""
+    each = rows / held.local
+    flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, held.local, stated.kernels.half_rows)
+    if stated.dropless:
+        flop = flop / stated.kernels.grouped_share
+    return multiplied(inputs, matrix, rows, flop, groups=held.local, narrow=narrow, trained=trained)
+
+
+def _memory_bound(
+    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, rows: Number, *, backward: bool
+) -> Number:
+    """Permutation of tokens by expert and back, and the activation function."""
+    with term("memory-bound backward" if backward else "memory-bound forward"):
+        sizes = (tokens, held.hidden, held.of.top_k, held.of.count, inputs.widths.element)
+        permuted = stated.kernels.permute * permute_traffic(*sizes)
+        activated = mlp_traffic(rows, held.ffn_hidden, inputs.widths.element, gated=held.of.gated, backward=backward)
+        return stream(inputs, permuted + activated)
+
+
+# Dispatch and combine of tokens: the groups, the bytes and the exposed time.
+
+
+@record
+class ExpertGroups:
+    """Expert groups among the ranks of a stage, innermost first: etp, ep, and the ranks with the same experts."""
+
+    etp: Group
+    ep: Group
+    edp: Group
+
+
+def expert_data(inputs: TrainingInputs, block: Block) -> Number:
+    """Ranks with the same experts that shard their states, without HSDP replicas."""
+    return expert_data_degree(inputs.ranks, block.pp, block.ep, block.etp) / block.dp_replicate
+
+
+def expert_groups(inputs: TrainingInputs, rows: Block) -> ExpertGroups:
+    """Positions of the expert groups among the ranks of a stage, innermost first."""
+    with term("expert placement"):
+        outer = rows.etp * rows.ep
+        edp = expert_data(inputs, rows)
+    return ExpertGroups(
+        _of_a_stage(inputs, rows, "etp", rows.etp, 1.0),
+        _of_a_stage(inputs, rows, "ep", rows.ep, rows.etp),
+        _of_a_stage(inputs, rows, "edp", edp, outer),
+    )
+
+
+def _of_a_stage(inputs: TrainingInputs, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
+    """A group of ranks of one stage.
+
+    With the pipeline inside data parallelism, blocks of tp · cp ranks are adjacent.
+    """
+    if rows.structure.order != PIPELINE_INSIDE or single_rank(rows.pp):
+        return group(inputs, name, ranks, stride)
+    with term("expert placement"):
+        beside = rows.tp * rows.cp
+        near = np.minimum(np.maximum(np.floor(beside / stride), 1.0), ranks)
+        far, apart = ranks / near, np.maximum(beside, stride) * rows.pp
+    return merged_group(inputs, name, group(inputs, name, near, stride), group(inputs, name, far, apart))
+
+
+def expert_traffic(
+    inputs: TrainingInputs,
+    part: Shard,
+    block: Block,
+    layer: ForwardBackward,
+    beside: ForwardBackward,
+    placed: ExpertGroups,
+    *,
+    again: bool,
+) -> LayerTraffic:
+    """Dispatch and combine of a layer in both directions, and their exposed part.
+
+    They hide behind the compute of the layer if the schedule allows it, or behind shared experts.
+    """
+    stated, held = inputs.experts, part.routed
+    if stated is None or held is None:
+        return LayerTraffic("ep")
+    tokens = local_tokens(inputs, block) / part.tp
+    exchanges = (
+        *_dispatch(inputs, stated, held, tokens, placed.ep),
+        *_sharing(inputs, stated, held, tokens, placed.etp),
+    )
+    sent: Number = 0.0
+    for item in exchanges[:2]:
+        sent = sent + item.time
+    shared: Number = 0.0
+    for item in exchanges[2:]:
+        shared = shared + item.time
+    within = stated.kernels.overlap_in
+    overlap = stated.overlap if within is None or block.structure.schedule in within else 0.0
+    with term("experts' tokens"):
+        forward = _shown(sent, layer.forward.device, overlap, stated.kernels.occupied)
+        backward = _shown(sent, layer.backward.device, overlap, stated.kernels.occupied)
+        if stated.shared_overlap:
+            forward = np.minimum(forward, exposed_time(sent, beside.forward.device, stated.shared_overlap, 0.0))
+            backward = np.minimum(backward, exposed_time(sent, beside.backward.device, stated.shared_overlap, 0.0))
+        forward, backward = forward + shared, backward + shared
+    if not again:
+        return LayerTraffic("ep", forward, backward, exchanges)
+    return LayerTraffic(
+        "ep", forward, backward + forward, tuple(replace(item, again=item.forward) for item in exchanges)
+    )
+
+
+def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
+    """Exposed time, plus the compute time lost because hidden traffic slows it down."""
+    exposed = exposed_time(sent, compute, overlap, 0.0)
+    return exposed + lost_time(sent - exposed, occupied) if np.any(occupied) else exposed
+
+
+def _dispatch(
+    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, ep: Group
+) -> tuple[Exchange, Exchange]:
+    """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return as activations.
+
+    A token goes to each of its experts, or once to a rank with several of them.
+    """
+    sent = stated.load * tokens
+    copies = reached(held.of, ep.ranks) if stated.deduplicated else held.of.top_k
+    found = []
+    for name, element in (("dispatch", stated.dispatch), ("combine", inputs.widths.element)):
+        with term(name):
+            message = copies * activation_message(sent, held.hidden, element)
+            carried: Number | None = None
+            if stated.deduplicated:
+                rows = SentTokens(sent, held.hidden, element, copies, reached(held.of, ep.domains))
+                time, carried = dispatch_time(inputs, stated.kernels, rows, ep)
+            else:
+                time = collective_time(inputs, message, ep, "all_to_all")
+            found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0, carried))
+    return found[0], found[1]
+
+
+def _sharing(
+    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, etp: Group
+) -> tuple[Exchange, ...]:
+    """All-gather of rows from the ranks that share each expert, and reduce-scatter of their partial outputs."""
+    if np.all(etp.ranks == 1):
+        return ()
+    message = activation_message(rows_of(held, tokens, stated.load), held.hidden, inputs.widths.element)
+    found: list[Exchange] = []
+    for operation in ("all_gather", "reduce_scatter"):
+        with term(f"etp {operation}"):
+            time = collective_time(inputs, message, etp, operation)
+            found.append(Exchange(etp, operation, message, time, 1.0, 1.0, 0.0))
+    return tuple(found)

@@ -1,1 +1,0 @@
-"""Expert parallelism: constraints, time and traffic."""

@@ -1,1 +1,0 @@
-"""Pipeline parallelism: layer split, schedules, ranks and traffic."""

@@ -1,1 +1,0 @@
-"""Tensor parallelism: traffic."""

@@ -1,1 +1,0 @@
-"""Recompute: the repeated work, and the memory that it saves."""

@@ -9,8 +9,11 @@ import pytest
 from costmodel.documents.reader.engine_releases import stack_of_release
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.load_scenario import load_any
+from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.reader.sources import bibliography
 from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.estimate.serving.predict_serving import predict
 from costmodel.ground.errors import CostModelError
 
 ENGINES = ("sglang", "trt-llm", "vllm")
@@ -55,3 +58,12 @@ def test_a_release_is_a_name_of_its_stack(name: str, stack: str) -> None:
 def test_other_names_stay_unknown(name: str) -> None:
     with pytest.raises(CostModelError):
         find("stack", name)
+
+
+def test_a_stack_whose_benchmarks_are_of_other_releases_says_so_in_its_answers() -> None:
+    """No fitted benchmark states a release after 0.20, so every later one has times of earlier ones."""
+    for name in (item for item in STACKS if item.startswith("vllm")):
+        first = tuple(map(int, read("stack", name).as_of.version.split(" to ")[0].split(".")))
+        asked = predict(serving(load_any("serve-llama-3.1-70b", [f"stack={name}"])), bands=False)
+        stated = [item.value for item in asked.assumed if item.path == "times"]
+        assert stated == (["of releases up to 0.20"] if first > (0, 20) else [])

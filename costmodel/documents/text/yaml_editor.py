@@ -10,6 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import FOLDER_OF, is_checkout, is_shipped, shipped_file
@@ -26,7 +27,13 @@ def _yaml() -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = _WIDTH
+    yaml.representer.add_representer(type(None), _null)
     return yaml
+
+
+def _null(representer: RoundTripRepresenter, _value: None) -> Any:
+    """The word null, as shipped documents have it, where ruamel would leave the value out."""
+    return representer.represent_scalar("tag:yaml.org,2002:null", "null")
 
 
 def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = (), nowhere: str = "") -> str:

@@ -409,7 +409,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     idle = () if refused else tuple(without_effect(inputs, columns, costs))
     counting = (*never_measured(inputs), *outside_assumptions(beyond))
-    found = (*idle, *counting, *assumed, *inputs.assumed, *assumed_headroom(inputs))
+    found = (*idle, *counting, *_timed(inputs), *assumed, *inputs.assumed, *assumed_headroom(inputs))
     stated = tuple(sorted(found, key=lambda item: item.value != WITHOUT_EFFECT))
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
     if not refused and narrow_cache_without_gain(inputs, evaluation.layout):
@@ -447,6 +447,12 @@ def row_results(inputs: ServingInputs, result: str, rows: int) -> list[float]:
 def _decoded_beside(columns: Sequence[PlanColumns], costs: Mapping[str, float]) -> Number:
     """Sequences beside the prompts of one attention group and micro-batch; 0 with separate prefill and decode."""
     return 0.0 if len(columns) > 1 else costs["concurrency"] / (columns[0].dp_attention * columns[0].pp)
+
+
+def _timed(inputs: ServingInputs) -> Iterator[Assumption]:
+    """The releases whose benchmarks set the times, where the engine's document describes others."""
+    if (releases := inputs.engine.as_of.timed) is not None:
+        yield Assumption("times", f"of releases {releases}", f"stacks/{inputs.engine.name}, as_of.timed")
 
 
 def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:

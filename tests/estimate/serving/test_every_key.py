@@ -139,6 +139,7 @@ EXCEPT = {
     ),
     "stack.as_of.version": "describes the document",
     "stack.as_of.date": "describes the document",
+    "stack.as_of.timed": "describes the document; an assumption states it",
     **dict.fromkeys(("stack.as_of.releases.0.version", "stack.as_of.releases.0.date"), "describe the document"),
     "stack.memory.logged": "what a start-up log prints of models with windows",
     "stack.memory.graph.compressed": "of models with compressed attention, as tests of the cache have them",

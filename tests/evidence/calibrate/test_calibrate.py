@@ -238,6 +238,11 @@ def test_lists_stay_where_they_are(text: str) -> None:
     assert rewritten(text, {}) == text
 
 
+def test_a_value_that_is_null_stays_written() -> None:
+    text = "as_of:\n  timed: null                    # of no other releases\n  date: 2026-03\n"
+    assert rewritten(text, {}) == text
+
+
 def test_an_accelerator_without_a_fit_gets_a_file_that_works(run: Any, tmp_path: Path) -> None:
     table = tmp_path / "gemm.csv"
     heading, *rows = (line.split(",") for line in Path(GEMM).read_text("utf-8").splitlines())

@@ -42,6 +42,7 @@ class Release(Document):
 
     version: str = Field(description="Release, or a range of them")
     date: str = Field(description="Month it was looked at")
+    timed: str | None = optional("Releases of the benchmarks that its times are fitted to, where these are others")
     releases: list[EngineRelease] = Field(
         default_factory=no_items, description="Releases of that range that changed what is stated here, oldest first"
     )

@@ -156,7 +156,7 @@ def _chart(answer: CollectiveAnswer) -> list[Section]:
     real = [(row.size, row.measured_busbw / 1e9) for row in answer.rows if row.measured_busbw]
     title = "busbw, GB/s: ● predicted, ○ measured" if real else "busbw, GB/s"
     drawing = line(points, ("size", title), (lambda size: show(size, "B"), significant), real)
-    return [Section("chart", "", ahead=[drawing], face="terminal")]
+    return [Section("chart", "", ahead=[drawing], face="terminal", detail="busbw drawn by size")]
 
 
 def measuring(answer: CollectiveAnswer) -> str:

@@ -43,7 +43,7 @@ from costmodel.report.terminal.search.reasons import mistaken, not_modelled, tit
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import joined, result
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.layout import CellTable, Line, shorter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 KNOWN = {**RL_RESULTS, **SERVING_RESULTS, **TRAINING_COLUMNS}
@@ -169,24 +169,31 @@ def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) 
 
 
 def _scoreboard(found: Scoreboard) -> list[Line]:
-    """The errors of each source's published runs, with today's date and costmodel's version."""
-    seen = f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}"
-    lines = [*_validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
+    """The errors of published runs, in full by source, with today's date and costmodel's version."""
+    seen = styled(f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}; runs of these sources were fitted", DIM)
+    boards = {f"{found.figures[0].quantity}, training": found} if found.figures else {}
+    boards |= {f"{name}, {WORKLOADS[name]}": board for name, board in found.others.items()}
+    fitted = [(name, *_scored(board.together)[:-1]) for name, board in boards.items()]
+    short: list[Line] = [CellTable(("published runs", *_SCORE[:-1]), fitted, "lrrrrrr", drop=("rows",)), seen]
     if found.left_out is None:
-        return [*lines, *_of_others(found, "source")]
-    rows = [(kind, *_left_out(found.left_out[kind])) for kind in KINDS]
+        return shorter(short, [*_validation(found, "source"), seen, *_of_others(found, "source")], "each source")
     stated = (
         f"of {found.left_out['runs']} runs, {found.left_out['date']}; constants and widths of the band were fitted "
         "without the source"
     )
-    table = CellTable(("left out", "rows", "median", "P90", "bias", "in band"), rows, "lrrrrr")
-    services = [
+    heads, rows = (
+        ("rows", "median", "P90", "bias", "in band"),
+        [(kind, *_left_out(found.left_out[kind])) for kind in KINDS],
+    )
+    training: list[Line] = [Text(), CellTable(("left out", *heads), rows, "lrrrrr"), styled(stated, DIM)]
+    rows = [
         (f"{name}, each {column}", *_left_out(errors[quantity]))
         for column, errors in found.left_out["services"].items()
         for quantity, name in (("tpot", "time per token"), ("ttft", "first token"))
     ]
-    of_services = CellTable(("services, left out", "rows", "median", "P90", "bias", "in band"), services, "lrrrrr")
-    return [*lines, Text(), table, styled(stated, DIM), *_of_others(found, "source"), Text(), of_services]
+    services: list[Line] = [Text(), CellTable(("services, left out", *heads), rows, "lrrrrr")]
+    whole = [*_validation(found, "source"), seen, *training, *_of_others(found, "source"), *services]
+    return shorter([*short, *training, *services], whole, "each source")
 
 
 def _left_out(row: Mapping[str, float]) -> tuple[str, ...]:

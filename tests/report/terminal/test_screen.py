@@ -37,6 +37,8 @@ COMMANDS = [
     f"search {FLAGS}",
     "search --rl grpo --model qwen-3-8b --gpu h100 --gpus 64 --answer 4k",
     "memory llama-3-70b",
+    "collective all-reduce 256MB --gpus 16 --gpu h100",
+    pytest.param("validate", marks=pytest.mark.whole),
 ]
 
 

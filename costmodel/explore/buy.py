@@ -16,6 +16,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.documents.schemas.results import is_money
 from costmodel.equations.kernels.flop import optimal_parameters, six_n_flop
+from costmodel.equations.parallelism.counts import world_ranks
 from costmodel.equations.run.economics import (
     affordable_flop,
     autoscaled_cost,
@@ -32,7 +33,7 @@ from costmodel.equations.run.economics import (
 from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
 from costmodel.estimate.machine.node_power import rated_power
-from costmodel.estimate.machine.price import Price
+from costmodel.estimate.machine.price import Price, listed_price
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.offers import HostedOffer, Machine, Offers, site_terms
@@ -129,9 +130,38 @@ class Purchase:
         return Rent(*map(float, _rents(price, time, self.gpus if gpus is None else gpus, about.built)))
 
 
-def _rents(price: Price, time: Number, used: Number, built: Number) -> tuple[Number, Number]:
-    """The rent of the accelerators in use, and of all accelerators in their nodes."""
-    each = whole_node_price(price.each, price.accelerators, price.built)
+_UNITS = {"GPUs": "1", "nodes": "1", "price": "USD/s"}  # of figures that are no money
+
+
+def _ranks_of(row: Purchase) -> Number:
+    """The accelerators of a plan, from its layout where all of them take part in it."""
+    keys = {} if row.trial is None or row.trial.kept is None else row.trial.kept.keys
+    copies = "dp" if "dp" in keys else "replicas"
+    sizes = {name: keys.get(name, 1) for name in (copies, "tp", "cp", "pp")}
+    degrees = [leaf(size, name) for name, size in sizes.items() if isinstance(size, int | float)]
+    if len(degrees) == len(sizes) and math.prod(map(float, degrees)) == row.gpus:
+        return world_ranks(*degrees)
+    return leaf(row.gpus, "GPUs of the plan")
+
+
+def _traced_price(price: Price, accelerator: str) -> Number:
+    """The price of an accelerator from the list of its node, where that is its origin."""
+    if price.listed is not None:
+        node = read("node", price.node).model_copy(update={"price": price.listed})
+        found = listed_price(node, read("accelerator", accelerator))
+        if math.isclose(float(found), price.each):
+            return found
+    return leaf(price.each, "price")
+
+
+def _rents(
+    price: Price, time: Number, used: Number, built: Number, each: Number | None = None
+) -> tuple[Number, Number]:
+    """The rent of the accelerators in use, and of all accelerators in their nodes.
+
+    each: the price of one with its origin, if that is to be shown
+    """
+    each = whole_node_price(price.each if each is None else each, price.accelerators, price.built)
     return run_cost(time, used, each), run_cost(time, accelerators_rented(used, built), each)
 
 
@@ -182,9 +212,12 @@ class Bought:
                 continue
             time = row.trial.costs.get("run_time", MONTH)
             with trace():
-                used, built = leaf(row.gpus, "GPUs of the plan"), leaf(about.built, "GPUs of a node")
-                rents = _rents(price, leaf(time, "time"), used, built)
+                used, built = _ranks_of(row), leaf(about.built, "GPUs of a node")
+                each = _traced_price(price, row.machine.accelerator)
+                rents = _rents(price, leaf(time, "time"), used, built, each)
                 figures = {
+                    "GPUs": used,
+                    "price": each,
                     "rent": rents[0],
                     "whole nodes": rents[1],
                     "nodes": share(accelerators_rented(used, built), built),
@@ -193,7 +226,7 @@ class Bought:
                     figures["capital"] = purchase_capital(row.nodes, price.listed.bought.capital)
                 origins = {name: origin_of(figure, name) for name, figure in figures.items()}
             for name, origin in origins.items():
-                trees[f"{name} of {row.machine.name}"] = tree_of(book, name, "1" if name == "nodes" else "USD", origin)
+                trees[f"{name} of {row.machine.name}"] = tree_of(book, name, _UNITS.get(name, "USD"), origin)
         for offer in self.hosted:
             with trace():
                 origin = origin_of(self._hosted_cost(offer), "rent")
@@ -488,22 +521,38 @@ class Day:
     @property
     def fixed(self) -> Rent:
         """The rent if the accelerators of the busiest hour run all day."""
-        time, most = len(self.hours) * _HOUR, max(hour.gpus for hour in self.hours)
-        rents = (float(run_cost(time, held, self.price)) for held in (most, self._whole(most)))
-        return Rent(*rents)
+        most = max(hour.gpus for hour in self.hours)
+        return Rent(float(self._all_day(most, self.price)), float(self._all_day(self._whole(most), self.price)))
 
     @property
     def autoscaled(self) -> Rent:
         """The rent if accelerators follow each hour's need, including those that start before an hour begins."""
         used = [hour.gpus for hour in self.hours]
-        return Rent(self._by_hour(used), self._by_hour([self._whole(gpus) for gpus in used]))
+        return Rent(*(float(self._by_hour(each, self.elastic)) for each in (used, [*map(self._whole, used)])))
+
+    @property
+    def money_trees(self) -> dict[str, ExplainedFigure]:
+        """The traced rents of the accelerators in use."""
+        from costmodel.explore.explain.explain import Book, tree_of
+
+        used = [hour.gpus for hour in self.hours]
+        with trace():
+            figures = {
+                "by the hour": self._by_hour(used, leaf(self.elastic, "price")),
+                "a fixed fleet": self._all_day(leaf(max(used), "GPUs of the busiest hour"), leaf(self.price, "price")),
+            }
+            origins = {name: origin_of(figure, name) for name, figure in figures.items()}
+        return {name: tree_of(Book({}, {}, {}), name, "USD", origin) for name, origin in origins.items()}
 
     def _whole(self, gpus: float) -> float:
         return float(accelerators_rented(gpus, self.built))
 
-    def _by_hour(self, used: Sequence[float]) -> float:
+    def _all_day(self, gpus: Number, price: Number) -> Number:
+        return run_cost(len(self.hours) * _HOUR, gpus, price)
+
+    def _by_hour(self, used: Sequence[float], price: Number) -> Number:
         more = (max(now - ahead, 0.0) for ahead, now in itertools.pairwise((*used[-1:], *used)))
-        return float(autoscaled_cost(_HOUR, sum(used), self.start, sum(more), self.elastic))
+        return autoscaled_cost(_HOUR, sum(used), self.start, sum(more), price)
 
 
 _HOUR = 3600.0

@@ -437,6 +437,7 @@ def test_a_day_has_the_replicas_of_each_hour() -> None:
     by_hour = (sum((1, 1, 2, 5, 5, 3)) + (1 + 3) * 10 / 60) * 3.20  # on demand, four that start
     assert answer.figures["day"]["fixed_usd"] == pytest.approx(fixed)
     assert answer.figures["day"]["autoscaled_usd"] == pytest.approx(by_hour)
+    assert not {"rent_usd"} & {*Reader(str(answer.form("html"))).unexplained}
     text = " ".join(str(answer.form("table")).split())
     assert f"{abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
     assert "reserved for a fixed fleet" in text
@@ -489,7 +490,11 @@ def test_money_on_a_page_opens_its_equations_and_its_price_its_source() -> None:
             assert tree.value == pytest.approx(value)
             assert tree.equation is not None
         assert (f"capital of {row.machine.name}" in trees) == (row.machine.sold == "purchase")
+        gpus, price = (trees[f"{name} of {row.machine.name}"] for name in ("GPUs", "price"))
+        assert (gpus.value, gpus.equation is not None) == (row.gpus, True)
+        assert price.value == pytest.approx(row.price.each)
+        assert bool(price.beneath) == (row.price.listed.per == "node")
     page = Reader(str(answer.form("html")))
-    assert not {"rent_usd", "nodes", "capital_usd"} & {*page.unexplained}
+    assert not {"rent_usd", "nodes", "capital_usd", "gpus", "price_usd_per_hour"} & {*page.unexplained}
     assert any(link.startswith("https://") for link in page.references)
     assert all(offer.name in str([*trees]) for offer in found.hosted)

@@ -61,6 +61,7 @@ from costmodel.report.trials import codes_of, counts_of, remark_lines, result_ce
 from costmodel.report.workload_words import subject_fields, words_of
 
 if TYPE_CHECKING:
+    from costmodel.estimate.machine.price import Price
     from costmodel.report.page.plots import SvgFigure
 
 TOP, _BRIEF = 12, 6  # machines in a terminal, and in a short answer
@@ -115,8 +116,8 @@ def buy(found: Bought, top: int | None, *, plot: bool = False, day: Day | None =
         remark_lines(trials, _NO_EFFECT),
         codes_of(trials, _NO_EFFECT),
         closing,
-        _headlines(found),
-        found.money_trees,
+        [*_headlines(found), *([] if day is None else _day_headlines(day))],
+        lambda: {**found.money_trees(), **({} if day is None else day.money_trees)},
         counted=counts_of(trials, _NO_EFFECT),
     )
 
@@ -168,7 +169,7 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
         assert safe is not None
         plan = "" if row.trial.kept is None else row.trial.kept.words
         nodes = _opening(_number(row.nodes, "nodes"), f"nodes of {row.machine.name}")
-        cells += [_number(row.gpus, "gpus"), nodes, plan]
+        cells += [_opening(_number(row.gpus, "gpus"), f"GPUs of {row.machine.name}"), nodes, plan]
         cells += [_sure(safe.chance), _size(row.plans.expected, safe)]
         cells += _money_cells(row, rent, apart=apart, bought=bought) if priced else []
         cells += [Value(show(row.power, "J/s"), row.power, "site_power_w")] if limited else []
@@ -201,10 +202,18 @@ def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
 
 def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> list[Cell]:
     """Cells for the price, the rents and the capital of a machine."""
-    cells: list[Cell] = ["" if row.price is None else hourly(row.price).removesuffix(" USD/GPU/h")]
+    cells = list[Cell]([_hourly(row.price, row.machine.name)])
     cells += [_opening(_money(rent.in_use), f"rent of {row.machine.name}")]
     cells += [_opening(_money(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
     return cells + ([_capital(row)] if bought else [])
+
+
+def _hourly(price: Price | None, machine: str) -> Cell:
+    """The price of an accelerator by the hour, which opens where it is from."""
+    words = "" if price is None else hourly(price).removesuffix(" USD/GPU/h")
+    if price is None or not price.known:
+        return words
+    return _opening(Value(words, price.each * 3600, "price_usd_per_hour"), f"price of {machine}")
 
 
 def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
@@ -526,6 +535,13 @@ def _day(day: Day) -> Section:
     return Section("day", title, _day_words(day), ahead=ahead, table=Table(columns, rows), apart=True)
 
 
+def _day_headlines(day: Day) -> list[Headline]:
+    """The rent of a day by the hour and of a fixed fleet, at the head of the page."""
+    by_hour = _opening(_money(day.autoscaled.in_use), "by the hour")
+    fixed = _opening(_money(day.fixed.in_use), "a fixed fleet")
+    return [Headline("Rent of a day by the hour", by_hour, day.machine.node), Headline("Of a fixed fleet", fixed)]
+
+
 def _day_words(day: Day) -> str:
     """What autoscaling saves compared with a fixed fleet for the busiest hour."""
     starts = f"with starts of {show_time(day.start)}" if day.start else "if replicas start at once (--cold-start)"
@@ -579,7 +595,8 @@ def _headlines(found: Bought) -> list[Headline]:
     in_use = _opening(_money(rent.in_use), f"rent of {best.machine.name}")
     cards = [Headline(f"Rent of {words.job}", in_use, f"whole nodes {rounded_dollars(rent.whole)}")]
     cards = cards if math.isfinite(rent.in_use) else []
-    cards.append(Headline("GPUs", _number(best.gpus, "gpus"), f"{best.machine.accelerator}, {best.machine.node}"))
+    gpus = _opening(_number(best.gpus, "gpus"), f"GPUs of {best.machine.name}")
+    cards.append(Headline("GPUs", gpus, f"{best.machine.accelerator}, {best.machine.node}"))
     cards.append(Headline("Chance to meet every limit", _sure(safe.chance), verdict=chance_verdict(safe.chance)))
     return cards
 

@@ -51,8 +51,8 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(12.2, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(679, slack=10, target=200),
+    "imports, % of code lines": Ceiling(12.0, slack=0.2, step=0.1, target=7),
+    "files": Ceiling(671, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(6, slack=5),
     "imports in the longest chain": Ceiling(61, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),

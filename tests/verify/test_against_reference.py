@@ -24,7 +24,7 @@ from costmodel.equations.parallelism.pipeline import (
     pipeline_time,
     zero_bubble_idle,
 )
-from costmodel.estimate.model.mixers.grouped_attention import flop as attention_core
+from costmodel.estimate.model.mixers.kinds import GROUPED
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize
 from costmodel.estimate.model.mixers.table import core_flop, mixer, mixer_activations, mixer_cache, mixer_matmuls
 from costmodel.estimate.model.shards import matmuls, model_active_parameters, model_parameters, shard
@@ -340,7 +340,7 @@ def test_work_of_an_encoder_layer_equals_its_products() -> None:
     assert part.kind.attention is not None
     assert part.mixer is not None
     size = CoreSize(1.0, float(tokens), part.mixer.heads)
-    core = float(attention_core(part.kind.attention, part.mixer, size, causal=True)) / tokens
+    core = float(GROUPED.flop(part.kind.attention, part.mixer, size, causal=True)) / tokens
     matrices = sum(float(2 * matrix.n * matrix.k) for matrix in matmuls(model, part))
     assert matrices + core == ENCODER["flop"]
 

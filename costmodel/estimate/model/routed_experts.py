@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from costmodel.documents.schemas.feed_forward import Experts
-from costmodel.documents.schemas.model import Layers, Model
+from costmodel.documents.schemas.model import Experts, Layers, Model
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.layers.experts import (
     dispatched_activations,

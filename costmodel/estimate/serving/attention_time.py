@@ -11,9 +11,8 @@ from costmodel.equations.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.engine_step import absorbed_attention_flop, appended_attention_flop
 from costmodel.estimate.machine.number_formats import vector_rate
-from costmodel.estimate.model.mixers import compressed_attention, latent_attention
+from costmodel.estimate.model.mixers.kinds import COMPRESSED, LATENT, SELECTIVE_SCAN
 from costmodel.estimate.model.mixers.mixer import Mixer
-from costmodel.estimate.model.mixers.selective_scan import scan_time
 from costmodel.estimate.model.mixers.table import cache_read, core_flop, shared_keys, state_bytes, without_scan
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.serving.kv_cache import cache_width, own_tokens
@@ -71,7 +70,7 @@ def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, to
     assert mixer is not None
     if part.kind.selective_scan is not None:
         rate, scan = vector_rate(inputs.case.accelerator, inputs.types.peak_wide), mixer.beside or mixer
-        taken = fit.start + scan_time(part.kind.selective_scan, scan, tokens, rate, backward=False)
+        taken = fit.start + SELECTIVE_SCAN.scan_time(part.kind.selective_scan, scan, tokens, rate, backward=False)
         if part.kind.attention is None:
             return taken
         kind, alone = without_scan(part.kind, mixer)
@@ -88,9 +87,9 @@ def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
     """Attention FLOP of a prompt; after a cached prefix only of the tokens that are computed."""
     load, kind = inputs.load, part.kind
     if kind.compressed is not None:
-        return compressed_attention.appended_flop(kind.compressed, mixer, load.computed, load.hit)
+        return COMPRESSED.appended_flop(kind.compressed, mixer, load.computed, load.hit)
     if kind.latent is not None and kind.latent.indexer is not None:
-        core, scores = latent_attention.appended_flop(kind.latent, mixer, load.computed, load.hit)
+        core, scores = LATENT.appended_flop(kind.latent, mixer, load.computed, load.hit)
         with term("scores in fp8"):  # as engines have them
             quicker = share(inputs.types.peak_wide, inputs.case.accelerator.peak.fp8 or inputs.types.peak_wide)
             return core + scores * quicker

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.memory.kv_cache import mean_context
-from costmodel.estimate.model.cache_kinds import CacheKind, cache_kinds
-from costmodel.estimate.model.mixers.table import mixer_cache, state_bytes, token_bytes
+from costmodel.estimate.model.mixers.table import CacheKind, cache_kinds, mixer_cache, state_bytes, token_bytes
 from costmodel.estimate.serving.engine_memory import memory_use, stage_share
 from costmodel.estimate.serving.kv_cache import admitted_cache, admitted_layer, cache_width, layer_cache, own_tokens
 from costmodel.estimate.serving.plan_columns import PlanColumns

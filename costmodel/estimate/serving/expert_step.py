@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.feed_forward import Experts
+from costmodel.documents.schemas.model import Experts
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
 from costmodel.equations.layers.experts import placed_experts, placed_weights

@@ -13,7 +13,7 @@ from costmodel.equations.memory.kv_cache import (
 )
 from costmodel.equations.parallelism.context_parallel import shared_cache_tokens
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.estimate.model.mixers import compressed_attention
+from costmodel.estimate.model.mixers.kinds import COMPRESSED
 from costmodel.estimate.model.mixers.mixer import CacheWidth
 from costmodel.estimate.model.mixers.table import mixer_cache, state_bytes, token_bytes
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -141,7 +141,7 @@ def admitted_layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, req
         return each + state_bytes(kind, tp, cache_width(inputs)) if kind.scan_heads else each
     if kind.compressed is not None:
         windowed = admitted_window_tokens(request, kind.compressed.window, budget, block)
-        return compressed_attention.held(kind.compressed, windowed, whole, cache_width(inputs))
+        return COMPRESSED.held(kind.compressed, windowed, whole, cache_width(inputs))
     return layer_cache(inputs, kind, tp, whole)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
-from costmodel.documents.schemas.mixers import LatentAttention
-from costmodel.documents.schemas.model import Layers
+from costmodel.documents.schemas.model import LatentAttention, Layers
 from costmodel.documents.schemas.tuning import Tuning
 from costmodel.equations.kernels.flop import matmul_flop, training_flop
 from costmodel.equations.layers.experts import dispatched_activations

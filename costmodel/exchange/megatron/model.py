@@ -9,9 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from costmodel.documents.schemas.feed_forward import Experts, Mlp
-from costmodel.documents.schemas.mixers import Attention, LatentAttention
-from costmodel.documents.schemas.model import Layers, Model
+from costmodel.documents.schemas.model import Attention, Experts, LatentAttention, Layers, Mlp, Model
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.megatron.flags import MegatronFlags
 from costmodel.exchange.training.job import TrainingRemarks

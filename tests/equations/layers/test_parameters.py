@@ -9,16 +9,19 @@ import pytest
 from each import each, share_of
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.schemas.feed_forward import Experts, Mlp
-from costmodel.documents.schemas.mixers import (
+from costmodel.documents.schemas.model import (
     Attention,
     CompressedAttention,
+    Experts,
     LatentAttention,
+    Layers,
     LinearAttention,
+    Mlp,
+    Model,
     SelectiveScan,
     StateSpace,
+    VisionTower,
 )
-from costmodel.documents.schemas.model import Layers, Model, VisionTower
 from costmodel.equations.layers.parameters import (
     attention_parameters,
     mlp_parameters,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.documents.schemas.feed_forward import Experts
-from costmodel.documents.schemas.mixers import LatentAttention
-from costmodel.documents.schemas.model import Layers, Model
+from costmodel.documents.schemas.model import Experts, LatentAttention, Layers, Model
 
 from .sizes import common, grouped, sizes, whole
 

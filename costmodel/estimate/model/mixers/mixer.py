@@ -1,13 +1,16 @@
-"""What every kind of mixer states about itself: one row of the table in `table.py`."""
+"""What every kind of mixer states about itself; the kinds are in `kinds.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Generic, TypeVar
 
 from costmodel.documents.schemas.model import Model
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
+
+Shapes = tuple[tuple[Number, Number, float], ...]  # heads, their width, and how many such tensors there are
+Own = TypeVar("Own")
 
 
 @record
@@ -55,28 +58,94 @@ class CacheWidth:
     wide: Number
 
 
-class MixerKind(Protocol):
-    """Interface of a mixer's module; `own` is the mixer's part of the model document."""
+@record
+class SharedKeys:
+    """The keys that all heads of a layer share, so that matrix products may bound decode attention.
 
-    def hold(self, model: Model, own: Any, tp: Number) -> Mixer:
+    Their number, their width, and the width of their rotary part.
+    """
+
+    count: Number
+    width: Number
+    rope_dim: Number
+
+
+class MixerKind(Generic[Own]):
+    """What a kind of mixer states; `own` is the mixer's part of the model document.
+
+    A plain mixer states the methods without a body; the others have the values of one.
+    """
+
+    def label(self, own: Own) -> str:
+        """Its name in answers."""
+        raise NotImplementedError
+
+    def hold(self, model: Model, own: Own, tp: Number) -> Mixer:
         """The mixer as one of tp ranks stores it."""
+        raise NotImplementedError
 
-    def matrices(self, hidden: Number, own: Any, part: Mixer, tp: Number) -> Iterable[Matmul]:
+    def matrices(self, hidden: Number, own: Own, part: Mixer, tp: Number) -> Iterable[Matmul]:
         """The weight matrices as one rank multiplies them."""
+        raise NotImplementedError
 
-    def flop(self, own: Any, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    def flop(self, own: Own, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
         """Forward FLOP of the core."""
+        raise NotImplementedError
 
     def traffic(
-        self, model: Model, own: Any, part: Mixer, tokens: Number, element: Number, *, backward: bool
+        self, model: Model, own: Own, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
         """Memory traffic without matrix products and scores."""
+        raise NotImplementedError
 
-    def activations(self, own: Any, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
+    def activations(self, own: Own, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
         """Saved activations, without the residual stream and the scores."""
+        raise NotImplementedError
 
-    def cache(self, own: Any, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    def cache(self, own: Own, tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """Cache bytes of a sequence with so many tokens in serving."""
+        raise NotImplementedError
 
-    def exchanged(self, own: Any, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
+    def exchanged(self, own: Own, part: Mixer) -> Shapes:
         """Heads, their width, and how many such tensors an exchange of heads for tokens moves."""
+        raise NotImplementedError
+
+    def cache_label(self, own: Own) -> str:
+        """The name of its cache."""
+        return self.label(own)
+
+    def token_bytes(self, own: Own, width: CacheWidth) -> Number:
+        """Cache bytes that each token adds, with all heads."""
+        return self.cache(own, 1.0, 1.0, width)
+
+    def read(self, own: Own, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+        """Cache bytes that a query reads."""
+        return self.cache(own, tp, tokens, width)
+
+    def shared_keys(self, own: Own, tokens: Number) -> SharedKeys | None:
+        """The keys that one query reads out of so many tokens, if all heads share them; else None."""
+        return None
+
+    def narrow_width(self, hidden: Number, own: Own) -> Number | None:
+        """Width of the narrow input that tp ranks gather, if the mixer projects its input down first; else None."""
+        return None
+
+    def picked_keys(self, own: Own) -> float:
+        """Keys that an indexer selects per token."""
+        return 0.0
+
+    def score_heads(self, own: Own, part: Mixer) -> Number:
+        """Heads that write scores for one sequence where the core is not fused."""
+        return part.heads
+
+    def summed_inside(self, own: Own) -> float:
+        """Width of the tensor that tp ranks all-reduce inside the mixer."""
+        return 0.0
+
+    def gathered(self, own: Own, part: Mixer) -> Shapes:
+        """Heads, width and number of the vectors per token in an all-gather of a sequence."""
+        return ((part.kv_heads, part.head_dim, 2.0),)
+
+    def gathered_widths(self, own: Own) -> tuple[Number, Number, Number] | None:
+        """Widths of what a rank holds of a whole sequence where all heads share it; None for keys and values."""
+        return None

@@ -1,62 +1,26 @@
-"""The table of mixers, and the mixing half of a layer: one mixer, or attention and another mixer in parallel."""
+"""The mixing half of a layer: one mixer, or attention and another mixer in parallel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
-from costmodel.documents.schemas.mixers import (
-    AnyMixer,
-    Attention,
-    CompressedAttention,
-    LatentAttention,
-    LinearAttention,
-    ScanMixer,
-    SelectiveScan,
-    StateSpace,
-)
-from costmodel.documents.schemas.model import Layers, Model
+from costmodel.documents.schemas.model import AnyMixer, Layers, Model, ScanMixer
 from costmodel.equations.layers.state_space import (
     shared_output_activations,
     shared_output_parameters,
     shared_output_traffic,
 )
-from costmodel.estimate.model.mixers import (
-    compressed_attention,
-    grouped_attention,
-    latent_attention,
-    linear_attention,
-    selective_scan,
-    state_space,
-)
-from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind
+from costmodel.estimate.model.mixers.kinds import KINDS
+from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind, SharedKeys
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
-
-KINDS: dict[type[AnyMixer], MixerKind] = {
-    Attention: grouped_attention,
-    LatentAttention: latent_attention,
-    CompressedAttention: compressed_attention,
-    StateSpace: state_space,
-    LinearAttention: linear_attention,
-    SelectiveScan: selective_scan,
-}
 
 
 def mixer_kinds(kind: Layers) -> Iterator[str]:
     """Names of a layer's mixers, such as `latent attention`."""
-    if kind.attention is not None:
-        yield "attention with sinks" if kind.attention.sinks else "attention"
-    if kind.latent is not None:
-        yield "latent attention" if kind.latent.indexer is None else "attention to selected tokens"
-    if kind.compressed is not None:
-        yield "compressed attention"
-    if kind.state_space is not None:
-        yield "state space"
-    if kind.linear is not None:
-        yield f"linear attention ({kind.linear.rule})"
-    if kind.selective_scan is not None:
-        yield "selective scan"
+    return (KINDS[type(own)].label(own) for own in kind.mixers)
 
 
 def layer_words(model: Model) -> str:
@@ -79,7 +43,7 @@ def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
     return replace(first, parameters=both, beside=beside)
 
 
-def each(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind, AnyMixer, Mixer]]:
+def each(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind[Any], AnyMixer, Mixer]]:
     """Each mixer of a layer: its module, its part of the document, and its shard on a rank."""
     held = (part, part.beside or part)
     for own, mine in zip(kind.mixers, held, strict=False):
@@ -128,32 +92,24 @@ def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number
 
 def narrow_width(hidden: Number, kind: Layers) -> Number | None:
     """Width of the narrow input that tp ranks gather, if the mixer projects its input down first; else None."""
-    if kind.latent is not None:
-        with term("latents"):
-            return (kind.latent.query_rank or hidden) + kind.latent.kv_rank + kind.latent.rope_dim
-    if kind.compressed is not None:
-        with term("narrow queries and keys"):
-            return kind.compressed.query_rank + kind.compressed.head_dim + compressed_attention.sent(kind.compressed)
-    return None
+    found = (KINDS[type(own)].narrow_width(hidden, own) for own in kind.mixers)
+    return next((width for width in found if width is not None), None)
 
 
 def picked_keys(kind: Layers) -> float:
     """Keys that an indexer selects per token; tp ranks gather their indices, as each selects for its own tokens."""
-    own = kind.latent if kind.latent is not None else kind.compressed and kind.compressed.entries
-    return own.indexer.top_k if own and own.indexer is not None else 0.0
+    return sum((KINDS[type(own)].picked_keys(own) for own in kind.mixers), start=0.0)
 
 
 def score_heads(kind: Layers, part: Mixer, *, fused: bool) -> Number:
     """Heads that write scores for one sequence; unfused compressed attention also writes scores of entries."""
-    if fused or kind.compressed is None or kind.compressed.entries is None:
-        return part.heads
-    with term("scores of entries"):
-        return part.heads + part.heads / kind.compressed.entries.rate
+    own = kind.mixers[0]
+    return part.heads if fused else KINDS[type(own)].score_heads(own, part)
 
 
 def summed_inside(kind: Layers) -> float:
     """Width of the tensor that tp ranks all-reduce inside a mixer: the inputs of a selective scan; else 0."""
-    return 0.0 if kind.selective_scan is None else selective_scan.made(kind.selective_scan)
+    return sum((KINDS[type(own)].summed_inside(own) for own in kind.mixers), start=0.0)
 
 
 def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
@@ -164,44 +120,20 @@ def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> 
 
 def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
     """Cache bytes that a query reads: of selected tokens in sparse attention; shared keys come from another layer."""
-    if kind.latent is not None:
-        return latent_attention.read(kind.latent, tokens, width)
-    if kind.compressed is not None:
-        return compressed_attention.read(kind.compressed, tokens, width)
-    if kind.attention is not None and kind.attention.shared_kv:
-        return grouped_attention.read(kind.attention, tp, tokens, width) + state_bytes(kind, tp, width)
-    return mixer_cache(kind, tp, tokens, width)
-
-
-@record
-class SharedKeys:
-    """The keys that all heads of a layer share, so that matrix products may bound decode attention.
-
-    Their number, their width, and the width of their rotary part.
-    """
-
-    count: Number
-    width: Number
-    rope_dim: Number
+    found = [KINDS[type(own)].read(own, tp, tokens, width) for own in kind.mixers]
+    return sum(found[1:], start=found[0]) if found else 0.0
 
 
 def shared_keys(kind: Layers, tokens: Number) -> SharedKeys | None:
     """The keys that one query reads out of so many tokens, if all heads share them; else None."""
-    if kind.latent is not None:
-        return SharedKeys(latent_attention.picked(kind.latent, tokens), kind.latent.kv_rank, kind.latent.rope_dim)
-    if kind.compressed is not None:
-        return SharedKeys(compressed_attention.picked(kind.compressed, tokens), kind.compressed.head_dim, 0.0)
-    return None
+    found = (KINDS[type(own)].shared_keys(own, tokens) for own in kind.mixers)
+    return next((keys for keys in found if keys is not None), None)
 
 
 def token_bytes(kind: Layers, width: CacheWidth) -> Number:
     """Cache bytes that each token adds in a layer without a window, with all heads."""
-    if kind.attention is not None and kind.attention.window is not None:
-        return 0.0
-    if kind.compressed is not None:
-        return compressed_attention.grown(kind.compressed, 1.0, width)
-    growing = [own for own in kind.mixers if not isinstance(own, ScanMixer)]
-    return KINDS[type(growing[0])].cache(growing[0], 1.0, 1.0, width) if growing else 0.0
+    growing = [KINDS[type(own)].token_bytes(own, width) for own in kind.mixers if not isinstance(own, ScanMixer)]
+    return growing[0] if growing else 0.0
 
 
 def state_bytes(kind: Layers, tp: Number, width: CacheWidth) -> Number:
@@ -209,3 +141,26 @@ def state_bytes(kind: Layers, tp: Number, width: CacheWidth) -> Number:
     states = [own for own in kind.mixers if isinstance(own, ScanMixer)]
     found = [KINDS[type(own)].cache(own, tp, 0.0, width) for own in states]
     return sum(found[1:], start=found[0]) if found else 0.0
+
+
+@record
+class CacheKind:
+    """Layers with the same kind of cache: their name, their number, and bytes for each requested column."""
+
+    name: str
+    layers: float
+    held: tuple[float, ...]
+
+
+def cache_kinds(model: Model, columns: tuple[Callable[[Layers], Number], ...]) -> list[CacheKind]:
+    """The kinds of layers with a cache; each column is a function of one layer, summed over the layers of a kind."""
+    found: dict[str, CacheKind] = {}
+    for kind in model.layers:
+        if not kind.mixers:
+            continue
+        name = " and ".join(KINDS[type(own)].cache_label(own) for own in kind.mixers)
+        before = found.get(name, CacheKind(name, 0.0, (0.0,) * len(columns)))
+        each = (float(kind.count * column(kind)) for column in columns)
+        held = tuple(old + new for old, new in zip(before.held, each, strict=True))
+        found[name] = CacheKind(name, before.layers + float(kind.count), held)
+    return list(found.values())

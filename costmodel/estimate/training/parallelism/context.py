@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from costmodel.documents.schemas.mixers import (
-    AnyMixer,
-    CompressedAttention,
-    LatentAttention,
-    LinearAttention,
-    StateSpace,
-)
+from costmodel.documents.schemas.model import AnyMixer, ScanMixer
 from costmodel.equations.network.collectives import ring_steps
 from costmodel.equations.parallelism.context_parallel import (
     exchange_buffer,
@@ -23,9 +18,8 @@ from costmodel.equations.parallelism.context_parallel import (
 from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic
-from costmodel.estimate.model.mixers import compressed_attention
-from costmodel.estimate.model.mixers.latent_attention import gathered
-from costmodel.estimate.model.mixers.mixer import Mixer
+from costmodel.estimate.model.mixers.kinds import KINDS
+from costmodel.estimate.model.mixers.mixer import Mixer, MixerKind, Shapes
 from costmodel.estimate.model.mixers.table import each
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, single_rank
@@ -52,10 +46,7 @@ def context_traffic(
 def _exchanged(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, mixer: Mixer, core: ForwardBackward
 ) -> LayerTraffic:
-    first, *others = (
-        _of_mixer(inputs, cp, block, own, mine, row.exchanged(own, mine), core)
-        for row, own, mine in each(part.kind, mixer)
-    )
+    first, *others = (_of_mixer(inputs, cp, block, row, own, mine, core) for row, own, mine in each(part.kind, mixer))
     for other in others:
         both = (*first.exchanges, *other.exchanges)
         first = LayerTraffic("cp", first.forward + other.forward, first.backward + other.backward, both)
@@ -66,16 +57,18 @@ def _of_mixer(
     inputs: TrainingInputs,
     cp: Group,
     block: Block,
+    row: MixerKind[Any],
     own: AnyMixer,
     mine: Mixer,
-    sides: tuple[tuple[Number, Number, float], ...],
     core: ForwardBackward,
 ) -> LayerTraffic:
     """Traffic of one mixer; a scan always exchanges heads for tokens, whatever cp_type."""
     kind = block.structure.cp_type
-    if kind == "a2a" or isinstance(own, StateSpace | LinearAttention):
-        return _all_to_all(inputs, cp, block, sides)
-    return _ring(inputs, cp, block, mine, core) if kind == "p2p" else _gathered(inputs, cp, block, _sent(own, mine))
+    if kind == "a2a" or isinstance(own, ScanMixer):
+        return _all_to_all(inputs, cp, block, row.exchanged(own, mine))
+    return (
+        _ring(inputs, cp, block, mine, core) if kind == "p2p" else _gathered(inputs, cp, block, row.gathered(own, mine))
+    )
 
 
 def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
@@ -104,9 +97,7 @@ def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: F
     return LayerTraffic("cp", forward, backward, exchanges)
 
 
-def _gathered(
-    inputs: TrainingInputs, cp: Group, block: Block, sent: tuple[tuple[Number, Number, float], ...]
-) -> LayerTraffic:
+def _gathered(inputs: TrainingInputs, cp: Group, block: Block, sent: Shapes) -> LayerTraffic:
     """All-gather of keys and values before attention, again in backward, and reduce-scatter of their gradients."""
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.layer_sequence)
     exchanges: list[Exchange] = []
@@ -125,18 +116,7 @@ def _gathered(
     return LayerTraffic("cp", once, once + twice, tuple(exchanges))
 
 
-def _sent(own: AnyMixer, mixer: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-    """Heads, width and number of the vectors per token in an all-gather."""
-    if isinstance(own, LatentAttention):
-        return gathered(own, mixer)
-    if isinstance(own, CompressedAttention):
-        return compressed_attention.gathered(own)
-    return ((mixer.kv_heads, mixer.head_dim, 2.0),)
-
-
-def _all_to_all(
-    inputs: TrainingInputs, cp: Group, block: Block, sides: tuple[tuple[Number, Number, float], ...]
-) -> LayerTraffic:
+def _all_to_all(inputs: TrainingInputs, cp: Group, block: Block, sides: Shapes) -> LayerTraffic:
     """All-to-all that exchanges tokens with all heads for all tokens with some heads, and back."""
     tokens = local_tokens(inputs, block)
     exchanges = []
@@ -158,12 +138,8 @@ def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number
     kind = "a2a" if part.kind.recurrent else block.structure.cp_type
     local = local_tokens(inputs, block)
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.layer_sequence) if kind == "all-gather" else local
-    latent = part.kind.latent
-    if latent is not None and latent.indexer is not None:
-        widths = (latent.kv_rank, latent.rope_dim, latent.indexer.head_dim)
-        return np.where(block.cp > 1, gathered_buffer(tokens, *widths, inputs.widths.element), 0.0)
-    if part.kind.compressed is not None:
-        width = compressed_attention.sent(part.kind.compressed)
-        return np.where(block.cp > 1, gathered_buffer(tokens, width, 0.0, 0.0, inputs.widths.element), 0.0)
+    for own in part.kind.mixers:
+        if (widths := KINDS[type(own)].gathered_widths(own)) is not None:
+            return np.where(block.cp > 1, gathered_buffer(tokens, *widths, inputs.widths.element), 0.0)
     held = exchange_buffer(tokens, mixer.heads, mixer.kv_heads, mixer.head_dim, inputs.widths.element, cp_type=kind)
     return np.where(block.cp > 1, held, 0.0)

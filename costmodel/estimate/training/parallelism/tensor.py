@@ -14,7 +14,7 @@ from costmodel.equations.network.collectives import Operation, activation_messag
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic, group
-from costmodel.estimate.model.mixers.latent_attention import INDEX
+from costmodel.estimate.model.mixers.kinds import INDEX
 from costmodel.estimate.model.mixers.table import narrow_width, picked_keys, summed_inside
 from costmodel.estimate.model.shards import exchanges, shard
 from costmodel.estimate.shared.per_stage import memoized

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from costmodel.documents.schemas.efficiency import AttentionFit
-from costmodel.documents.schemas.mixers import SelectiveScan
-from costmodel.documents.schemas.model import Layers
+from costmodel.documents.schemas.model import Layers, SelectiveScan
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import (
     accumulated_bytes,
@@ -30,8 +29,8 @@ from costmodel.equations.kernels.roofline import (
 from costmodel.equations.layers.parameters import adapter_traffic, dequantise_traffic, table_parameters
 from costmodel.equations.parallelism.context_parallel import merge_traffic
 from costmodel.estimate.model.layer_embeddings import entry_traffic
+from costmodel.estimate.model.mixers.kinds import SELECTIVE_SCAN
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
-from costmodel.estimate.model.mixers.selective_scan import scan_time
 from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, score_heads, without_scan
 from costmodel.estimate.model.residual_streams import stream_additions, stream_traffic
 from costmodel.estimate.model.shards import Shard, additions, matmuls
@@ -181,8 +180,8 @@ def _scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> Fo
 def _selective(inputs: TrainingInputs, own: SelectiveScan, mixer: Mixer, block: Block) -> ForwardBackward:
     """A selective scan on the vector units, whatever attention kernels the stack has."""
     tokens, rate = local_tokens(inputs, block), inputs.vector_rate
-    forward = scan_time(own, mixer, tokens, rate, backward=False)
-    backward = scan_time(own, mixer, tokens, rate, backward=True)
+    forward = SELECTIVE_SCAN.scan_time(own, mixer, tokens, rate, backward=False)
+    backward = SELECTIVE_SCAN.scan_time(own, mixer, tokens, rate, backward=True)
     return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.estimate.evaluate.evaluate_plans import verdict
-from costmodel.estimate.model.cache_kinds import CacheKind
+from costmodel.estimate.model.mixers.table import CacheKind
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED, host_band, kept_gradient

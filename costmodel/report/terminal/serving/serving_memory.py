@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.estimate.model.cache_kinds import CacheKind
+from costmodel.estimate.model.mixers.table import CacheKind
 from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token, logged_tokens
 from costmodel.estimate.serving.engine_memory import graph_memory, host_expert_memory, start_rate
 from costmodel.estimate.serving.host_cache import host_cache

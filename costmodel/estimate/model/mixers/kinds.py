@@ -1,0 +1,761 @@
+"""The kinds of mixers: an entry for each, with everything that time, memory and serving ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from costmodel.documents.schemas.model import (
+    AnyMixer,
+    Attention,
+    CompressedAttention,
+    Entries,
+    LatentAttention,
+    LinearAttention,
+    Model,
+    SelectiveScan,
+    StateSpace,
+)
+from costmodel.equations.kernels.flop import attention_flop, windowed_attention_flop
+from costmodel.equations.kernels.memory_traffic import head_norm_traffic, rotary_traffic
+from costmodel.equations.layers.attention import (
+    compressed_query_parameters,
+    latent_activations,
+    latent_attention_parameters,
+    mean_head_dim,
+    output_gate_activations,
+    output_gate_traffic,
+)
+from costmodel.equations.layers.parameters import attention_parameters, norm_parameters, table_parameters
+from costmodel.equations.layers.sparse_attention import (
+    compressed_attention_activations,
+    compressed_attention_parameters,
+    compressor_activations,
+    compressor_parameters,
+    compressor_traffic,
+    entry_attention_flop,
+    entry_choice_activations,
+    entry_pairs,
+    entry_scores_flop,
+    indexer_activations,
+    indexer_flop,
+    indexer_parameters,
+    narrow_activations,
+    selected_activations,
+    selected_attention_flop,
+)
+from costmodel.equations.layers.state_space import (
+    linear_attention_activations,
+    linear_attention_flop,
+    linear_attention_traffic,
+    linear_attention_width,
+    linear_gate_columns,
+    linear_gate_parameters,
+    linear_state_bytes,
+    selective_scan_activations,
+    selective_scan_flop,
+    selective_scan_parameters,
+    selective_scan_time,
+    selective_scan_traffic,
+    state_space_activations,
+    state_space_flop,
+    state_space_parameters,
+    state_space_traffic,
+    state_space_width,
+)
+from costmodel.equations.memory.activations import attention_activations, head_norm_activations
+from costmodel.equations.memory.kv_cache import (
+    attention_cache_bytes,
+    compressor_state_bytes,
+    entry_cache_bytes,
+    latent_cache_bytes,
+    state_cache_bytes,
+    window_tokens,
+)
+from costmodel.equations.parallelism.counts import kv_heads_per_rank, tokens_in_micro_batch
+from costmodel.equations.parallelism.recompute import attention_output_bytes
+from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind, Shapes, SharedKeys
+from costmodel.ground.equation import Number, term
+
+
+def _projected(own: Attention, kv_heads: Number) -> Number:
+    """Pairs of keys and values that are projected; if keys are also the values, a key counts as half a pair."""
+    if own.shared_kv:
+        return 0.0
+    with term("projected keys and values"):
+        return kv_heads / 2.0 if own.keys_as_values else kv_heads
+
+
+def _made(own: Attention, part: Mixer) -> Number:
+    """KV heads that the layer computes; 0 if it reads those of an earlier layer."""
+    return 0.0 if own.shared_kv else part.kv_heads
+
+
+class GroupedKind(MixerKind[Attention]):
+    """Multi-head and grouped-query attention, over all tokens or in a window."""
+
+    def label(self, own: Attention) -> str:
+        """Its name in answers."""
+        return "attention with sinks" if own.sinks else "attention"
+
+    def cache_label(self, own: Attention) -> str:
+        """The name of its cache.
+
+        >>> GroupedKind().cache_label(Attention.model_construct(window=1024.0, shared_kv=False))
+        'window of 1,024'
+        """
+        shared = ", keys shared" if own.shared_kv else ""
+        return (f"window of {own.window:,.0f}" if own.window is not None else "full attention") + shared
+
+    def token_bytes(self, own: Attention, width: CacheWidth) -> Number:
+        """Cache bytes that each token adds; none where a window holds the cache constant."""
+        return 0.0 if own.window is not None else self.cache(own, 1.0, 1.0, width)
+
+    def hold(self, model: Model, own: Attention, tp: Number) -> Mixer:
+        """The mixer as one of tp ranks stores it."""
+        heads = own.heads / tp
+        kv_heads = kv_heads_per_rank(own.kv_heads, tp)
+        biases = {"biases": own.biases, "output_bias": own.output_bias}
+        held = attention_parameters(model.hidden, heads, _projected(own, kv_heads), own.core_width, **biases)
+        if own.biases and own.value_dim is not None:
+            with term("biases of queries"):
+                held = held + heads * (own.head_dim - own.core_width)
+        if own.qk_norm:
+            held = held + (1.0 if own.shared_kv else 2.0) * norm_parameters(own.head_dim, norm=model.norm)
+        if own.qk_norm_whole:
+            widths = heads * own.head_dim + kv_heads * own.head_dim
+            held = held + norm_parameters(widths, norm=model.norm)
+        if own.sinks:
+            held = held + heads
+        if own.output_gate:
+            with term("output gate"):
+                held = held + table_parameters(heads * own.value_width, model.hidden)
+                held = held + heads * own.value_width if own.biases else held
+        return Mixer(heads, kv_heads, own.core_width, held)
+
+    def matrices(self, hidden: Number, own: Attention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
+        """The weight matrices as one rank multiplies them; the output gate is fused with queries, keys and values."""
+        inner = part.heads * own.value_width
+        keys_and_values = 2.0 * (_projected(own, part.kv_heads) * part.head_dim)
+        queries = part.heads * own.head_dim
+        yield Matmul("qkv", queries + inner + keys_and_values if own.output_gate else queries + keys_and_values, hidden)
+        yield Matmul("attention out", hidden, inner)
+
+    def flop(self, own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+        """Forward FLOP of the core, inside the window if there is one."""
+        sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
+        causal = causal and not own.bidirectional
+        if own.window is None:
+            return attention_flop(*sizes, causal=causal)
+        return windowed_attention_flop(*sizes, own.window, causal=causal)
+
+    def traffic(
+        self, model: Model, own: Attention, part: Mixer, tokens: Number, element: Number, *, backward: bool
+    ) -> Number:
+        """Memory traffic of rotary embedding, QK norm and output gate."""
+        nbytes: Number = 0.0
+        sizes = (tokens, part.heads, _made(own, part), own.head_dim, element)
+        if model.positions == "rotary":
+            nbytes = rotary_traffic(*sizes)
+        if own.qk_norm or own.qk_norm_whole:
+            nbytes = nbytes + head_norm_traffic(*sizes, backward=backward)
+        if own.value_norm:
+            values = (tokens, 0.0, _made(own, part), own.value_width, element)
+            nbytes = nbytes + head_norm_traffic(*values, backward=backward)
+        if own.output_gate:
+            nbytes = nbytes + output_gate_traffic(tokens, part.heads, own.value_width, element, backward=backward)
+        return nbytes
+
+    def activations(self, own: Attention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
+        """Saved activations, without the residual stream and the scores."""
+        with term("mixer"):
+            made = _made(own, part)
+            kept = attention_activations(tokens, part.heads, made, part.head_dim, element)
+            if own.qk_norm or own.qk_norm_whole:
+                kept = kept + head_norm_activations(tokens, part.heads, made, own.head_dim, element)
+            if own.value_norm and not own.keys_as_values:
+                kept = kept + head_norm_activations(tokens, 0.0, made, own.value_width, element)
+            if own.output_gate:
+                kept = kept + output_gate_activations(tokens, part.heads, own.value_width, element)
+            return kept
+
+    def cache(self, own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+        """KV-cache bytes of a sequence with so many tokens; 0 if the layer reads the cache of another layer."""
+        return 0.0 if own.shared_kv else self.read(own, tp, tokens, width)
+
+    def read(self, own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+        """KV-cache bytes that a query reads."""
+        kept = tokens if own.window is None else window_tokens(tokens, own.window)
+        return attention_cache_bytes(kept, kv_heads_per_rank(own.kv_heads, tp), own.core_width, width.cache)
+
+    def exchanged(self, _own: Attention, part: Mixer) -> Shapes:
+        """Shapes of queries and results, keys and values, for an exchange of heads for tokens."""
+        return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))
+
+
+INDEX = 4.0  # bytes of the index of a token, as kernels take them
+
+
+def _ranks(own: LatentAttention, heads: Number) -> Number:
+    """Ranks that shard the heads."""
+    with term("ranks"):
+        return own.heads / heads
+
+
+def _keys(own: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
+    """Cache bytes of the indexer's keys, one for each token."""
+    if own.indexer is None:
+        return 0.0
+    with term("index keys"):
+        return latent_cache_bytes(tokens, own.indexer.head_dim, 0.0, width.cache, width.cache)
+
+
+class LatentKind(MixerKind[LatentAttention]):
+    """Multi-head latent attention: keys and values are computed from one narrow vector per token."""
+
+    def label(self, own: LatentAttention) -> str:
+        """Its name in answers."""
+        return "latent attention" if own.indexer is None else "attention to selected tokens"
+
+    def cache_label(self, own: LatentAttention) -> str:
+        """The name of its cache."""
+        return "latent attention" + (" with indexer" if own.indexer is not None else "")
+
+    def narrow_width(self, hidden: Number, own: LatentAttention) -> Number:
+        """Width of the latents, which tp ranks gather."""
+        with term("latents"):
+            return (own.query_rank or hidden) + own.kv_rank + own.rope_dim
+
+    def picked_keys(self, own: LatentAttention) -> float:
+        """Keys that the indexer selects per token."""
+        return 0.0 if own.indexer is None else own.indexer.top_k
+
+    def shared_keys(self, own: LatentAttention, tokens: Number) -> SharedKeys:
+        """The latents that one query reads."""
+        return SharedKeys(self.picked(own, tokens), own.kv_rank, own.rope_dim)
+
+    def gathered_widths(self, own: LatentAttention) -> tuple[Number, Number, Number] | None:
+        """Widths of latent, rotary part and index key, which the core reads with an indexer."""
+        return None if own.indexer is None else (own.kv_rank, own.rope_dim, own.indexer.head_dim)
+
+    def hold(self, model: Model, own: LatentAttention, tp: Number) -> Mixer:
+        """The mixer on a rank: down projections are on every rank, up projections are sharded by heads."""
+        heads = own.heads / tp
+        query = own.nope_dim + own.rope_dim
+        if own.query_rank is None:
+            queries = table_parameters(heads * query, model.hidden)
+        else:
+            queries = compressed_query_parameters(model.hidden, heads, query, own.query_rank)
+        rest = latent_attention_parameters(model.hidden, heads, own.kv_rank, own.nope_dim, own.rope_dim, own.value_dim)
+        held = queries + rest
+        if own.indexer is not None:
+            with term("indexer"):
+                sizes = (own.query_rank or 0.0, own.indexer.heads, own.indexer.head_dim)
+                held = held + indexer_parameters(model.hidden, *sizes)
+        return Mixer(heads, heads, mean_head_dim(query, own.value_dim), held)
+
+    def matrices(self, hidden: Number, own: LatentAttention, part: Mixer, tp: Number) -> Iterator[Matmul]:
+        """The weight matrices; tp shards the down projections by the tokens of each rank."""
+        query = part.heads * (own.nope_dim + own.rope_dim)
+        if own.query_rank is None:
+            yield Matmul("q", query, hidden)
+        else:
+            yield Matmul("q down", own.query_rank / tp, hidden, tp)
+            yield Matmul("q up", query, own.query_rank)
+        yield Matmul("kv down", (own.kv_rank + own.rope_dim) / tp, hidden, tp)
+        yield Matmul("kv up", part.heads * (own.nope_dim + own.value_dim), own.kv_rank)
+        if own.indexer is not None:
+            yield Matmul("index queries", own.indexer.heads * own.indexer.head_dim / tp, own.query_rank or 0.0, tp)
+            yield Matmul("index keys", (own.indexer.head_dim + own.indexer.heads) / tp, hidden, tp)
+        yield Matmul("attention out", hidden, part.heads * own.value_dim)
+
+    def flop(self, own: LatentAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+        """Forward FLOP of the core; tp ranks share the work of the indexer's queries."""
+        sizes = (size.sequences, size.sequence)
+        if own.indexer is None:
+            return attention_flop(*sizes, size.heads, part.head_dim, causal=causal)
+        core = selected_attention_flop(*sizes, size.heads, own.kv_rank, own.rope_dim, own.indexer.top_k, causal=causal)
+        with term("indexer"):
+            scores = indexer_flop(*sizes, own.indexer.heads, own.indexer.head_dim, causal=causal)
+            return core + scores / _ranks(own, size.heads)
+
+    def appended_flop(self, own: LatentAttention, part: Mixer, computed: Number, hit: Number) -> tuple[Number, Number]:
+        """FLOP of new tokens after cached ones: of the core, and of the indexer, whole on every rank of an engine."""
+        assert own.indexer is not None
+        widths = (own.kv_rank, own.rope_dim, own.indexer.top_k)
+        found: list[tuple[Number, Number]] = []
+        for tokens in (hit, hit + computed):
+            core = selected_attention_flop(1.0, tokens, part.heads, *widths, causal=True)
+            with term("indexer"):
+                found.append((core, indexer_flop(1.0, tokens, own.indexer.heads, own.indexer.head_dim, causal=True)))
+        return found[1][0] - found[0][0], found[1][1] - found[0][1]
+
+    def traffic(
+        self, model: Model, own: LatentAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
+    ) -> Number:
+        """Memory traffic of rotary embedding, equal in forward and backward."""
+        del backward
+        if model.positions != "rotary":
+            return 0.0
+        return rotary_traffic(tokens, part.heads, part.kv_heads, own.rope_dim, element)
+
+    def activations(self, own: LatentAttention, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
+        """Saved activations, without the residual stream and the scores."""
+        with term("mixer"):
+            narrow = (own.query_rank or 0.0, own.kv_rank, own.rope_dim)
+            latents = latent_activations(tokens, *narrow, element) / split
+            if own.indexer is None:
+                return attention_activations(tokens, part.heads, part.kv_heads, part.head_dim, element) + latents
+            widths = (own.nope_dim, own.value_dim, own.kv_rank, own.rope_dim)
+            kept = selected_activations(tokens, part.heads, *widths, element)
+            chosen = (own.indexer.heads, own.indexer.head_dim, own.indexer.top_k)
+            return kept + latents + indexer_activations(tokens, *chosen, element, INDEX) / split
+
+    def cache(self, own: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
+        """Cache bytes of a sequence with so many tokens; every rank stores the whole cache."""
+        return latent_cache_bytes(tokens, own.kv_rank, own.rope_dim, width.cache, width.cache) + _keys(
+            own, tokens, width
+        )
+
+    def read(self, own: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
+        """Cache bytes that one query reads: all index keys, and the latents of the selected tokens."""
+        found = latent_cache_bytes(self.picked(own, tokens), own.kv_rank, own.rope_dim, width.cache, width.cache)
+        return found + _keys(own, tokens, width)
+
+    def picked(self, own: LatentAttention, tokens: Number) -> Number:
+        """Tokens that a query reads out of so many."""
+        return tokens if own.indexer is None else np.minimum(tokens, own.indexer.top_k)
+
+    def gathered(self, own: LatentAttention, part: Mixer) -> Shapes:
+        """Heads, width and number of the vectors in an all-gather of a sequence: keys and values.
+
+        With an indexer the core reads latents, so these are sent, and one index key a token.
+        """
+        if own.indexer is None:
+            return ((part.kv_heads, part.head_dim, 2.0),)
+        with term("latents"):
+            latent = own.kv_rank + own.rope_dim
+        return ((1.0, latent, 1.0), (1.0, own.indexer.head_dim, 1.0))
+
+    def exchanged(self, _own: LatentAttention, part: Mixer) -> Shapes:
+        """Shapes of queries and results, keys and values, for an exchange of heads for tokens."""
+        return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))
+
+
+def _entry_parameters(hidden: Number, own: CompressedAttention, entries: Entries) -> Number:
+    """Parameters of the compressor that makes entries, and of the indexer, which has a compressor for its keys."""
+    found = compressor_parameters(hidden, own.head_dim, entries.rate, entries.series)
+    indexer = entries.indexer
+    if indexer is None:
+        return found
+    with term("indexer"):
+        found = found + compressor_parameters(hidden, indexer.head_dim, entries.rate, entries.series)
+        found = found + table_parameters(own.query_rank, indexer.heads * indexer.head_dim)
+        return found + table_parameters(hidden, indexer.heads)
+
+
+def _groups(own: CompressedAttention, part: Mixer) -> Number:
+    """Groups of heads on a rank."""
+    with term("groups"):
+        return own.output_groups * (part.heads / own.heads)
+
+
+def _core_flop(own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    """Forward FLOP of scores and values, over the window and over compressed entries."""
+    sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
+    core = windowed_attention_flop(*sizes, own.window, causal=causal)
+    if own.entries is None:
+        return core
+    most = np.inf if own.entries.indexer is None else own.entries.indexer.top_k
+    with term("entries"):
+        read = entry_pairs(size.sequence, own.entries.rate, most, causal=causal)
+        return core + entry_attention_flop(size.sequences, read, size.heads, part.head_dim)
+
+
+def _scores_flop(own: CompressedAttention, size: CoreSize, *, causal: bool) -> Number:
+    """Forward FLOP of the indexer, with all its heads."""
+    if own.entries is None or own.entries.indexer is None:
+        return 0.0
+    with term("indexer"):
+        scored = entry_pairs(size.sequence, own.entries.rate, np.inf, causal=causal)
+        return entry_scores_flop(size.sequences, scored, own.entries.indexer.heads, own.entries.indexer.head_dim)
+
+
+def _width(own: CompressedAttention, entries: Entries) -> float:
+    """Width of a compressed entry with its indexer key."""
+    return own.head_dim + (0.0 if entries.indexer is None else entries.indexer.head_dim)
+
+
+def _picked(entries: Entries, tokens: Number) -> Number:
+    """Compressed entries that a query reads, out of those for so many tokens."""
+    with term("entries"):
+        made = tokens / entries.rate
+    return made if entries.indexer is None else np.minimum(made, entries.indexer.top_k)
+
+
+class CompressedKind(MixerKind[CompressedAttention]):
+    """Attention over a window of tokens and over compressed entries: one vector is key and value of all heads."""
+
+    def label(self, own: CompressedAttention) -> str:
+        """Its name in answers."""
+        return "compressed attention"
+
+    def cache_label(self, own: CompressedAttention) -> str:
+        """The name of its cache."""
+        indexed = own.entries is not None and own.entries.indexer is not None
+        return "compressed attention" + (" with indexer" if indexed else "")
+
+    def narrow_width(self, hidden: Number, own: CompressedAttention) -> Number:
+        """Width of narrow queries, keys and entries, which tp ranks gather."""
+        with term("narrow queries and keys"):
+            return own.query_rank + own.head_dim + self.sent(own)
+
+    def picked_keys(self, own: CompressedAttention) -> float:
+        """Entries that the indexer selects per token."""
+        return 0.0 if own.entries is None or own.entries.indexer is None else own.entries.indexer.top_k
+
+    def score_heads(self, own: CompressedAttention, part: Mixer) -> Number:
+        """Heads that write scores, of tokens and of entries."""
+        if own.entries is None:
+            return part.heads
+        with term("scores of entries"):
+            return part.heads + part.heads / own.entries.rate
+
+    def shared_keys(self, own: CompressedAttention, tokens: Number) -> SharedKeys:
+        """The tokens and entries that one query reads."""
+        return SharedKeys(self.picked(own, tokens), own.head_dim, 0.0)
+
+    def token_bytes(self, own: CompressedAttention, width: CacheWidth) -> Number:
+        """Cache bytes of entries that each token adds."""
+        return self.grown(own, 1.0, width)
+
+    def gathered_widths(self, own: CompressedAttention) -> tuple[Number, Number, Number]:
+        """Width of the entries of a token."""
+        return self.sent(own), 0.0, 0.0
+
+    def hold(self, model: Model, own: CompressedAttention, tp: Number) -> Mixer:
+        """Attention on a rank: tp shards heads by whole groups; narrow matrices and compressors are on every rank."""
+        heads = own.heads / tp
+        sizes = (own.query_rank, own.output_groups / tp, own.output_rank)
+        held = compressed_attention_parameters(model.hidden, heads, own.head_dim, *sizes)
+        if own.sinks:
+            held = held + heads
+        if own.entries is not None:
+            with term("entries"):
+                held = held + _entry_parameters(model.hidden, own, own.entries)
+        return Mixer(heads, 1.0, own.head_dim, held)
+
+    def matrices(self, hidden: Number, own: CompressedAttention, part: Mixer, tp: Number) -> Iterator[Matmul]:
+        """The weight matrices; tp shards the ones applied before the heads by the tokens of each rank.
+
+        The first output matrix is one for each group, which reads the heads of its group alone.
+        """
+        yield Matmul("q down", own.query_rank / tp, hidden, tp)
+        yield Matmul("q up", part.heads * part.head_dim, own.query_rank)
+        yield Matmul("kv", own.head_dim / tp, hidden, tp)
+        if own.entries is not None:
+            series, indexer = 2.0 * own.entries.series, own.entries.indexer
+            yield Matmul("entries", series * own.head_dim / tp, hidden, tp)
+            if indexer is not None:
+                yield Matmul("index queries", indexer.heads * indexer.head_dim / tp, own.query_rank, tp)
+                yield Matmul("index keys", (series * indexer.head_dim + indexer.heads) / tp, hidden, tp)
+        yield Matmul("attention out down", own.output_rank, part.heads * part.head_dim)
+        yield Matmul("attention out", hidden, _groups(own, part) * own.output_rank)
+
+    def flop(self, own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+        """Forward FLOP of the core; tp ranks share the work of the indexer's queries."""
+        core, scores = _core_flop(own, part, size, causal=causal), _scores_flop(own, size, causal=causal)
+        return core + scores * (size.heads / own.heads)
+
+    def appended_flop(self, own: CompressedAttention, part: Mixer, computed: Number, hit: Number) -> Number:
+        """FLOP of new tokens after cached ones, on a rank of an engine; each rank runs the whole indexer."""
+        found: list[Number] = []
+        for tokens in (hit, hit + computed):
+            size = CoreSize(1.0, tokens, part.heads)
+            found.append(_core_flop(own, part, size, causal=True) + _scores_flop(own, size, causal=True))
+        return found[1] - found[0]
+
+    def traffic(
+        self, model: Model, own: CompressedAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
+    ) -> Number:
+        """Memory traffic of norms, of rotary embedding, and of the compressor."""
+        del model
+        nbytes = head_norm_traffic(tokens, part.heads, 1.0, part.head_dim, element, backward=backward)
+        with term("rotation"):
+            nbytes = nbytes + rotary_traffic(tokens, part.heads + part.heads, 1.0, own.rope_dim, element)
+        if own.entries is not None:
+            with term("entries"):
+                sizes = (own.entries.rate, own.entries.series, element)
+                nbytes = nbytes + compressor_traffic(tokens, _width(own, own.entries), *sizes, backward=backward)
+        return nbytes
+
+    def activations(
+        self, own: CompressedAttention, part: Mixer, tokens: Number, element: Number, split: Number
+    ) -> Number:
+        """Saved activations, without the residual stream and the scores."""
+        with term("mixer"):
+            groups = _groups(own, part)
+            kept = compressed_attention_activations(tokens, part.heads, part.head_dim, groups, own.output_rank, element)
+            narrow = narrow_activations(tokens, own.query_rank, own.head_dim, element)
+            if own.entries is not None:
+                sizes = (own.entries.rate, own.entries.series, element)
+                narrow = narrow + compressor_activations(tokens, _width(own, own.entries), *sizes)
+                if (indexer := own.entries.indexer) is not None:
+                    chosen = (indexer.heads, indexer.head_dim, indexer.top_k)
+                    narrow = narrow + entry_choice_activations(tokens, *chosen, element, INDEX)
+            return kept + narrow / split
+
+    def cache(self, own: CompressedAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
+        """Cache bytes of a sequence with so many tokens; every rank stores the whole cache."""
+        return self.held(own, window_tokens(tokens, own.window), tokens, width)
+
+    def held(self, own: CompressedAttention, windowed: Number, tokens: Number, width: CacheWidth) -> Number:
+        """Cache bytes of so many window tokens, of entries and index keys, and of tokens not yet compressed."""
+        with term("window"):
+            found = latent_cache_bytes(windowed, own.head_dim, 0.0, width.cache, width.cache)
+        if own.entries is None:
+            return found
+        with term("run at hand"):
+            sizes = (own.entries.rate, _width(own, own.entries), own.entries.series)
+            return found + self.grown(own, tokens, width) + compressor_state_bytes(*sizes, width.state)
+
+    def grown(self, own: CompressedAttention, tokens: Number, width: CacheWidth) -> Number:
+        """Cache bytes of the entries and index keys for so many tokens."""
+        if own.entries is None:
+            return 0.0
+        with term("entries"):
+            return entry_cache_bytes(tokens, own.entries.rate, _width(own, own.entries), width.cache)
+
+    def read(self, own: CompressedAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
+        """Cache bytes that one query reads: its window, all index keys, and the selected entries."""
+        with term("window"):
+            found = latent_cache_bytes(window_tokens(tokens, own.window), own.head_dim, 0.0, width.cache, width.cache)
+        if own.entries is None:
+            return found
+        with term("entries"):
+            found = found + latent_cache_bytes(
+                _picked(own.entries, tokens), own.head_dim, 0.0, width.cache, width.cache
+            )
+        if own.entries.indexer is None:
+            return found
+        with term("index keys"):
+            return found + entry_cache_bytes(tokens, own.entries.rate, own.entries.indexer.head_dim, width.cache)
+
+    def picked(self, own: CompressedAttention, tokens: Number) -> Number:
+        """Keys that a query reads out of so many tokens: of its window, and compressed entries."""
+        seen = window_tokens(tokens, own.window)
+        return seen if own.entries is None else seen + _picked(own.entries, tokens)
+
+    def gathered(self, own: CompressedAttention, _part: Mixer) -> Shapes:
+        """Heads, width and number of the vectors in an all-gather of a sequence: only compressed entries.
+
+        A window reaches over a few tokens of the rank before, which is negligible.
+        """
+        if own.entries is None:
+            return ()
+        return ((1.0, self.sent(own), 1.0),)
+
+    def sent(self, own: CompressedAttention) -> Number:
+        """Width per token of the compressed entries that context-parallel ranks exchange."""
+        if own.entries is None:
+            return 0.0
+        with term("entries"):
+            return _width(own, own.entries) / own.entries.rate
+
+    def exchanged(self, own: CompressedAttention, part: Mixer) -> Shapes:
+        """Queries and results. Each rank needs all keys, so heads cannot be exchanged for tokens."""
+        del own
+        return ((part.heads, part.head_dim, 2.0),)
+
+
+class StateSpaceKind(MixerKind[StateSpace]):
+    """A Mamba-2 mixer."""
+
+    def label(self, own: StateSpace) -> str:
+        """Its name in answers."""
+        return "state space"
+
+    def hold(self, model: Model, own: StateSpace, tp: Number) -> Mixer:
+        """The mixer as one of tp ranks stores it."""
+        heads, groups = own.heads / tp, kv_heads_per_rank(own.groups, tp)
+        held = state_space_parameters(model.hidden, heads, own.head_dim, groups, own.state, own.conv)
+        if not own.norm:
+            held = held - heads * own.head_dim
+        return Mixer(heads, groups, own.head_dim, held)
+
+    def matrices(self, hidden: Number, own: StateSpace, part: Mixer, _tp: Number) -> Iterator[Matmul]:
+        """The weight matrices as one rank multiplies them."""
+        yield Matmul("state in", state_space_width(part.heads, part.head_dim, part.kv_heads, own.state), hidden)
+        yield Matmul("state out", hidden, part.heads * part.head_dim)
+
+    def flop(self, own: StateSpace, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+        """Forward FLOP of the core; a scan is always causal."""
+        del causal
+        tokens = tokens_in_micro_batch(size.sequences, size.sequence)
+        return state_space_flop(tokens, size.heads, own.head_dim, part.kv_heads, own.state, own.chunk, own.conv)
+
+    def traffic(
+        self, _model: Model, own: StateSpace, part: Mixer, tokens: Number, element: Number, *, backward: bool
+    ) -> Number:
+        """Memory traffic of convolution, scan, gate and norm."""
+        sizes = (own.head_dim, part.kv_heads, own.state)
+        return state_space_traffic(tokens, part.heads, *sizes, element, backward=backward)
+
+    def activations(self, own: StateSpace, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
+        """Saved activations, without the residual stream."""
+        kept = state_space_activations(tokens, part.heads, own.head_dim, part.kv_heads, own.state, element)
+        if own.norm:
+            return kept
+        with term("norm left out"):
+            return kept - attention_output_bytes(tokens, part.heads, own.head_dim, element)
+
+    def cache(self, own: StateSpace, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
+        """Bytes of the state of a sequence in serving, whatever its length."""
+        heads, groups = own.heads / tp, kv_heads_per_rank(own.groups, tp)
+        return state_cache_bytes(heads, own.head_dim, groups, own.state, own.conv, width.state, width.wide)
+
+    def exchanged(self, own: StateSpace, part: Mixer) -> Shapes:
+        """Shapes of inputs, gates and outputs, and of B and C, for an exchange of heads for tokens."""
+        return ((part.heads, part.head_dim, 3.0), (part.kv_heads, own.state, 2.0))
+
+
+def _projections(hidden: Number, own: LinearAttention, part: Mixer) -> Iterator[Matmul]:
+    yield Matmul("linear qkv", linear_attention_width(part.heads, own.value_dim, part.kv_heads, own.key_dim), hidden)
+    columns = linear_gate_columns(part.heads, own.value_dim, own.key_dim, rule=own.rule)
+    yield Matmul("linear gates", columns, hidden)
+    yield Matmul("linear out", hidden, part.heads * own.value_dim)
+
+
+class LinearKind(MixerKind[LinearAttention]):
+    """Linear attention: Gated DeltaNet, Kimi Delta Attention, lightning attention."""
+
+    def label(self, own: LinearAttention) -> str:
+        """Its name in answers."""
+        return f"linear attention ({own.rule})"
+
+    def cache_label(self, own: LinearAttention) -> str:
+        """The name of its cache."""
+        return "linear attention"
+
+    def hold(self, model: Model, own: LinearAttention, tp: Number) -> Mixer:
+        """The mixer as one of tp ranks stores it; tp shards the key heads."""
+        heads, key_heads = own.heads / tp, own.key_heads / tp
+        part = Mixer(heads, key_heads, own.value_dim, 0.0)
+        with term("linear attention"):
+            held = linear_gate_parameters(heads, own.value_dim, key_heads, own.key_dim, own.conv or 0.0, rule=own.rule)
+            for matrix in _projections(model.hidden, own, part):
+                held = held + table_parameters(matrix.n, matrix.k)
+        return Mixer(heads, key_heads, own.value_dim, held)
+
+    def matrices(self, hidden: Number, own: LinearAttention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
+        """The weight matrices as one rank multiplies them."""
+        *ahead, out = _projections(hidden, own, part)
+        yield from ahead
+        if own.rule == "kimi-delta":
+            yield Matmul("linear decay up", part.kv_heads * own.key_dim, own.key_dim)
+            yield Matmul("linear gate up", part.heads * own.value_dim, own.value_dim)
+        yield out
+
+    def flop(self, own: LinearAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+        """Forward FLOP of the core; a scan is always causal."""
+        del causal
+        tokens = tokens_in_micro_batch(size.sequences, size.sequence)
+        sizes = (own.value_dim, part.kv_heads, own.key_dim, own.chunk, own.conv or 0.0)
+        return linear_attention_flop(tokens, size.heads, *sizes, rule=own.rule)
+
+    def traffic(
+        self, _model: Model, own: LinearAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
+    ) -> Number:
+        """Memory traffic of convolution, scan, gate and norm."""
+        sizes = (part.heads, own.value_dim, part.kv_heads, own.key_dim, own.chunk)
+        return linear_attention_traffic(tokens, *sizes, element, rule=own.rule, backward=backward)
+
+    def activations(self, own: LinearAttention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
+        """Saved activations, without the residual stream."""
+        sizes = (part.heads, own.value_dim, part.kv_heads, own.key_dim, own.chunk)
+        return linear_attention_activations(tokens, *sizes, element, rule=own.rule)
+
+    def cache(self, own: LinearAttention, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
+        """Bytes of the state of a sequence in serving, whatever its length."""
+        sizes = (own.heads / tp, own.value_dim, own.key_heads / tp, own.key_dim, own.conv or 1.0)
+        return linear_state_bytes(*sizes, width.state, width.wide)
+
+    def exchanged(self, own: LinearAttention, part: Mixer) -> Shapes:
+        """Shapes of values, gates and results, and of queries and keys, for an exchange of heads for tokens."""
+        return ((part.heads, own.value_dim, 3.0), (part.kv_heads, own.key_dim, 2.0))
+
+
+class SelectiveScanKind(MixerKind[SelectiveScan]):
+    """A Mamba-1 mixer. Each channel counts as a head of width 1."""
+
+    def label(self, own: SelectiveScan) -> str:
+        """Its name in answers."""
+        return "selective scan"
+
+    def hold(self, model: Model, own: SelectiveScan, tp: Number) -> Mixer:
+        """The mixer as one of tp ranks stores it; tp shards the channels."""
+        inner = own.inner / tp
+        options = {"normalised": own.norms, "biases": own.biases}
+        held = selective_scan_parameters(model.hidden, inner, own.state, own.rank, own.conv, **options)
+        return Mixer(inner, 0.0, 1.0, held)
+
+    def matrices(self, hidden: Number, own: SelectiveScan, part: Mixer, _tp: Number) -> Iterator[Matmul]:
+        """The weight matrices as one rank multiplies them."""
+        yield Matmul("scan in", 2.0 * part.heads, hidden)
+        yield Matmul("scan steps", self.summed_inside(own), part.heads)
+        yield Matmul("scan steps up", part.heads, own.rank)
+        yield Matmul("scan out", hidden, part.heads)
+
+    def summed_inside(self, own: SelectiveScan) -> float:
+        """Width of the scan's inputs that each token computes from all channels: low-rank step sizes, B and C.
+
+        Ranks of tp hold some channels each, and sum it up.
+        """
+        return own.rank + 2.0 * own.state
+
+    def flop(self, own: SelectiveScan, _part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+        """Forward FLOP of the core; a scan is always causal."""
+        del causal
+        tokens = tokens_in_micro_batch(size.sequences, size.sequence)
+        return selective_scan_flop(tokens, size.heads, own.state, own.conv)
+
+    def scan_time(
+        self, own: SelectiveScan, part: Mixer, tokens: Number, attainable: Number, *, backward: bool
+    ) -> Number:
+        """Time of the scan on the vector units; backward repeats the forward scan and has twice its work."""
+        with term("exponentials"):
+            decays = tokens * (part.heads * own.state)
+        work = selective_scan_flop(tokens, part.heads, own.state, own.conv)
+        return selective_scan_time(3.0 * work if backward else work, decays, attainable)
+
+    def traffic(
+        self, _model: Model, own: SelectiveScan, part: Mixer, tokens: Number, element: Number, *, backward: bool
+    ) -> Number:
+        """Memory traffic of convolution, scan, gate and norms."""
+        sizes = (part.heads, own.state, own.rank, element)
+        return selective_scan_traffic(tokens, *sizes, normalised=own.norms, backward=backward)
+
+    def activations(self, own: SelectiveScan, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
+        """Saved activations, without the residual stream."""
+        return selective_scan_activations(tokens, part.heads, own.state, own.rank, element, normalised=own.norms)
+
+    def cache(self, own: SelectiveScan, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
+        """Bytes of the state of a sequence in serving, whatever its length."""
+        return state_cache_bytes(own.inner / tp, 1.0, 0.0, own.state, own.conv, width.state, width.wide)
+
+    def exchanged(self, _own: SelectiveScan, part: Mixer) -> Shapes:
+        """Shapes of inputs, steps, gates and outputs for an exchange; plans with cp are refused."""
+        return ((part.heads, part.head_dim, 4.0),)
+
+
+GROUPED, LATENT, COMPRESSED, SELECTIVE_SCAN = GroupedKind(), LatentKind(), CompressedKind(), SelectiveScanKind()
+KINDS: dict[type[AnyMixer], MixerKind[Any]] = {
+    Attention: GROUPED,
+    LatentAttention: LATENT,
+    CompressedAttention: COMPRESSED,
+    StateSpace: StateSpaceKind(),
+    LinearAttention: LinearKind(),
+    SelectiveScan: SELECTIVE_SCAN,
+}

@@ -1,7 +1,7 @@
 """Parses plain YAML to the nodes of ruamel.yaml, ten times as fast.
 
-Plain are blocks of keys and items, values on one line, texts of several lines without quotes, and comments. Whatever
-else stands in a text, faults too, makes the answer None: ruamel.yaml reads it then.
+Plain are blocks of keys and items, values on one line, texts and brackets of several lines, and comments. Whatever else
+stands in a text, faults too, makes the answer None: ruamel.yaml reads it then.
 """
 
 from __future__ import annotations
@@ -66,13 +66,14 @@ _DEEPEST = 40
 # Tabs, line ends other than LF and whatever ruamel.yaml refuses to read.
 _UNUSUAL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _SPECIAL = r",\[\]{}#&*!|>'\"%@`"
-_KEY = re.compile(r"([A-Za-z0-9_](?:[A-Za-z0-9_./+*-]| (?=[A-Za-z0-9_])){0,127}):(?= |$)")
+_KEY = re.compile(r"([A-Za-z0-9_](?:[A-Za-z0-9_./+*-]| (?=[A-Za-z0-9_+])){0,127}):(?= |$)")
 _ITEM = re.compile(r"-( +|$)")
 _SPACES = re.compile(r" *")
 _REST = re.compile(r" *$| +#.*$")
 _PLAIN = re.compile(rf"(?:[^ {_SPECIAL}?:-]|[?:-](?=[^ ]))(?:[^ :]|:(?=[^ ])| +(?=[^ #]))*(?= *$| +#)")
 _CONTINUED = re.compile(r"(?:[^ :]|:(?=[^ ])| +(?=[^ #]))+")
 _QUOTED = re.compile(r"\"([^\"\\]*)\"|'([^']*)'(?!')")
+_OPEN_QUOTE = re.compile(r"\"[^\"\\]*$|'[^']*$")
 _IN_FLOW = re.compile(
     rf"(?:[^ {_SPECIAL}?:-]|-(?=[^ ,\[\]{{}}:?]))(?:[^ ,\[\]{{}}:?]|:(?=[A-Za-z0-9_/])| +(?=[^ ,\[\]{{}}:?#]))*"
 )
@@ -230,11 +231,27 @@ class _BlockReader:
             items.append(self.block())
         return SequenceNode("seq", items, start, Mark(start.line + 1, 0))
 
+    def quoted(self, line: int, column: int, content: str) -> tuple[Node, int, str]:
+        """A text in quotes of several lines, none of them empty; where it ends on its last line; and that line."""
+        quote, texts, last = content[0], [content[1:].rstrip(" ")], line
+        while self.at < len(self.lines) and self.lines[self.at][0] == last + 1:
+            last, indent, content = self.lines[self.at]
+            self.at += 1
+            if found := _QUOTED.match(quote + content):
+                text, end = " ".join([*texts, found[1] or found[2] or ""]), found.end() - 1
+                return ScalarNode("str", text, Mark(line, column), Mark(last, indent + end)), end, content
+            if not _OPEN_QUOTE.match(quote + content):
+                break
+            texts.append(content.rstrip(" "))
+        raise _NotPlain
+
     def value(self, line: int, column: int, content: str) -> Node:
-        """A value on one line, optionally followed by a comment."""
+        """A value, optionally followed by a comment."""
         if content[0] in "[{":
-            flow = _FlowReader(line, column, content)
-            node, end = flow.node(0), flow.end
+            flow = _FlowReader(self, line, column, content)
+            node, end, content = flow.node(0), flow.end, flow.content
+        elif _OPEN_QUOTE.match(content):
+            node, end, content = self.quoted(line, column, content)
         elif quoted := _QUOTED.match(content):
             node, end = _scalar("str", quoted[1] or quoted[2] or "", line, column, column + quoted.end()), quoted.end()
         elif plain := _PLAIN.match(content):
@@ -247,25 +264,32 @@ class _BlockReader:
 
 
 class _FlowReader:
-    """Reads a list or mapping in brackets on one line."""
+    """Reads a list or mapping in brackets; after its first line it takes lines from the reader of blocks."""
 
-    def __init__(self, line: int, column: int, content: str) -> None:
-        self.line, self.column, self.content, self.end = line, column, content, 0
+    def __init__(self, block: _BlockReader, line: int, column: int, content: str) -> None:
+        self.block, self.line, self.column, self.content, self.end = block, line, column, content, 0
 
     def next(self) -> str:
-        """The next character after blanks."""
+        """The next character after blanks, comments and line ends; empty after the last."""
+        while found := _REST.match(self.content, self.end):
+            if self.block.at == len(self.block.lines):
+                self.end = found.end()
+                return ""
+            self.line, self.column, self.content = self.block.lines[self.block.at]
+            self.end, self.block.at = 0, self.block.at + 1
         self.end = _SPACES.match(self.content, self.end).end()  # type: ignore[union-attr]  # matches everywhere
-        return self.content[self.end : self.end + 1]
+        return self.content[self.end]
 
     def node(self, depth: int) -> Node:
         """The node that starts here."""
-        first, origin = self.next(), self.end
+        first, start = self.next(), self.mark()
         if depth > _DEEPEST:
             raise _NotPlain
         if first == "[":
-            return SequenceNode("seq", self.items(depth), self.mark(origin), self.mark(self.end), flow_style=True)
+            return SequenceNode("seq", self.items(depth), start, self.mark(), flow_style=True)
         if first == "{":
-            return MappingNode("map", self.pairs(depth), self.mark(origin), self.mark(self.end), flow_style=True)
+            return MappingNode("map", self.pairs(depth), start, self.mark(), flow_style=True)
+        origin = self.end
         quoted = _QUOTED.match(self.content, origin)
         found = quoted or _IN_FLOW.match(self.content, origin)
         if found is None:
@@ -274,9 +298,9 @@ class _FlowReader:
         tag, value = ("str", quoted[1] or quoted[2] or "") if quoted else (_tag(found[0]), found[0])
         return _scalar(tag, value, self.line, self.column + origin, self.column + self.end)
 
-    def mark(self, index: int) -> Mark:
-        """A place on the line."""
-        return Mark(self.line, self.column + index)
+    def mark(self) -> Mark:
+        """The place that is read next."""
+        return Mark(self.line, self.column + self.end)
 
     def items(self, depth: int) -> list[Node]:
         """The items of a list."""
@@ -308,6 +332,6 @@ class _FlowReader:
 
     def comma(self) -> None:
         """Skips the comma between two entries."""
-        if self.content[self.end : self.end + 1] != ",":
+        if self.next() != ",":
             raise _NotPlain
         self.end += 1

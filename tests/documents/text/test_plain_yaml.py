@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from each import share_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from costmodel.documents.text import any_yaml, plain_yaml, yaml_tree
@@ -59,6 +59,13 @@ def test_shipped_documents_are_read_alike() -> None:
     assert quickly > 0.8 * len(looked_at)
 
 
+@pytest.mark.parametrize("folder", ["hardware", "scenarios"])
+def test_shipped_documents_are_plain(folder: str) -> None:
+    """No answer waits for ruamel.yaml because of what is shipped."""
+    texts = {path: path.read_text(encoding="utf-8") for path in SHIPPED if path.parts[len(ROOT.parts)] == folder}
+    assert not [path for path, text in texts.items() if plain_yaml.composed(text) is None]
+
+
 @pytest.mark.parametrize("path", BESIDE_EQUATIONS, ids=lambda path: path.stem)
 def test_what_explain_reads_is_plain(path: Path) -> None:
     """No page of a word waits for ruamel.yaml."""
@@ -84,6 +91,27 @@ def test_values_of_several_lines_are_read_alike(first: str, more: list[tuple[str
     text = "\n".join(["t:", *(f"  {line}" for line in lines)] if inside else lines)
     node = plain_yaml.composed(text)
     assert node is None or with_faults(text, node) == by_ruamel(text)
+
+
+IN_BRACKETS = some.lists(
+    some.sampled_from(
+        ["[", "]", "{", "}", ",", ",", " ", "\n", "\n  ", "\n ", " # c\n", "#c\n", "\n\n", "a: ", "b", "'c'", '"d',
+         "e f", '"', "x:y", "-", "- g", ": ", "? ", "''", "\n---\n", "&h "]
+    ),
+    max_size=12,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=400)
+@given(opened=some.sampled_from(["[", "[a, ", "{a: ", "[{b: ", '"', "'"]), inside=IN_BRACKETS)
+@example(opened="[a, ", inside="b, # c\n  'c']")
+@example(opened="[{b: ", inside="\n  [a,\n]},\n  {a: b,\n\n   a: b }  \n]  # c")
+@example(opened='"', inside="e f \n  e #f\n")
+def test_brackets_and_quotes_of_several_lines_are_read_alike(opened: str, inside: str) -> None:
+    for close in ("", "]", "}", "}]", '"', "'"):
+        text = f"t:\n  k: {opened}{inside}{close}\n  m: 1"
+        node = plain_yaml.composed(text)
+        assert node is None or with_faults(text, node) == by_ruamel(text)
 
 
 @settings(max_examples=400)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
 _ONE_AT_A_TIME = threading.RLock()  # one is completed with those that it extends
+_FEW = 20  # records of a class that are made before its `__init__` is compiled
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -34,8 +35,55 @@ def record(made: _Class) -> _Class:
             setattr(made, name, shared)
     unmade: Any = made
     unmade.__dataclass_fields__ = _Unmade(made)
-    unmade.__init__ = lambda self, *values, **named: _completed(made).__init__(self, *values, **named)
+    unmade.__init__ = _first_init(made)
     return made
+
+
+def _first_init(made: Any) -> Callable[..., None]:
+    """The `__init__` of a record until it is compiled."""
+    before = 0
+
+    def init(self: Any, *values: Any, **named: Any) -> None:
+        nonlocal before
+        before += 1
+        known = _defaults(made) if before <= _FEW else None
+        if known is None or not _set(self, known, values, named):
+            _completed(made).__init__(self, *values, **named)
+
+    return init
+
+
+@functools.cache
+def _defaults(made: Any) -> dict[str, Any] | None:
+    """The fields of a record with their defaults; None if only its dataclass can tell how they are set."""
+    known: dict[str, Any] = {}
+    for kind in reversed(made.__mro__):
+        inside = kind.__dict__
+        if not isinstance(inside.get("__dataclass_fields__"), _Unmade):
+            known |= {one.name: one for one in fields(kind)} if "__dataclass_fields__" in inside else {}
+            continue
+        written = inside.get("__annotations__", {})
+        known |= {name: inside.get(name, MISSING) for name in written if "ClassVar" not in str(written[name])}
+    special = any(isinstance(one, Field) and (not one.init or one.kw_only is True) for one in known.values())
+    return None if special or hasattr(made, "__post_init__") else known
+
+
+def _set(made: Any, known: Mapping[str, Any], values: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Set the fields of a record; False if the arguments do not match them."""
+    given = {**dict(zip(known, values, strict=False)), **named}
+    if len(given) < len(values) + len(named) or not given.keys() <= known.keys():
+        return False
+    for name, default in known.items():
+        if name in given:
+            value = given[name]
+        elif isinstance(default, Field):
+            value = default.default if default.default_factory is MISSING else default.default_factory()
+        else:
+            value = default
+        if value is MISSING:
+            return False
+        setattr(made, name, value)
+    return True
 
 
 class _Unmade:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -60,12 +60,53 @@ def test_records_without_fields_are_equal() -> None:
     assert {Nothing(), Nothing()} == {Nothing()}
 
 
-def test_a_record_is_looked_through_and_compiled_once_where_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_is_compiled_where_many_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[type] = []
     compiled = records.dataclass
     monkeypatch.setattr(records, "dataclass", lambda **how: lambda kind: made.append(kind) or compiled(**how)(kind))
     kind, other = _made(record), _made(record)
+    assert kind(1.0).size == 1.0
     assert made == []
-    assert [kind(1.0).size, kind(2.0).size] == [1.0, 2.0]
+    several = [kind(2.0, text="c") for _ in range(records._FEW)]
+    assert {(one.size, one.name, one.text) for one in several} == {(2.0, "a", "c")}
+    assert made == [kind]
     assert [part.name for part in fields(other)] == ["size", "name", "text"]
     assert made == [kind, other]
+
+
+@pytest.mark.parametrize("values", [(), (1.0, "a", "b", "c")])
+@pytest.mark.parametrize("named", [{}, {"size": 2.0}, {"other": 1}])
+def test_the_first_record_refuses_what_a_dataclass_refuses(values: Any, named: Any) -> None:
+    def outcome(kind: Any) -> str:
+        try:
+            return repr(kind(*values, **named))
+        except TypeError as error:
+            return str(error)
+
+    assert outcome(_made(record)) == outcome(DATACLASS)
+
+
+def test_the_first_record_sets_what_later_ones_set() -> None:
+    @record
+    class Base:
+        size: float
+        kept: ClassVar[int] = 3
+        parts: list[int] = field(default_factory=list)
+
+    @record
+    class Longer(Base):
+        size: float = 1.0
+        more: int = field(default=2, compare=False)
+        last: int = field(default=4, kw_only=True)
+
+    @record
+    class After(Base):
+        more: int = 2
+
+    assert [vars(Longer()) for _ in range(records._FEW + 2)][:: records._FEW + 1] == [
+        {"size": 1.0, "parts": [], "more": 2, "last": 4}
+    ] * 2
+    first, second = Base(1.0), Base(1.0)
+    assert first.parts is not second.parts
+    assert fields(Base)
+    assert vars(After(2.0, [1])) == {"size": 2.0, "parts": [1], "more": 2}

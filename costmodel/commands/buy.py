@@ -90,7 +90,10 @@ PowerOption = Annotated[
         rich_help_panel=_MACHINE,
     ),
 ]
-GpusOption = Annotated[int | None, optional("--gpus", min=1, help="The most GPUs to take", rich_help_panel=_MACHINE)]
+GpusOption = Annotated[
+    int | None,
+    optional("--gpus", min=1, help="The most GPUs to take, of all jobs together", rich_help_panel=_MACHINE),
+]
 
 
 @answering_in(*PAGE)
@@ -119,6 +122,7 @@ def buy(
       costmodel buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s --gpu h100,b200
       costmodel buy --model llama-3-70b --sequence 8192 --batch 4Mi-tokens --tokens 2T --deadline 60d --gpu h200
       costmodel buy serve-llama-3.1-70b quickstart --node neocloud-h100
+      costmodel buy serve-llama-3.1-70b quickstart --node dgx-h100 --gpus 64
 
     Layouts meet every limit with a chance of 90 %; --safe sets another. Training and RL take the fewest GPUs that end
     before --deadline, or the most that --budget pays for. Exit code 1 when no machine meets all limits.
@@ -148,12 +152,13 @@ def buy(
         raise fail(
             "C004", f"{what} is of one job, and {len(further) + 1} are named", None, "leave it or the others out"
         )
+    room = float(gpus or MOST)
     with paced("offers") as pace:
         found, *more = (
-            run(workload_of(each), offers, float(gpus or MOST), pace, _watts(power)) for each in (case, *further)
+            run(workload_of(each), offers, MOST if further else room, pace, _watts(power)) for each in (case, *further)
         )
     if more:
-        whole = fleet([found, *more])
+        whole = fleet([found, *more], room, _watts(power))
         made, plain = lambda: report.fleet(whole, top), lambda: report.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     found = over_a_day(found, rates) if rates else found

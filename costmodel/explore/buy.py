@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -121,6 +121,17 @@ class Purchase:
     def power(self) -> float:
         """The power that a site supplies for the nodes, W."""
         return self.nodes * self.each
+
+    @property
+    def built(self) -> float:
+        """Accelerators of a node."""
+        return math.nan if self.trial is None or self.trial.about is None else self.trial.about.built
+
+    @property
+    def engines(self) -> tuple[float, ...]:
+        """Accelerators of each replica of a service; those of the whole job otherwise."""
+        count = 1.0 if self.trial is None else self.trial.costs.get("replicas", 1.0)
+        return (self.gpus / count,) * int(count)
 
     def rent(self, time: float, gpus: float | None = None) -> Rent:
         """The rent for `time` seconds, of the plan's or of `gpus` accelerators; NaN without a plan or a price."""
@@ -434,17 +445,47 @@ def _smaller(found: Bought) -> float:
     return best.rent(costs.get("run_time", MONTH), expected.gpus).whole
 
 
+def shared_nodes(engines: Iterable[float], built: float) -> int:
+    """The nodes that hold these engines side by side, each in one node if it fits into one, the largest first.
+
+    The fewest possible where sizes are powers of two, as degrees of tensor parallelism are.
+
+    >>> shared_nodes([4, 4, 4, 2, 1, 1], 8), shared_nodes([12, 4], 8)
+    (2, 2)
+    """
+    nodes, free = 0, list[float]()
+    for gpus in sorted(engines, reverse=True):
+        whole, rest = divmod(gpus, built)
+        nodes += int(whole)
+        place = next((number for number, room in enumerate(free) if room >= rest), len(free))
+        if rest and place == len(free):
+            free.append(built)
+        if rest:
+            free[place] -= rest
+    return nodes + len(free)
+
+
 @record
 class FleetRow:
-    """One kind of machine for several jobs at once, with the result of each job."""
+    """One kind of machine for several jobs at once, with the result of each job.
+
+    most: accelerators for all jobs together. supply: power of the site for all of them, W
+    """
 
     machine: Machine
     jobs: tuple[Purchase, ...]
+    most: float = math.inf
+    supply: float = math.inf
+
+    @property
+    def each_works(self) -> bool:
+        """Whether every job has a plan that meets its limits."""
+        return all(row.works for row in self.jobs)
 
     @property
     def works(self) -> bool:
-        """Whether every job has a plan that meets its limits."""
-        return all(row.works for row in self.jobs)
+        """Whether every job has a plan that meets its limits, and there is room for all of them together."""
+        return self.each_works and self.missing == 0 and not self.power > self.supply
 
     @property
     def gpus(self) -> float:
@@ -452,9 +493,36 @@ class FleetRow:
         return sum(row.gpus for row in self.jobs)
 
     @property
+    def expected(self) -> float:
+        """The accelerators of all jobs by expected figures; not a number where one has no plan of these."""
+        plans = [row.plans.expected or row.plans.safe for row in self.jobs]
+        return sum(math.nan if plan is None else plan.gpus for plan in plans)
+
+    @property
     def nodes(self) -> float:
-        """The nodes of all jobs; no two jobs share a node."""
+        """The nodes of all jobs where no two jobs share a node."""
         return sum(row.nodes for row in self.jobs)
+
+    @property
+    def shared(self) -> float:
+        """The nodes of all jobs where engines of several jobs may stand in one node."""
+        return float(shared_nodes((gpus for row in self.jobs for gpus in row.engines), self.jobs[0].built))
+
+    @property
+    def there(self) -> float:
+        """The nodes of a cluster with `most` accelerators."""
+        return math.inf if math.isinf(self.most) else math.ceil(self.most / self.jobs[0].built)
+
+    @property
+    def missing(self) -> float:
+        """Accelerators that all jobs need beyond those that there are; of more nodes if only nodes are too few."""
+        nodes = max(self.shared - self.there, 0.0)
+        return self.gpus - self.most if self.gpus > self.most else nodes * self.jobs[0].built
+
+    @property
+    def power(self) -> float:
+        """The power that a site supplies for the nodes of all jobs, W."""
+        return self.shared * self.jobs[0].each
 
     @property
     def rent(self) -> float:
@@ -464,10 +532,19 @@ class FleetRow:
 
 @record
 class Fleet:
-    """All machines for several jobs: those on which every job has a plan come first, cheapest first."""
+    """All machines for several jobs: those on which all jobs have a plan and room come first, cheapest first."""
 
     jobs: tuple[Bought, ...]
     rows: tuple[FleetRow, ...]
+
+    @property
+    def one_gpu(self) -> tuple[int, ...]:
+        """The jobs, counted from 1, whose engines claim shares of a GPU's memory that one GPU holds together."""
+        shares = [at(getattr(job.asked.case, "stack", None), "memory.share") for job in self.jobs]
+        stated = sorted((share, place) for place, share in enumerate(shares, 1) if share is not None)
+        together = itertools.accumulate(share for share, _ in stated)
+        places = sorted(place for (_, place), total in zip(stated, together, strict=True) if total <= 1)
+        return tuple(places) if len(places) > 1 else ()
 
     @property
     def best(self) -> FleetRow | None:
@@ -475,15 +552,26 @@ class Fleet:
         working = [row for row in self.rows if row.works]
         return next((row for row in working if row.machine.sold not in OTHER_TERMS), next(iter(working), None))
 
+    @property
+    def nearest(self) -> FleetRow | None:
+        """The best machine; without one, that on which every job has a plan and least is missing for all together."""
+        alone = (row for row in self.rows if row.each_works)
+        return self.best or min(alone, key=lambda row: row.missing, default=None)
 
-def fleet(jobs: Sequence[Bought]) -> Fleet:
-    """Combines the results of several jobs that run at once, for each machine tried for all of them."""
+
+def fleet(jobs: Sequence[Bought], most: float = MOST, power: float = math.inf) -> Fleet:
+    """Combines the results of several jobs that run at once, for each machine tried for all of them.
+
+    The fewest accelerators of each job are the fewest of all: what one takes does not slow another down.
+    most, power: accelerators and watts that there are for all jobs together
+    """
     of_each = [{row.machine: row for row in job.rows} for job in jobs]
     machines = [machine for machine in of_each[0] if all(machine in rows for rows in of_each)]
-    found = [FleetRow(machine, tuple(rows[machine] for rows in of_each)) for machine in machines]
+    room = most if most < MOST else math.inf
+    found = [FleetRow(machine, tuple(rows[machine] for rows in of_each), room, power) for machine in machines]
 
-    def order(row: FleetRow) -> tuple[bool, float, float]:
-        return not row.works, math.inf if math.isnan(row.rent) else row.rent, row.gpus
+    def order(row: FleetRow) -> tuple[bool, bool, float, float]:
+        return not row.works, not row.each_works, math.inf if math.isnan(row.rent) else row.rent, row.gpus
 
     return Fleet(tuple(jobs), tuple(sorted(found, key=order)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
@@ -13,12 +14,13 @@ from report.page.reader import Reader
 import costmodel
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.text.files import only_texts
-from costmodel.explore.buy import Bought, Fleet, Purchase, curves, published_runs
+from costmodel.explore.buy import Bought, Fleet, Purchase, curves, fleet, published_runs, shared_nodes
 from costmodel.explore.offers import hourly_rates
 from costmodel.explore.smallest_size import chance_to_meet, ladder_of
 from costmodel.explore.trial import tried
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.buy import buy as document
+from costmodel.report.answers.buy import fleet as together
 from costmodel.report.document import Table, Value
 
 SERVED = {"model": "llama-3.1-8b", "rate": "40", "prompt": "2000", "answer": "300", "ttft": "1s"}
@@ -498,3 +500,74 @@ def test_money_on_a_page_opens_its_equations_and_its_price_its_source() -> None:
     assert not {"rent_usd", "nodes", "capital_usd", "gpus", "price_usd_per_hour"} & {*page.unexplained}
     assert any(link.startswith("https://") for link in page.references)
     assert all(offer.name in str([*trees]) for offer in found.hosted)
+
+
+SERVICES = [f"scenarios/examples/shared-cluster/{name}.yaml" for name in ("agents", "drafts")]
+
+
+def test_a_given_cluster_holds_all_jobs_or_says_what_is_missing() -> None:
+    """Alone 24, 12 (3 of tp 4) and 1: 37 GPUs, of 6 nodes; 24 + (4 + 4) + (4 + 1) on 5 nodes that they share."""
+    asked = {"others": SERVICES, "node": "dgx-h100"}
+    answer = costmodel.buy("serve-llama-3.1-70b", gpus=40, **asked)
+    (row,) = answer.found.rows
+    assert [job.engines for job in row.jobs] == [(8.0,) * 3, (4.0,) * 3, (1.0,)]
+    assert (row.gpus, row.nodes, row.shared, row.missing) == (37, 6, 5, 0)
+    assert row.rent == pytest.approx(37 * 2.50 * HOURS_OF_A_MONTH)
+    text = " ".join(str(answer.form("table")).split())
+    assert (
+        "37 h100-sxm (dgx-h100) hold all jobs at once, if jobs share nodes: 3 of 40 GPUs stay idle, on 5 nodes" in text
+    )
+    (plain,) = answer.figures["machines"]
+    assert [plain[key] for key in ("works", "gpus_there", "gpus_missing", "nodes_shared")] == [True, 40, 0, 5]
+    less = sum(job.plans.expected.gpus for job in row.jobs)
+    for most, missing in ((36, 1), (16, 21)):
+        short = fleet(answer.found.jobs, most)
+        assert short.best is None
+        words = together(short, None).conclusion
+        assert words.startswith(
+            f"All jobs at once need 37 h100-sxm (dgx-h100): {missing} more than the {most} there are."
+        )
+        assert (f"By expected figures {less:.0f} would do" in words) == (less <= most)
+    assert costmodel.buy(SERVICES[1], others=SERVICES[1:], node="dgx-h100", gpus=1).found.rows[0].missing == 1
+
+
+@pytest.mark.parametrize(
+    ("engines", "nodes"),
+    [
+        ([], 0),
+        ([8, 8], 2),
+        ([4, 4, 4, 1], 2),
+        ([1, 1, 2, 4, 4, 4], 2),
+        ([6, 6, 2, 2], 2),
+        ([5, 5], 2),
+        ([16, 12, 4], 4),
+    ],
+)
+def test_engines_share_nodes_without_spreading_over_two(engines: list[float], nodes: int) -> None:
+    assert shared_nodes(engines, 8) == nodes
+
+
+def test_room_for_all_is_of_gpus_nodes_and_power() -> None:
+    """Two engines of 5 GPUs are on two nodes of 8, though 10 are fewer than 12 that are there."""
+    (row,) = costmodel.buy(SERVICES[1], others=SERVICES[1:], node="dgx-h100").found.rows
+    jobs = tuple(replace(job, plans=replace(job.plans, safe=replace(job.plans.safe, gpus=5.0))) for job in row.jobs)
+    short = replace(row, jobs=jobs, most=8.0)
+    assert (short.gpus, short.shared, short.there, short.missing) == (10, 2, 1, 2)
+    assert replace(short, most=12.0).works
+    assert replace(row, supply=12.25e3).works  # of one DGX H100, 10.2 kW at a PUE of 1.2
+    assert not replace(row, supply=12.23e3).works
+    inside = replace(short, jobs=(*jobs, jobs[0]), most=16.0)  # 15 of 16 GPUs, and 3 nodes of 2
+    assert inside.missing == 8
+    assert not inside.works
+
+
+def test_engines_of_one_gpu_are_not_predicted() -> None:
+    """Shares of 7 and 92 % fit into one GPU; 9 and 92 % do not."""
+    asked = {"model": "qwen-3-0.6b", "rate": "1", "prompt": "500", "answer": "50", "stack": "vllm", "node": "dgx-h100"}
+    fits, none = (
+        costmodel.buy(jobs=SERVICES[1:], settings=[f"stack.memory.share={share} %"], **asked) for share in (7, 9)
+    )
+    assert fits.found.one_gpu == (1, 2)
+    assert none.found.one_gpu == ()
+    words = "memory of one GPU holds the engines of jobs 1 and 2: how much two engines slow each other down was never"
+    assert [words in " ".join(str(each.form("table")).split()) for each in (fits, none)] == [True, False]

@@ -21,7 +21,7 @@ from costmodel.ground.errors import CostModelError
 from .catalogue import ROOT, SOURCES, read_yaml, relative
 
 BIBLIOGRAPHY = set(read_yaml(SOURCES))
-KINDS = {folder: kind for kind, folder in FOLDER_OF.items()}
+KINDS = {folder: kind for kind, folder in FOLDER_OF.items()} | {"scenarios/examples/shared-cluster": "scenario"}
 DOCUMENTS = sorted(path for top in ("hardware", "scenarios") for path in (ROOT / top).rglob("*.y*ml"))
 ACCELERATORS = sorted((ROOT / "hardware/accelerators").glob("*.yaml"))
 SCHEMA_LINE = "# yaml-language-server: $schema="

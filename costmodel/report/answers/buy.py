@@ -19,6 +19,7 @@ from costmodel.explore.buy import (
     Bought,
     Day,
     Fleet,
+    FleetRow,
     MachineCurve,
     PublishedRun,
     Purchase,
@@ -678,57 +679,94 @@ def fleet(found: Fleet, top: int | None) -> AnswerDocument:
     columns = [Column("GPU", "l"), Column("node", "l"), Column("offer", "l")]
     columns += [Column(f"job {place}") for place in range(1, len(names) + 1)]
     columns += [Column("GPUs"), Column("nodes"), Column("idle", legend="GPUs of these nodes that no job uses")]
+    mixed = any(row.shared < row.nodes for row in found.rows if row.each_works)
+    columns += [Column("shared", legend="nodes where engines of several jobs stand in one")] if mixed else []
     columns += [Column("rent", legend=f"of GPUs in use, for {_MONTHLY}"), Column("", "l")]
     rows = list[list[Cell]]()
     for row in found.rows:
         cells: list[Cell] = [row.machine.accelerator, row.machine.node, row.machine.sold]
         cells += [_number(job.gpus, "gpus") if job.works else "✗" for job in row.jobs]
-        against = [
-            f"job {place} {_against(found.jobs[place - 1], job)}"
-            for place, job in enumerate(row.jobs, 1)
-            if not job.works
-        ]
-        figures = [_number(row.gpus, "gpus"), _number(row.nodes, "nodes"), counted(sum(job.idle for job in row.jobs))]
-        rows.append([*cells, *([*figures, _money(row.rent)] if row.works else [""] * 4), "; ".join(against[:1])])
-    best = found.best
+        if not row.each_works:
+            place, job = next((place, job) for place, job in enumerate(row.jobs, 1) if not job.works)
+            rows.append([*cells, *([""] * (4 + mixed)), f"job {place} {_against(found.jobs[place - 1], job)}"])
+            continue
+        idle = counted(sum(job.idle for job in row.jobs))
+        cells += [_number(row.gpus, "gpus"), _number(row.nodes, "nodes"), idle]
+        cells += [_number(row.shared, "nodes_shared")] if mixed else []
+        rows.append([*cells, _money(row.rent), "" if row.works else f"✗ {_no_room(row)}"])
+    nearest = found.nearest
     own = [row.jobs[0].price for row in found.rows[: top or TOP] if row.jobs[0].price is not None]
     lines = [*(_job(found, place, name) for place, name in enumerate(names)), *prices(own)]
-    table = Table(columns, rows, sortable=True, most=top or TOP, brief=None if top else _BRIEF, rest="machine")
-    conclusion = "No machine has a plan for every job within its limits."
-    if best is not None:
-        rent = f", {rounded_dollars(best.rent)} for {_MONTHLY}" if math.isfinite(best.rent) else ""
-        sold = "" if best.machine.sold in ("", "on demand") else f", {best.machine.sold}"
-        conclusion = (
-            f"{counted(best.gpus)} {best.machine.accelerator} ({best.machine.node}{sold}) hold all jobs at once{rent}."
+    if found.one_gpu:
+        lines.append(
+            styled(f"  memory of one GPU holds the engines of jobs {' and '.join(map(str, found.one_gpu))}: {_ALONE}")
         )
-    section = Section("fleet", "One fleet", "All jobs at once; no two share a node.", table=table, beneath=lines)
-    chance = (
-        min((job.plans.safe.chance for job in best.jobs if job.plans.safe is not None), default=0.0) if best else 0.0
-    )
-    verdict = "bad" if best is None else chance_verdict(chance)
+    table = Table(columns, rows, sortable=True, most=top or TOP, brief=None if top else _BRIEF, rest="machine")
+    conclusion = "No machine has a plan for every job within its limits." if nearest is None else _together(nearest)
+    section = Section("fleet", "One fleet", "All jobs at once; no two share a GPU.", table=table, beneath=lines)
+    jobs = found.best.jobs if found.best else ()
+    verdict = chance_verdict(min((job.plans.safe.chance for job in jobs if job.plans.safe), default=0.0))
     about = [styled(f"job {place}: {name}") for place, name in enumerate(names, 1)]
     return AnswerDocument(
-        first.asked.case, "One fleet", about, conclusion, verdict, [section], [], [], [styled(conclusion)], []
+        first.asked.case,
+        "One fleet",
+        about,
+        conclusion,
+        verdict if jobs else "bad",
+        [section],
+        [],
+        [],
+        [styled(conclusion)],
+        [],
     )
 
 
 _MONTHLY = "a month of 730 h"
+_ALONE = "how much two engines slow each other down was never measured, so each has its own GPUs here"
+
+
+def _together(row: FleetRow) -> str:
+    """A sentence on all jobs on one machine: whether they fit together, and what stays idle."""
+    sold = "" if row.machine.sold in ("", "on demand") else f", {row.machine.sold}"
+    gpus = f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
+    if not row.works:
+        less = row.expected <= row.most and row.missing > 0
+        fewer = f" By expected figures {counted(row.expected)} would do; --safe sets the chance." if less else ""
+        return f"All jobs at once need {gpus}: {_no_room(row)}.{fewer}"
+    rent = f", {rounded_dollars(row.rent)} for {_MONTHLY}" if math.isfinite(row.rent) else ""
+    if math.isinf(row.most):
+        return f"{gpus} hold all jobs at once{rent}."
+    apart = "" if row.nodes <= row.there else ", if jobs share nodes"
+    idle = f"{counted(row.most - row.gpus)} of {number_of(row.most, 'GPU')} stay idle"
+    return f"{gpus} hold all jobs at once{apart}: {idle}, on {number_of(row.there, 'node')}{rent}."
+
+
+def _no_room(row: FleetRow) -> str:
+    """Why all jobs do not fit together."""
+    if not row.missing:
+        return f"{number_of(row.shared, 'node')} take {show(row.power, 'J/s')}, the site has {show(row.supply, 'J/s')}"
+    if row.gpus > row.most:
+        return f"{counted(row.missing)} more than the {counted(row.most)} there are"
+    engines = f"no way to put their engines on {number_of(row.there, 'node')}"
+    return f"{engines}, each inside a node: they need {number_of(row.shared, 'node')}"
 
 
 def _job(found: Fleet, place: int, name: str) -> Line:
-    """A line on a job on the best machine: GPUs, nodes, idle GPUs, and the chance to meet its limits."""
-    best = found.best
+    """A line on a job on the best machine: GPUs, nodes, idle GPUs, what bounds it, its chance to meet its limits."""
+    best = found.nearest
     if best is None or best.jobs[place].trial is None:
         return styled(f"  job {place + 1}, {name}: no plan within its limits on a machine with the others")
     row = best.jobs[place]
     costs, safe = {} if row.trial is None else row.trial.costs, row.plans.safe
-    parts = [f"{counted(row.gpus)} GPUs on {number_of(row.nodes, 'node')}", f"{number_of(row.idle, 'GPU')} idle"]
+    plan = "" if row.trial is None or row.trial.kept is None else f", {row.trial.kept.words}"
+    parts = [f"{number_of(row.gpus, 'GPU')} on {number_of(row.nodes, 'node')}", f"{number_of(row.idle, 'GPU')} idle"]
     if (busy := costs.get("saturation_share", math.nan)) == busy:
         parts.append(f"{percent(1 - busy, 2)} of what they can answer is not asked for")
     if (time := costs.get("run_time", math.nan)) == time:
         parts.append(f"free after {show_time(time)}")
+    parts += [f"the {safe.binds} limits its rate"] if safe is not None and safe.binds else []
     sure = "" if safe is None else f", with a chance of {rounded_percent(safe.chance).replace('%', ' %')}"
-    return styled(f"  job {place + 1} on {best.machine.node}: {', '.join(parts)}{sure}")
+    return styled(f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure}")
 
 
 def fleet_json(found: Fleet) -> dict[str, Any]:
@@ -743,7 +781,10 @@ def fleet_json(found: Fleet) -> dict[str, Any]:
                 "sold": row.machine.sold or None,
                 "works": row.works,
                 "gpus": known(row.gpus),
+                "gpus_there": known(row.most),
+                "gpus_missing": known(row.missing) if row.each_works else None,
                 "nodes": known(row.nodes),
+                "nodes_shared": known(row.shared) if row.each_works else None,
                 "rent_usd_per_month": known(row.rent),
                 "jobs": [
                     {**_fields(job, each), "idle_gpus": known(each.idle)}

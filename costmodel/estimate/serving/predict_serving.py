@@ -562,16 +562,19 @@ class GroupShare:
 
 def shared_load(case: ServingCase, rates: Sequence[float]) -> tuple[GroupShare, ...]:
     """The cases for each kind of node, each with a load share proportional to the rate it can answer."""
+    shares = zip(case.by_kind, load_shares(case, rates), strict=True)
+    return tuple(GroupShare(under_share(group, share), share) for group, share in shares if share > 0)
+
+
+def load_shares(case: ServingCase, rates: Sequence[float]) -> list[float]:
+    """The share of the load of each kind of node, in proportion to the rate it can answer."""
     groups = case.by_kind
     whole = sum(rates)
     if not whole > 0:
         sentence = "no kind of nodes in cluster.groups answers a request within the limits"
         hint = f"costmodel estimate on one of them shows why: --set 'cluster={{node: {groups[0].node.name}, nodes: 1}}'"
         raise fail("D010", sentence, case.place("cluster.groups"), hint)
-    shares = [rate / whole for rate in rates]
-    return tuple(
-        GroupShare(under_share(group, share), share) for group, share in zip(groups, shares, strict=True) if share > 0
-    )
+    return [rate / whole for rate in rates]
 
 
 def under_share(case: ServingCase, share: float) -> ServingCase:

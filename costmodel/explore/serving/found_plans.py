@@ -107,7 +107,7 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
     expected_rates: bool = False  # whether rates are expected ones all the same: plans are safe at their load
     unruled: float | None = None  # the preferred chance where its band is that of other accelerators: expected figures
     other: RankedPlan | None = None  # the best plan by the other rule, with as many replicas as that needs
-    shares: Mapping[str, float] | None = None  # of the load, of each kind of nodes where there are several
+    shares: Mapping[str, tuple[float, float]] | None = None  # of the load, least and most, of each of several kinds
 
     @property
     def chance(self) -> str:

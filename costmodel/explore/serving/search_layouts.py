@@ -28,8 +28,8 @@ from costmodel.estimate.serving.predict_serving import (
     AnyEvaluation,
     ServingAnswer,
     answer,
+    load_shares,
     routed_parts,
-    shared_load,
     unacceptable,
     under_share,
     within_limits,
@@ -38,6 +38,7 @@ from costmodel.estimate.serving.replica_kinds import distinct
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.safety import preferred_chance
+from costmodel.explore.search.combinations import OF_A_VALUE, count_combinations, values_at
 from costmodel.explore.search.found import through
 from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import Axes, Top
@@ -60,7 +61,7 @@ from costmodel.explore.serving.found_plans import (
 from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
 from costmodel.explore.serving.plan_bands import with_bands
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 
 TOO_LARGE = frozenset({"M001"})
@@ -663,23 +664,51 @@ def alike_without_ep(evaluation: AnyEvaluation) -> NDArray[np.bool_]:
 # --- Nodes of several kinds: replicas on each kind under its share of the load, in one ranking.
 
 _LIGHT = 1e-3  # of the load, under which a kind of nodes is looked at for the rate that it could answer
+_MOST_SHARED = 64  # combinations of values, at each of which every kind is searched twice
 
 
 def search_groups(case: ServingCase, top: int, over: Sequence[Axis], how: SearchOptions = HERE) -> ServiceSearch:
-    """Ranks the best plans on each kind of nodes together; each kind takes its share of the load."""
-    if over:
-        sentence, hint = "a search on several kinds of nodes varies no other key", "leave --over out, or take one kind"
-        raise fail("C010", sentence, case.place("cluster.groups"), hint)
+    """Ranks the best plans on each kind of nodes together; each kind takes its share of the load, at each value."""
+    if named := [axis.path for axis in over if axis.path.partition(".")[0] == "cluster"]:
+        sentence = f"a search on several kinds of nodes takes these as they are, and --over varies {named[0]}"
+        raise fail(
+            "C010",
+            sentence,
+            case.place("cluster.groups"),
+            "--set 'cluster.groups=[{node: …, nodes: …}, …]' takes others",
+        )
     kinds = {group.node.name: _machine(case, group) for group in case.by_kind}
     bare = ["plan=null"] if case.scenario.plan is not None else []
     alone = [serving(vary_any(case, [*bare, f"cluster={machine}"])) for machine in kinds.values()]
-    parts = shared_load(case, list(map(_most, alone)))
-    shares = {part.case.node.name: part.share for part in parts}
-    make, values = partial(_inputs, shares), tuple(kinds[name] for name in shares)
-    first = next(each for each in alone if each.node.name in shares)
-    found = search(make(first), top, [Axis("cluster", values)], how, make=make)
-    found.shares = shares
+    each = [_settings(values_at(over, number)) for number in range(count_combinations(over, _MOST_SHARED))]
+    shares = {settings: _shares(case, alone, settings) for settings in each}
+    named = [name for name in kinds if any(name in found for found in shares.values())]
+    make, values = partial(_inputs, shares, len(over)), tuple(kinds[name] for name in named)
+    first = next(held for held in alone if held.node.name in named)
+    found = search(make(first), top, [Axis("cluster", values), *over], how, make=make)
+    ends = {name: [found[name] for found in shares.values() if name in found] for name in named}
+    found.shares = {name: (min(held), max(held)) for name, held in ends.items()}
     return found
+
+
+def _settings(values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{path}={value}" for path, value in values.items())
+
+
+def _shares(case: ServingCase, alone: Sequence[ServingCase], settings: tuple[str, ...]) -> dict[str, float]:
+    """The share of the load of each kind of nodes that answers any, with these settings."""
+    rates = list[float]()
+    for kind in alone:
+        try:
+            rates.append(_most(serving(vary_any(kind, settings)) if settings else kind))
+        except CostModelError as error:
+            if not settings or error.faults[0].code not in OF_A_VALUE:
+                raise
+            rates.append(0.0)
+    if settings and not any(rates):
+        return {}
+    shares = zip(alone, load_shares(case, rates), strict=True)
+    return {kind.node.name: share for kind, share in shares if share > 0}
 
 
 def _machine(case: ServingCase, group: ServingCase) -> str:
@@ -698,7 +727,11 @@ def _most(case: ServingCase) -> float:
     return within_limits(found[0].costs) if found and not {"M001"} & set(found[0].broken) else 0.0
 
 
-def _inputs(shares: dict[str, float], case: LoadedScenario) -> ServingInputs:
-    """The numbers of the service on one kind of nodes, under its share of the load."""
-    held = serving(case)
-    return inputs_of(under_share(held, shares[held.node.name]))
+def _inputs(shares: Mapping[tuple[str, ...], Mapping[str, float]], count: int, case: LoadedScenario) -> ServingInputs:
+    """The numbers of the service on one kind of nodes, under its share of the load with the last `count` settings."""
+    held, settings = serving(case), tuple(map(str, case.changes[len(case.changes) - count :]))
+    found = shares.get(settings, next(iter(shares.values())))
+    inputs = inputs_of(under_share(held, found.get(held.node.name, _LIGHT)))
+    if held.node.name not in found:
+        raise fail("C004", f"{held.node.name} answers no request within the limits", held.place("limits"))
+    return inputs

@@ -127,7 +127,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         words = [] if varies("stack", paths) else [variants.inputs.engine.name]
         words += [] if _vary(paths, ["prompt", "output"]) else [lengths_words(workload)]
         if found.shares is not None:
-            shares = ", ".join(f"{name} {percent(share)}" for name, share in found.shares.items())
+            shares = ", ".join(f"{name} {_between(*ends)}" for name, ends in found.shares.items())
             words += [f"shares of the load: {shares}"]
         words += [] if found.shares is not None or _vary(paths, LOADS) else [load_words(workload)]
         named = subject_words(subject, paths)
@@ -560,6 +560,12 @@ def degree_words(plan: RankedPlan, name: str) -> str:
     if plan.prefill is None or name in ("pp", "budget", "redundant_experts"):
         return own
     return f"{counted(plan.prefill.get(name, none))} → {own}"
+
+
+def _between(least: float, most: float) -> str:
+    """A share, or the least and the most where it differs between values."""
+    low, high = percent(least), percent(most)
+    return low if low == high else f"{low} to {high}"
 
 
 def _percents(value: float) -> str:

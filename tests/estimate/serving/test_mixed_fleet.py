@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
+from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import serving
+from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.serving.search_layouts import search_groups
 from costmodel.ground.errors import CostModelError
 
@@ -94,3 +96,20 @@ def test_a_search_ranks_replicas_by_kind_of_node() -> None:
     loads = {each.case.node.name: float(each.case.scenario.workload.rate or 0) for each in found.variants.possible()}
     assert sum(loads.values()) == pytest.approx(12)
     assert case(*MIXED).groups[0][0] == 2
+
+
+def test_a_search_over_values_shares_the_load_at_each() -> None:
+    """As a search at each value alone; nodes that cannot multiply in a type have no share of its load."""
+    held = serving(load_any(SHIPPED, [*COMMON, GROUPS, "search={tp: [4, 8], pp: [1], budget: [8192]}"]))
+    key, values = "workload.precision", ("bf16", "fp8")
+    found = search_groups(held, 32, [Axis("workload.output", ("512", "128")), Axis(key, values)])
+    settings, inputs = found.variants.values(2), found.variants.of(2)
+    assert (settings["workload.output"], settings[key], inputs.case.node.name) == ("128", "bf16", "dgx-h100")
+    share = search_groups(serving(vary_any(held, ["workload.output=128"])), 1, ()).shares["dgx-h100"][0]
+    assert float(inputs.case.scenario.workload.rate) == pytest.approx(12 * share)
+    assert found.shares["dgx-h100"][0] <= share < found.shares["dgx-h100"][1] == 1
+    assert {plan.variant for plan in found.best} == {0, 1, 2, 3, 4, 6}  # without A100 in fp8
+    with pytest.raises(CostModelError, match="D016"):
+        found.variants.of(7)
+    with pytest.raises(CostModelError, match="takes these as they are, and --over varies cluster"):
+        search_groups(held, 1, [Axis("cluster.nodes", ("1", "2"))])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import gc
 import io
+import math
 import os
 import re
 import shutil
@@ -40,6 +42,7 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # programs that tests start w
     COMPILED = tempfile.TemporaryDirectory(prefix="costmodel-", ignore_cleanup_errors=True)
     os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
 
+LEFT: list[int] = []  # cases that each process left for --whole
 SHELL_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM", "COSTMODEL_PATH", "COSTMODEL_DEBUG")
 
 
@@ -77,30 +80,67 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of large products a share, and no slow cases, unless all are asked for or one is named."""
     if "PYTEST_XDIST_WORKER" in os.environ:  # in one order, wherever a worker began
         items.sort(key=lambda item: item.path.parts)
-    if config.getoption("--whole") or any("[" in word for word in config.args):
+    if config.getoption("--whole") or any("::" in word for word in config.args):
         return
-    left, products = set[pytest.Item](), dict[tuple[str, int], list[pytest.Function]]()
+    left, products, slow = set[pytest.Item](), dict[str, tuple[float, list[pytest.Item]]](), slow_tests()
     for item in items:
+        name = item.nodeid.partition("[")[0]
         if item.get_closest_marker("whole"):
             left.add(item)
-        elif isinstance(item, pytest.Function) and (mark := item.get_closest_marker("share")):
-            products.setdefault((item.nodeid.partition("[")[0], mark.args[0]), []).append(item)
-    for (_, share), cases in products.items():
-        left |= {*cases}.difference(some_of(cases, share))
+        elif begins := [begin for begin in slow.get(name, ()) if item.nodeid.startswith(begin)]:
+            row = max(begins, key=len)
+            products.setdefault(row, (slow[name][row], []))[1].append(item)
+        elif mark := item.get_closest_marker("share"):
+            products.setdefault(name, (1 / mark.args[0], []))[1].append(item)
+    for tried, cases in products.values():
+        left |= {*cases}.difference(some_of(cases, tried if tried >= 1 else math.ceil(len(cases) * tried)))
+    LEFT.append(len(left))
     config.hook.pytest_deselected(items=[item for item in items if item in left])
     items[:] = [item for item in items if item not in left]
 
 
-def some_of(cases: list[pytest.Function], share: int) -> list[pytest.Function]:
-    """One in so many cases, always the same ones, in which each value of each parameter is as frequent as others."""
-    values = {case.name: [(name, id(value)) for name, value in case.callspec.params.items()] for case in cases}
+def slow_tests() -> dict[str, dict[str, int]]:
+    """Of slow tests how many cases are tried: by test, and by how the names of some of its cases begin."""
+    found: dict[str, dict[str, int]] = {}
+    with (ROOT / "tests" / "slow.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["test"].partition("[")[0], {})[row["test"]] = int(row["tried"])
+    return found
+
+
+def some_of(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """So many of the cases, always the same ones, in which each value of each parameter is as frequent as others."""
+    values = {case.name: _parameters(case) for case in cases}
     rest, taken = sorted(cases, key=lambda case: zlib.crc32(case.name.encode())), Counter[tuple[str, int]]()
-    kept: list[pytest.Function] = []
-    while len(kept) * share < len(cases):
+    kept: list[pytest.Item] = []
+    while rest and len(kept) < count:
         kept.append(min(rest, key=lambda case: sum(taken[value] for value in values[case.name])))
         rest.remove(kept[-1])
         taken.update(values[kept[-1].name])
     return kept
+
+
+def _parameters(case: pytest.Item) -> list[tuple[str, int]]:
+    of = getattr(case, "callspec", None)
+    return [(name, id(value)) for name, value in of.params.items()] if of else []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker says how many cases it left."""
+    if output := getattr(session.config, "workeroutput", None):
+        output["left"] = sum(LEFT)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Every worker collected the same."""
+    LEFT[:] = [getattr(node, "workeroutput", {}).get("left", 0)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not tried is no secret."""
+    if any(LEFT):
+        terminalreporter.write_line(f"{sum(LEFT):,} cases were left for --whole")
 
 
 @pytest.hookimpl(optionalhook=True)

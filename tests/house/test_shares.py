@@ -29,10 +29,10 @@ class Case:
 
 def test_each_value_is_as_frequent_as_others() -> None:
     cases: list[Any] = [Case({"key": key, "form": form}) for key, form in itertools.product("abcd", "xy")]
-    kept = some_of(cases, 2)
+    kept = some_of(cases, 4)
     assert Counter(case.params["key"] for case in kept) == Counter("abcd")
     assert Counter(case.params["form"] for case in kept) == Counter("xxyy")
-    assert some_of(cases[::-1], 2) == kept
+    assert some_of(cases[::-1], 4) == kept
 
 
 def test_a_loop_takes_the_same_cases_in_their_order_and_all_where_they_are_asked_for(

@@ -133,7 +133,8 @@ def test_no_path_of_a_request_is_opened_or_looked_for(tmp_path: Path) -> None:
     WATCHED[:] = [str(tmp_path)]
     needed = {"collective": {"operation": "all-reduce"}, "sweep": {"over": ["plan.tp=1,2"]}, "show": {"name": "x"},
               "solve": {"vary": "plan.tp=1,2", "wanted": "mfu>=1 %"}, "import": {"files": ["x"]},
-              "schema": {"kind": "model"}, "export": {"to": "megatron"}, "diagnose": {"step": "9s"}}  # fmt: skip
+              "schema": {"kind": "model"}, "export": {"to": "megatron"}, "diagnose": {"step": "9s"},
+              "buy": {"node": "dgx-h100"}}  # fmt: skip
     codes: set[str] = set()
     for question in questions():
         options = options_of(question)

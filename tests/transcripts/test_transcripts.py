@@ -176,7 +176,7 @@ def test_every_command_has_a_transcript() -> None:
     assert answer >= set(COMMANDS)
 
 
-@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=str)
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda found: f"{shown(found.file)} {found.command[12:]}")
 def test_transcript(transcript: Transcript, run: Any, request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update-transcripts"):
         pytest.skip("being written")

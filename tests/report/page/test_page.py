@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import ledgers
+from each import share_of
 
 from costmodel.documents.reader.library import read
 from costmodel.explore.page import rl_facts
@@ -291,7 +292,7 @@ def test_what_a_stranger_wrote_stays_text(run: Any, tmp_path: Path, inline: str)
         own = (SCENARIOS / f"{name}.yaml").read_text("utf-8") + f"\nsearch: {space}\n"
         Path(path).write_text(re.sub(r"(?m)^title: .*$", lambda _: f"title: {title}", own), "utf-8")
     path = paths[0]
-    of_others = [(verb, name) for name in paths[1:] for verb in ("estimate", "check", "search")]
+    of_others = share_of([(verb, name) for name in paths[1:] for verb in ("search", "check", "estimate")], 3)
     for command in (("estimate", path), ("check", path), ("report", *paths, "quickstart"), *of_others):
         ran = run(*command, "--format", "html")
         assert ran.code == 0, ran.err

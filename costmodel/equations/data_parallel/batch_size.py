@@ -55,24 +55,6 @@ def samples_for_batch(least_samples: Number, critical_batch: Number, batch: Numb
 
 
 @equation
-def batch_step_time(batch: Number, token_time: Number, ranks: Number, fixed: Number) -> Number:
-    """Time of a step of which a part grows with the batch.
-
-    T = B t/n + f
-
-    batch B: tokens of a step · token_time t [s]: of a token on one rank · ranks n: accelerators that share the batch
-    fixed f [s]: time of a step that the batch does not change
-    → time, T [s]
-    Source: composition
-    Holds: no estimate calls it
-    Monotone: increasing in batch, token_time, fixed; decreasing in ranks
-    >>> batch_step_time(4e6, 1e-3, 1000.0, 0.5)
-    4.5
-    """
-    return batch * token_time / ranks + fixed
-
-
-@equation
 def best_batch(critical_batch: Number, fixed: Number, ranks: Number, token_time: Number) -> Number:
     """Batch with the least wall time to a loss.
 
@@ -83,7 +65,7 @@ def best_batch(critical_batch: Number, fixed: Number, ranks: Number, token_time:
     token_time t [s]: of a token on one rank
     → tokens of a step, B*
     Source: mccandlish-2018; composition
-    Holds: steps as steps_for_batch, each of a time as batch_step_time
+    Holds: steps as steps_for_batch, each of a time B t / n + f
     Pitfall: twice the batch always costs samples; it saves time only while the fixed part of a step counts
     Monotone: increasing in critical_batch, fixed, ranks; decreasing in token_time
     >>> round(float(best_batch(4e6, 0.4, 1024.0, 1e-3)))
@@ -123,22 +105,6 @@ def fitted_batch(flop: Number) -> Number:
     19.3
     """
     return BATCH_FACTOR * (flop / FITTED_FLOP) ** BATCH_EXPONENT
-
-
-@equation
-def fitted_learning_rate(flop: Number) -> Number:
-    """Best peak learning rate of a training run, as DeepSeek fitted it.
-
-    η = 0.3118 C^−0.125
-
-    flop C [FLOP]: work of the whole run → learning rate, η
-    Source: bi-2024 eq. 1
-    Holds: as fitted_batch, with AdamW; no estimate calls it
-    Monotone: decreasing in flop
-    >>> round(float(fitted_learning_rate(6 * 67e9 * 2e12)) * 1e4, 1)
-    3.2
-    """
-    return RATE_FACTOR * (flop / FITTED_FLOP) ** RATE_EXPONENT
 
 
 @equation

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from costmodel.ground.equation import Number, equation
 
 
@@ -59,23 +57,6 @@ def low_rank_share(rank: Number, m: Number, n: Number) -> Number:
 
 
 @equation
-def warmed_up_share(warm_up_share: Number, compressed_share: Number) -> Number:
-    """Bytes over a whole run that compresses only after a warm-up, over those without compression.
-
-    u + (1 − u) c
-
-    warm_up_share u: share of the steps before compression begins · compressed_share c: compressed over raw bytes
-    → bytes over bytes
-    Source: tang-2021; composition
-    Holds: no estimate calls it
-    Monotone: increasing in warm_up_share, compressed_share
-    >>> round(1 / warmed_up_share(0.15, 1 / 16), 2)
-    4.92
-    """
-    return warm_up_share + (1 - warm_up_share) * compressed_share
-
-
-@equation
 def compressed_wire(message: Number, ranks: Number, compressed_share: Number, *, reducible: bool) -> Number:
     """Bytes that a rank sends to sum compressed gradients.
 
@@ -126,27 +107,6 @@ def break_even_bandwidth(message: Number, ranks: Number, compressed_share: Numbe
     1033.6
     """
     return 2 * (ranks - 1) / ranks * message * (1 - compressed_share) / codec
-
-
-@equation
-def compression_saving(exposed: Number, communication: Number, compressed: Number, codec: Number) -> Number:
-    """Time of a step that compression saves; negative where it costs time.
-
-    min(X, N − N′) − t
-
-    exposed X [s]: communication that is not hidden without compression
-    communication N [s]: time of the communication without it · compressed N′ [s]: time of it with compression
-    codec t [s]
-    → time [s]
-    Source: composition
-    Holds: what is hidden stays hidden; compressing is not hidden; no estimate calls it
-    Pitfall: "no speed-up" is what users report where little was exposed to begin with, or where the number of messages
-        and not their size sets the time
-    Monotone: increasing in exposed, communication; decreasing in compressed, codec
-    >>> round(float(compression_saving(0.05, 0.4, 0.1, 0.04)), 3)
-    0.01
-    """
-    return np.minimum(exposed, communication - compressed) - codec
 
 
 @equation

@@ -119,28 +119,6 @@ def best_goodput(blocking: Number, restart: Number, mtbf: Number, background: Nu
 
 
 @equation
-def longest_restart(
-    goodput: Number, blocking: Number, mtbf: Number, background: Number, interference: Number
-) -> Number:
-    """Restart time that still allows a goodput, at the best interval; negative where none does.
-
-    R = M ln(−W₀(−e^(−1 − (δ + σ w)/M)) / E) − (1 − σ) w
-
-    goodput E: wanted · blocking δ [s] · mtbf M [s]: mean time between interruptions
-    background w [s]: from the end of that stop until the checkpoint can be used
-    interference σ: share of training speed that writing takes meanwhile
-    → time, R [s]
-    Source: composition
-    Holds: as best_goodput; no estimate calls it
-    Monotone: decreasing in goodput, blocking, background, interference
-    >>> round(float(longest_restart(0.9, 5.0, 11134.8, 0.0, 0.0)))
-    838
-    """
-    depth = (blocking + interference * background) / mtbf
-    return -mtbf * (_log_distance(depth) + np.log(goodput)) - (1 - interference) * background
-
-
-@equation
 def steps_between_checkpoints(interval: Number, time: Number) -> Number:
     """Whole steps between two checkpoints that come nearest to an interval.
 

@@ -218,22 +218,6 @@ def capped_clock(cap: Number, power: Number, static_share: Number) -> Number:
 
 
 @equation
-def clock_slowdown(clock_share: Number, bound_share: Number) -> Number:
-    """Step time at a lower clock over that at the full one.
-
-    x/f + 1 − x
-
-    clock_share f · bound_share: share of a step that the clock bounds, x: its matrix products → slowdown
-    Source: composition
-    Holds: memory and network keep their rates; no estimate calls it
-    Monotone: increasing in bound_share; decreasing in clock_share
-    >>> round(clock_slowdown(0.843, 0.7), 3)
-    1.13
-    """
-    return bound_share / clock_share + 1 - bound_share
-
-
-@equation
 def drawn_power(rated_power: Number, draw_share: Number, accelerators: Number) -> Number:
     """Power that a busy node draws, for each of its accelerators.
 

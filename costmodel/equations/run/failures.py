@@ -69,22 +69,6 @@ def expected_interruptions(time: Number, mtbf: Number) -> Number:
 
 
 @equation
-def uninterrupted_probability(time: Number, mtbf: Number) -> Number:
-    """Probability that nothing interrupts a job for a time.
-
-    e^(−t/M)
-
-    time [s]: t · mtbf M [s]: mean time between interruptions → probability
-    Source: kokolis-2025
-    Holds: exponential times between interruptions; no estimate calls it
-    Monotone: increasing in mtbf; decreasing in time
-    >>> round(float(uninterrupted_probability(3600.0, 3600.0)), 3)
-    0.368
-    """
-    return np.exp(-time / mtbf)
-
-
-@equation
 def spare_nodes(down: Number, probability: Number) -> Number:
     """Fewest spare nodes that replace all nodes in repair with a probability.
 
@@ -342,22 +326,6 @@ def longest_elastic_repair(restart_loss: Number, dp: Number, regroup: Number, lo
 
 
 @equation
-def elastic_slowdown(dp: Number, down: Number) -> Number:
-    """Step time with some replicas gone over that with all, the batch being kept.
-
-    d / (d − x)
-
-    dp d: replicas · down: replicas that are gone, x, fewer than all; counted as d − 1 at most → slowdown
-    Source: composition
-    Holds: steps bound by the work of the replicas, which share it evenly; no estimate calls it
-    Monotone: increasing in down
-    >>> float(elastic_slowdown(16.0, 1.0))
-    1.0666666666666667
-    """
-    return dp / np.maximum(dp - down, 1.0)
-
-
-@equation
 def fewer_replicas_speed(micro_batches: Number, dp: Number, dp_after: Number) -> Number:
     """Speed of a job on fewer replicas over that on all, the batch being kept.
 
@@ -415,20 +383,3 @@ def elastic_goodput(repair: Number, dp: Number, regroup: Number, mtbf: Number, l
     0.9923
     """
     return np.maximum(1 - lost * repair / (dp * mtbf), 0.0) * np.exp(-regroup / mtbf)
-
-
-@equation
-def redundancy_allowed(goodput: Number) -> Number:
-    """Extra time a step may take for work done twice, if that saves all that interruptions cost.
-
-    ρ = 1/E − 1: steps of (1 + ρ) T without loss against T/E
-
-    goodput E: with checkpoints and restarts instead → extra time over the time of a step, ρ
-    Source: thorpe-2023; composition
-    Holds: no interruption costs anything once work is done twice; no estimate calls it
-    Pitfall: as a share of speed the same bound is 1 − E: 17.3 % more time for a step is 14.7 % less speed
-    Monotone: decreasing in goodput
-    >>> round(redundancy_allowed(0.8525), 3)
-    0.173
-    """
-    return 1 / goodput - 1

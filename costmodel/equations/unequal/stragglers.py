@@ -83,22 +83,6 @@ def maximum_spread(ranks: Number) -> Number:
 
 
 @equation
-def expected_maximum_quantile(ranks: Number) -> Number:
-    """Expected largest of n standard normal variables in one expression.
-
-    E[max] ≈ Φ⁻¹(0.5264^(1/n))
-
-    ranks n: variables → in standard deviations above the mean
-    Source: chen-1999
-    Holds: within 0.7 % of the exact value from 8 to 16,384 variables; 6 % high for two; no estimate calls it
-    Monotone: increasing in ranks
-    >>> round(float(expected_maximum_quantile(64.0)), 2)
-    2.33
-    """
-    return normal_percentile(0.5264 ** (1 / ranks))
-
-
-@equation
 def expected_order_statistic(awaited: Number, ranks: Number) -> Number:
     """Expected k-th smallest of n standard normal variables.
 
@@ -113,26 +97,6 @@ def expected_order_statistic(awaited: Number, ranks: Number) -> Number:
     1.46
     """
     return normal_percentile((np.minimum(awaited, ranks) - 0.375) / (ranks + 0.25))
-
-
-@equation
-def harmonic_number(ranks: Number) -> Number:
-    """Expected largest of n exponential times over their mean.
-
-    H_n = 1 + 1/2 + … + 1/n
-
-    ranks n: times → largest over mean
-    Source: david-2003 §3.1; abramowitz-1964 §6.3.18
-    Holds: independent exponential times; eight terms are subtracted from Stirling's series at n + 8; no estimate calls
-        it
-    Monotone: increasing in ranks
-    >>> round(float(harmonic_number(8.0)), 4)
-    2.7179
-    """
-    later = ranks + 8
-    series: Number = np.log(later) + EULER_GAMMA + 1 / (2 * later) - 1 / (12 * later**2) + 1 / (120 * later**4)
-    first: Number = np.sum(1 / (np.expand_dims(ranks, -1) + SHIFT), axis=-1)
-    return series - 1 / (252 * later**6) - first
 
 
 # --- What a step waits for when ranks take random times: all of them, or the first few.

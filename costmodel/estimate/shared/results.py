@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.results import machine_name
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 from costmodel.ground.shared_columns import Factored
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 
 def number(value: Number) -> float:
@@ -43,10 +42,3 @@ class Costs:
     def row(self, index: int = 0) -> dict[str, float]:
         """One plan's results as plain numbers: seconds, bytes, FLOP/s, shares of one, USD."""
         return {name: _at(value, index) for name, value in self.columns.items()}
-
-    def frame(self) -> pandas.DataFrame:
-        """All results as a pandas frame; column names contain the unit."""
-        import pandas
-
-        data: dict[str, Any] = {machine_name(name): self.column(name) for name in self.columns}
-        return pandas.DataFrame(data)

@@ -38,12 +38,6 @@ class ServingFacts:
     case: ServingCase
     answer: ServingAnswer
 
-    @property
-    def settled(self) -> bool:
-        """Whether latencies are known: the plan is valid, fits, and answers all requests."""
-        answer = self.answer
-        return not answer.refused and "M001" not in answer.broken and math.isfinite(answer.costs["ttft"])
-
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:
         """The traced tree of every figure, including transfers."""

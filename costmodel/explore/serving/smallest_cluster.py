@@ -26,8 +26,6 @@ from costmodel.explore.workload import SmallestPlan, SmallestPlans
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 
-_MOST = 8  # clusters that are tried
-
 
 def search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = False) -> SearchRemedy | None:
     """The settings, if a search under them finds a plan that meets every limit; with `fits`, any plan.

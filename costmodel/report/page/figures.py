@@ -26,8 +26,6 @@ _BAR, _GAP, _AXIS = 16.0, 9.0, 40.0
 _MOST_LABEL = 0.36  # of the width
 _STRONG = 1.12
 
-Draw = Callable[[float], SvgFigure]
-
 
 @record
 class Piece:

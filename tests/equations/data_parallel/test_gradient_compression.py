@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from costmodel.equations.data_parallel.gradient_compression import (
     break_even_bandwidth,
     compressed_wire,
-    compression_saving,
     largest_gathered_group,
     low_rank_share,
     quantised_share,
     sparse_share,
-    warmed_up_share,
 )
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.memory.states import gradient_traffic
@@ -51,9 +49,6 @@ def test_one_bit_adam_reduces_up_to_five_times() -> None:
     """DeepSpeed tutorial: up to 5 times, in fp16 after a warm-up of 15 to 25 % of the steps: 4.9 to 3.4 times."""
     one_bit = quantised_share(1 / 8, 0.0, 1.0, 2.0)
     assert one_bit == 1 / 16
-    assert 1 / warmed_up_share(0.15, one_bit) == pytest.approx(4.92, rel=2e-3)
-    assert 1 / warmed_up_share(0.15, one_bit) == pytest.approx(5, rel=0.02)
-    assert 1 / warmed_up_share(0.25, one_bit) == pytest.approx(3.37, rel=2e-3)
 
 
 def test_raw_gradients_are_an_all_reduce() -> None:
@@ -88,17 +83,6 @@ def test_at_break_even_both_take_as_long(ranks: float, share: float, codec: floa
     bandwidth = break_even_bandwidth(GRADIENTS, ranks, share, codec)
     raw, small = (link_time(compressed_wire(GRADIENTS, ranks, c, reducible=True), bandwidth, 1.0) for c in (1.0, share))
     assert small + codec == pytest.approx(float(raw), rel=1e-9)
-    assert compression_saving(raw, raw, small, codec) == pytest.approx(0, abs=1e-9 * float(raw))
-
-
-@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_compression_never_saves_more_than_was_exposed(
-    hidden: float, exposed: float, share: float, codec: float
-) -> None:
-    communication = hidden + exposed
-    saving = float(compression_saving(exposed, communication, share * communication, codec))
-    assert saving <= exposed
-    assert saving <= communication * (1 - share) - codec + 1e-12
 
 
 def test_error_feedback_holds_a_gradient_more() -> None:

@@ -15,7 +15,6 @@ from costmodel.equations.run.checkpoints import (
     best_interval,
     checkpoint_goodput,
     lambert_w0,
-    longest_restart,
     steps_between_checkpoints,
 )
 from costmodel.equations.run.failures import (
@@ -225,12 +224,6 @@ def test_goodput_without_failures_is_what_blocking_leaves() -> None:
     assert saved(3600.0, 300.0, 600.0, 1e12) == pytest.approx(3600 / 3900, rel=1e-6)
 
 
-@given(st.floats(0.1, 600.0), st.floats(1.0, 3600.0), st.floats(0.5, 1e3).map(lambda hours: hours * HOUR))
-def test_longest_restart_is_the_inverse_of_best_goodput(blocking: float, restart: float, mtbf: float) -> None:
-    goodput = best_goodput(blocking, restart, mtbf, 30.0, 0.1)
-    assert longest_restart(goodput, blocking, mtbf, 30.0, 0.1) == pytest.approx(restart, rel=1e-6, abs=1e-5)
-
-
 # ── Published runs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -250,7 +243,6 @@ def test_llama_3_reached_90_percent() -> None:
     With δ 5 s a restart may take 838 s; with a write of 51 s beside and R 10 min, goodput is 0.915.
     """
     mtbf = mean_time_between_interruptions(2048.0, observed_failure_rate(419.0, 2048.0, 54 * DAY), 0.0)
-    assert longest_restart(0.90, 5.0, M, 0.0, 0.0) == pytest.approx(838, abs=1)
     assert best_goodput(5.0, 600.0, mtbf, 51.0, 0.0) == pytest.approx(0.915, abs=5e-4)
     assert best_interval(5.0, mtbf, 51.0, 0.0) > 51
 

@@ -7,11 +7,8 @@ import pytest
 from costmodel.equations.run.failures import (
     elastic_goodput,
     elastic_loss,
-    elastic_slowdown,
     longest_elastic_repair,
-    redundancy_allowed,
     restart_loss,
-    wall_time,
 )
 
 from .run_simulation import play_elastic
@@ -53,17 +50,3 @@ def test_elastic_goodput_is_first_order_in_its_loss() -> None:
 
 def test_more_repairs_than_replicas_leave_nothing() -> None:
     assert elastic_goodput(1e6, 4.0, 60.0, 1e3) == 0
-    assert elastic_slowdown(4.0, 9.0) == 4
-
-
-def test_one_replica_of_sixteen() -> None:
-    assert elastic_slowdown(16.0, 1.0) == pytest.approx(16 / 15)
-    assert elastic_slowdown(16.0, 0.0) == 1
-
-
-def test_redundancy_pays_under_the_loss_it_avoids() -> None:
-    """E 0.8525: steps 17.3 % longer, which is 14.7 % less speed, take as long as steps with interruptions."""
-    allowed = float(redundancy_allowed(0.8525))
-    assert allowed == pytest.approx(0.173, abs=5e-4)
-    assert 1 - 1 / (1 + allowed) == pytest.approx(0.1475, abs=1e-4)
-    assert (1 + allowed) * 100.0 == pytest.approx(float(wall_time(100.0, 0.8525)))

@@ -7,7 +7,6 @@ import pytest
 from costmodel.equations.kernels.roofline import part_slowdown
 from costmodel.equations.run.economics import (
     capped_clock,
-    clock_slowdown,
     drawn_power,
     emissions,
     energy_cost,
@@ -79,7 +78,7 @@ def test_mean_power_between_idle_and_busy() -> None:
 def test_h100_at_500_watts() -> None:
     """200 of 700 W static, 70 % of a step bound by the clock: clock 0.843, step 13 % longer, 19 % less energy."""
     clock = capped_clock(500.0, 700.0, 2 / 7)
-    step = clock_slowdown(clock, 0.7)
+    step = 0.7 / clock + 0.3
     assert clock == pytest.approx(0.8434, abs=5e-5)
     assert step == pytest.approx(1.130, abs=5e-4)
     assert run_energy(step, 1.0, 500.0, 1.0) / run_energy(1.0, 1.0, 700.0, 1.0) == pytest.approx(0.807, abs=5e-4)
@@ -87,7 +86,7 @@ def test_h100_at_500_watts() -> None:
 
 def test_without_static_power_it_is_the_slowdown_of_a_part() -> None:
     """part_slowdown of products at 500 of 700 W: 1.119."""
-    by_clock = clock_slowdown(capped_clock(500.0, 700.0, 0.0), 1.0)
+    by_clock = 1 / float(capped_clock(500.0, 700.0, 0.0))
     assert by_clock == pytest.approx(1.1187, abs=5e-5)
     assert by_clock == pytest.approx(float(part_slowdown(1.0, 500.0, 989.4e12, 700.0, 989.4e12)))
 

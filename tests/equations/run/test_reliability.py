@@ -14,7 +14,6 @@ from costmodel.equations.run.failures import (
     mean_time_between_interruptions,
     observed_failure_rate,
     spare_nodes,
-    uninterrupted_probability,
 )
 
 HOUR, DAY = 3600.0, 86400.0
@@ -68,17 +67,10 @@ def test_rate_of_opt_175b() -> None:
     assert observed_failure_rate(105.0, 124.0, 60 * DAY) * DAY * 1000 == pytest.approx(14.11, rel=1e-3)
 
 
-def test_a_day_without_interruption() -> None:
-    life = mean_time_between_interruptions(128.0, LLAMA, 0.0)
-    assert uninterrupted_probability(DAY, life) == pytest.approx(0.6157, abs=1e-4)
-    assert uninterrupted_probability(DAY, life) == pytest.approx(math.exp(-float(expected_interruptions(DAY, life))))
-
-
 def test_interruptions_of_a_poisson_process() -> None:
     """Counts of drawn processes have the mean, and the share without any has the probability."""
     counts = np.random.default_rng(1).poisson(1.7, 400_000)
     assert expected_interruptions(1.7 * HOUR, HOUR) == pytest.approx(counts.mean(), rel=5e-3)
-    assert uninterrupted_probability(1.7 * HOUR, HOUR) == pytest.approx(np.mean(counts == 0), rel=1e-2)
 
 
 def test_spares_of_llama_3() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
@@ -11,9 +10,7 @@ import pytest
 
 from costmodel.equations.unequal.stragglers import (
     expected_maximum,
-    expected_maximum_quantile,
     expected_order_statistic,
-    harmonic_number,
     normal_percentile,
 )
 
@@ -36,7 +33,6 @@ def test_expected_maximum(ranks: int, known: float) -> None:
     exact = float(expected_maximum(float(ranks)))
     assert exact == pytest.approx(known, rel=3e-4)
     assert exact == pytest.approx(finer_maximum(ranks), rel=1e-9)
-    assert expected_maximum_quantile(float(ranks)) == pytest.approx(exact, rel=8e-3)
     assert exact < math.sqrt(2 * math.log(ranks))
 
 
@@ -80,17 +76,3 @@ def test_order_statistics_of_draws(ranks: int) -> None:
 def test_waiting_for_all_is_the_maximum() -> None:
     assert expected_order_statistic(64.0, 64.0) == pytest.approx(float(expected_maximum(64.0)), rel=5e-3)
     assert expected_order_statistic(70.0, 64.0) == expected_order_statistic(64.0, 64.0)
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 8, 100, 5000])
-def test_harmonic_number(ranks: int) -> None:
-    """H₈ = 2.7179; each against the fraction itself."""
-    exact = sum((Fraction(1, i) for i in range(1, min(ranks, 100) + 1)), Fraction(0))
-    total = float(exact) + math.fsum(1 / i for i in range(101, ranks + 1))
-    assert harmonic_number(float(ranks)) == pytest.approx(total, rel=2e-10)
-
-
-def test_harmonic_number_is_the_largest_of_exponential_times() -> None:
-    assert harmonic_number(8.0) == pytest.approx(2.7179, abs=5e-5)
-    drawn = np.random.default_rng(2).exponential(1.0, (200_000, 8)).max(axis=1).mean()
-    assert harmonic_number(8.0) == pytest.approx(drawn, rel=5e-3)

@@ -104,13 +104,6 @@ def test_columns_carry_unit_meaning_and_direction() -> None:
     assert machine_name("mfu") == "mfu"
 
 
-def test_a_frame_is_the_columns() -> None:
-    given = evaluate(priced("megatron-core"), table(Structure())).costs
-    frame = given.frame()
-    assert list(frame.columns) == [machine_name(name) for name in given.columns]
-    np.testing.assert_array_equal(frame["step_time_s"], given.column("step_time"))
-
-
 def test_micro_batches_share_out_the_global_batch() -> None:
     asked, block = priced("megatron-core"), table(Structure())
     count = np.asarray(micro_batches(asked, block))

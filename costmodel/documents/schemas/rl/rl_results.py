@@ -11,4 +11,3 @@ PHASES = (
     "weight_sync",
 )
 TRAINER = ("old_log_probabilities", "reference_time", "reward_time", "critic_time", "update_time")
-OF_RUN = ("goodput", "mtbf", "checkpoint_size", "checkpoint_interval", "restart_time")

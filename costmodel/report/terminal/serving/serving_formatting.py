@@ -21,7 +21,6 @@ from costmodel.ground.units import counted, percent, rounded_percent, show, show
 from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
-MEMORY = ("cache_pool", "memory_peak", "kv_bytes_per_token")
 TERMS = (
     ("matrix multiply", "matmul"),
     ("attention", "attention"),

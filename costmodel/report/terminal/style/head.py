@@ -371,10 +371,6 @@ def price_fields(price: Price) -> dict[str, Any]:
     }
 
 
-def _plain(value: float) -> int | float:
-    return int(value) if value.is_integer() else value
-
-
 # The next command to type: a line of the shell.
 
 _NODE, _SIZE = "cluster.node", ("cluster.nodes", "cluster.node.accelerators")

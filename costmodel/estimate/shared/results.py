@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 from costmodel.ground.shared_columns import Factored
-
-if TYPE_CHECKING:
-    pass
 
 
 def number(value: Number) -> float:

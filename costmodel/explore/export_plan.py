@@ -9,7 +9,7 @@ from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.rl.predict_rl import RlAnswer

@@ -13,7 +13,7 @@ from each import each
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.schemas.count_kinds import FromTokens
+from costmodel.documents.schemas.base import FromTokens
 from costmodel.documents.schemas.limits import Limits
 from costmodel.documents.schemas.results import TRAINING_RESULTS
 from costmodel.documents.schemas.scenario import Scenario

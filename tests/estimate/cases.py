@@ -13,8 +13,7 @@ from ruamel.yaml import YAML
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_of
-from costmodel.documents.schemas.plan import Plan
-from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.schemas.scenario import Plan, Scenario
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs

@@ -8,9 +8,8 @@ import pytest
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import case_of
-from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.results import OF_STEP
-from costmodel.documents.schemas.scenario import Scenario
+from costmodel.documents.schemas.scenario import Plan, Scenario
 from costmodel.estimate.evaluate.predict import answer
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import CostModelError

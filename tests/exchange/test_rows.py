@@ -10,9 +10,8 @@ from each import each
 
 from costmodel.documents.reader.library import names
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.rl.rl_schema import Rl, RlPlan
-from costmodel.documents.schemas.scenario import Training
+from costmodel.documents.schemas.scenario import Plan, Training
 from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, Serving, ServingPlan
 from costmodel.exchange.detect import FORMATS as DETECTED
 from costmodel.exchange.detect import RL_FORMATS

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from costmodel.documents.keys.overrides import full
-from costmodel.documents.schemas.plan import Plan, Space
+from costmodel.documents.schemas.scenario import Plan, Space
 from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 

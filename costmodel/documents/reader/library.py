@@ -309,7 +309,7 @@ def _class_in(kind: str, wing: str) -> type[BaseModel]:
 
         return SERVING.get(kind) or document_class(kind)
     if wing == "rl":
-        from costmodel.documents.schemas.rl.rl_kinds import RL
+        from costmodel.documents.schemas.rl.rl_schema import RL
 
         return RL.get(kind) or document_class(kind)
     return document_class(kind)

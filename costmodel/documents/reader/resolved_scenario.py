@@ -28,11 +28,9 @@ from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.keys.held_keys import HeldKeys
-    from costmodel.documents.schemas.optimizer import Optimizer
-    from costmodel.documents.schemas.plan import Space
     from costmodel.documents.schemas.practice import PowerGrid, Practice
-    from costmodel.documents.schemas.reliability import Failures
-    from costmodel.documents.schemas.scenario import Scenario
+    from costmodel.documents.schemas.run import Failures
+    from costmodel.documents.schemas.scenario import Optimizer, Scenario, Space
     from costmodel.documents.schemas.stack import Stack
 
 

@@ -17,12 +17,10 @@ from costmodel.documents.reader.resolved_scenario import (
 )
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.hardware import Cluster, Node
-from costmodel.documents.schemas.optimizer import Optimizer
-from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.practice import PowerGrid, Practice
-from costmodel.documents.schemas.reliability import Failures
 from costmodel.documents.schemas.rl.rl_schema import RlPlan, RlScenario, RlStack
-from costmodel.documents.schemas.scenario import Assumptions, Scenario, Training
+from costmodel.documents.schemas.run import Failures
+from costmodel.documents.schemas.scenario import Assumptions, Optimizer, Plan, Scenario, Training
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_schema import (
     Lengths,

@@ -1,4 +1,6 @@
-"""Base of all documents: frozen, unknown keys rejected, quantities with units, sources by name."""
+"""What documents are made of: base classes, kinds of counts, and parts that several documents have."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable
@@ -8,9 +10,20 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
-from costmodel.ground.counts import Zero, words_of
+from costmodel.documents.schemas.precision import Precision
+from costmodel.ground.counts import Zero, kind_of, words_of
 from costmodel.ground.errors import HUGE, LONGEST, Place, quoted_value
-from costmodel.ground.parsing import PLAIN, UnitError, example, kinds_of, measured, parse, with_unit, written_unit
+from costmodel.ground.parsing import (
+    PLAIN,
+    UnitError,
+    counted_in,
+    example,
+    kinds_of,
+    measured,
+    parse,
+    with_unit,
+    written_unit,
+)
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
@@ -309,3 +322,186 @@ def no_items() -> Any:
 def no_keys() -> Any:
     """An empty mapping as a default."""
     return {}
+
+
+def _count(kinds: str, low: float = 1) -> Quantity:
+    return Quantity(kinds, low, whole=True)
+
+
+class InTokens(Figure):
+    """A number of tokens, written where sequences are expected; the sequence length converts it."""
+
+    __slots__ = ()
+
+
+class FromTokens(Figure):
+    """A number of sequences that was written as a number of tokens."""
+
+    __slots__ = ("sequence", "tokens")
+    tokens: float
+    sequence: float
+
+    def __new__(cls, tokens: InTokens, sequence: float) -> FromTokens:
+        """The number of tokens, rounded to whole sequences."""
+        number = float.__new__(cls, float(round(tokens / sequence)))
+        number.place, number.tokens, number.sequence = tokens.place, float(tokens), float(sequence)
+        return number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FromTokens, (InTokens(self.tokens, self.place), self.sequence)
+
+
+class _Sequences(Quantity):
+    """A number of sequences, or of tokens."""
+
+    def validate(self, value: Any) -> Figure:
+        """The number, either of sequences or of tokens, as it was written."""
+        if isinstance(value, FromTokens | InTokens):
+            return value
+        if isinstance(value, str) and counted_in(value) == "token":
+            tokens = TOKENS.validate(value)
+            return InTokens(tokens, tokens.place)
+        return super().validate(value)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return Quantity("sequence token", self.low, self.high, whole=True).__get_pydantic_json_schema__(schema, handler)
+
+
+class _Rent(Quantity):
+    """The price of a node, or of an accelerator if its unit names accelerators."""
+
+    def validate(self, value: Any) -> Figure:
+        if isinstance(value, str) and rented(value) == "accelerator":
+            return Quantity("USD/GPU/s", self.low, self.high).validate(value)
+        return super().validate(value)
+
+
+def rented(price: str) -> str:
+    """Whether a price is for a node or an accelerator, judged by its unit; empty if the unit does not name one.
+
+    >>> rented("6.00 USD/GPU/h"), rented("98.32 USD/node/h"), rented("98.32 USD/h")
+    ('accelerator', 'node', '')
+    """
+    kinds = {kind_of(part.strip()) for part in price.split("/")[1:]}
+    return "accelerator" if "GPU" in kinds else "node" if "node" in kinds else ""
+
+
+TOKENS = _count("token")
+Tokens = Annotated[float, TOKENS]
+Sequences = Annotated[float, _Sequences("sequence", 1, whole=True)]
+Gpus = Annotated[float, _count("GPU")]
+Replicas = Annotated[float, _count("replica GPU")]
+Stages = Annotated[float, _count("stage GPU")]
+Chunks = Annotated[float, _count("chunk")]
+Nodes = Annotated[float, _count("node")]
+Interfaces = Annotated[float, _count("interface")]
+Cores = Annotated[float, _count("core")]
+LayerCount = Annotated[float, _count("layer")]
+SomeLayers = Annotated[float, _count("layer", 0)]
+Heads = Annotated[float, _count("head")]
+Elements = Annotated[float, _count("element")]
+ExpertCount = Annotated[float, _count("expert")]
+Groups = Annotated[float, _count("group")]
+Modules = Annotated[float, _count("module")]
+Parameters = Annotated[float, _count("parameter")]
+SomeParameters = Annotated[float, Quantity("parameter", 1e-3)]
+Vocabulary = Annotated[float, _count("row token")]
+Operations = Annotated[float, _count("operation")]
+Communicators = Annotated[float, _count("communicator")]
+Measurements = Annotated[float, _count("measurement")]
+Rows = Annotated[float, Quantity("row")]
+PortRate = Annotated[float, Quantity("B/GPU/interface/s", 1, 1e15)]
+NodeRate = Annotated[float, Quantity("B/node/s", 1)]
+NodeFlopRate = Annotated[float, Quantity("FLOP/node/s", 1)]
+NodeCapacity = Annotated[float, Quantity("B/node", 1)]
+Rent = Annotated[float, _Rent("USD/node/s", 0, 1e8 / 3600)]
+
+
+class Images(Document):
+    """Images of a sequence, or of a prompt."""
+
+    count: Positive = Field(description="Images in a sequence, on average")
+    tokens: Tokens = Field(description="Tokens of the text model that an image takes; they are among the sequence's")
+
+
+class TrainingImages(Images):
+    """Images of a training sequence, and whether the tower that reads them is trained."""
+
+    tower: Literal["trained", "frozen"] = Field(
+        default="trained", description="Whether the vision tower is trained; with adapters it is frozen always"
+    )
+
+
+Version = Annotated[str, Field(pattern=r"^\d\d\.\d\d(\.\d\d)?$")]
+
+
+class ReleaseLaunch(Document):
+    """The setting of one model on some accelerators, in some releases."""
+
+    model: str = Field(default="", description="What the model's name begins with; left out, any")
+    accelerators: list[Name] = Field(default_factory=no_items, description="Accelerators; left out, any")
+    first: Version | None = Field(default=None, description="First release", examples=['"26.02"'])
+    last: Version | None = Field(default=None, description="Last release, its patches too", examples=['"26.02.01"'])
+    precision: Precision | None = optional("Precision of the layers; left out, any")
+    value: str = Field(description="Value of the run's cell")
+
+
+class LaunchDefaults(Sourced):
+    """Launches of one software; the first that fits a run is taken."""
+
+    software: str = Field(description="As the column framework names it; the release is the number behind")
+    table: str = Field(default="", description="What the run's cell source holds; left out, anything")
+    features: list[ReleaseLaunch] = Field(
+        default_factory=no_items, description="What an empty cell of features stands for"
+    )
+    recompute: list[ReleaseLaunch] = Field(
+        default_factory=no_items, description="What an empty cell of recompute stands for"
+    )
+    plan: list[ReleaseLaunch] = Field(
+        default_factory=no_items,
+        description="Numbers of empty cells of layout and batch, as column=number;column=number, or number/gpu",
+    )
+
+
+class Releases(Document):
+    """What launches switch on."""
+
+    schema_: Literal["costmodel/release/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="One line")
+    launches: list[LaunchDefaults] = Field(min_length=1, description="By software, the first that fits before others")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+
+
+SiteCount = Annotated[float, Quantity("1", 2, 1e9, whole=True)]
+SiteRate = Annotated[float, Quantity("B/s", 1)]
+InnerSteps = Annotated[float, Quantity("step", 1, 1e12, whole=True)]
+SiteType = Literal["fp32", "bf16", "fp16", "int8", "fp4"]
+
+
+class Sites(Document):
+    """Equal sites that share the nodes and the batch; the rest of the plan is of one site."""
+
+    count: SiteCount = Field(description="How many")
+    link: SiteRate = Field(description="What one site sends to others, one way, all its nodes together")
+    latency: Seconds = Field(default=0.0, description="Of an exchange, beside its bytes")
+    every: InnerSteps = Field(default=100, description="Steps of a site between two exchanges")
+    dtype: SiteType = Field(default="fp32", description="Type the differences of the weights are exchanged in")
+    fragments: Count = Field(default=1, description="Parts of the model that are exchanged one after another")
+    overlap: InnerSteps | Literal[0] = Field(
+        default=0, description="Steps that continue while a fragment is exchanged; 0 where training waits"
+    )
+
+
+class StragglerAssumption(Document):
+    """Ranks whose time varies, and parts that are slow; left out, none beside the spread of alike parts."""
+
+    jitter: Share | None = optional("Standard deviation of a rank's time over its mean, drawn anew each time")
+    each: Literal["micro-batch", "step"] = Field(
+        default="micro-batch", description="How often jitter is drawn: for each micro-batch, or for a whole step"
+    )
+    spread: Share | None = optional(
+        "Standard deviation of a spread that stays for the whole job, beside assume.variation"
+    )
+    slow_part: Portion | None = optional("Speed of the compute of one slow accelerator over that of the others")
+    slow_link: Portion | None = optional("Rate of one slow network interface over that of the others")

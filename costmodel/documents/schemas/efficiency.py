@@ -12,6 +12,7 @@ from costmodel.documents.schemas.base import (
     Bytes,
     Document,
     FlopRate,
+    Measurements,
     Name,
     NonNegative,
     Portion,
@@ -21,12 +22,12 @@ from costmodel.documents.schemas.base import (
     Share,
     Source,
     Sourced,
+    Tokens,
     Watts,
     no_items,
     no_keys,
     optional,
 )
-from costmodel.documents.schemas.count_kinds import Measurements, Tokens
 from costmodel.ground.parsing import parse
 
 

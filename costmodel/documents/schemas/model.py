@@ -8,24 +8,22 @@ from pydantic_core import PydanticCustomError
 from costmodel.documents.schemas.base import (
     Count,
     Document,
-    Name,
-    NonNegative,
-    Source,
-    Sourced,
-    as_written,
-    no_keys,
-    optional,
-)
-from costmodel.documents.schemas.count_kinds import (
     Elements,
     ExpertCount,
     Groups,
     Heads,
     LayerCount,
     Modules,
+    Name,
+    NonNegative,
     Parameters,
+    Source,
+    Sourced,
     Tokens,
     Vocabulary,
+    as_written,
+    no_keys,
+    optional,
 )
 from costmodel.documents.schemas.precision import CacheType, WeightType
 from costmodel.ground.counts import LinearRule, Norm, StreamRule

@@ -1,41 +1,336 @@
-"""A scenario: model, cluster, workload, software, plan or space of plans, assumptions, limits."""
+"""Training scenarios: the workload, its optimizer and adapters, the plan, and assumptions."""
 
+from __future__ import annotations
+
+import functools
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    ModelWrapValidatorHandler,
+    PlainValidator,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.schemas.base import (
+    TOKENS,
+    Bytes,
+    Chunks,
+    Count,
     Document,
+    Elements,
+    FromTokens,
+    Gpus,
+    InTokens,
+    LayerCount,
     Multiple,
+    Name,
+    ParameterBytes,
     PartIn,
     Portion,
     Positive,
     Price,
     Quantity,
+    Rent,
+    Replicas,
     Seconds,
+    Sequences,
     Share,
+    Sites,
+    SomeLayers,
+    Source,
+    Sourced,
+    Stages,
+    StragglerAssumption,
+    Tokens,
+    TrainingImages,
+    ZeroStage,
+    as_written,
+    no_items,
+    no_keys,
     optional,
 )
-from costmodel.documents.schemas.compression import CompressionAssumption
-from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Rent, Sequences, Tokens
-from costmodel.documents.schemas.critical_batch import CriticalBatch
+from costmodel.documents.schemas.compression import Compression, CompressionAssumption
 from costmodel.documents.schemas.hardware import Cluster
-from costmodel.documents.schemas.images import TrainingImages
-from costmodel.documents.schemas.model import ModelReference
-from costmodel.documents.schemas.optimizer import OptimizerReference
-from costmodel.documents.schemas.plan import Plan, Space
+from costmodel.documents.schemas.model import Layers, ModelReference
 from costmodel.documents.schemas.precision import DispatchType, Precision
 from costmodel.documents.schemas.stack import GradientType, StackReference
-from costmodel.documents.schemas.stragglers import StragglerAssumption
-from costmodel.documents.schemas.tuning import Tuning
+from costmodel.documents.schemas.sync import USUAL, Synchronisation
+from costmodel.ground.counts import (
+    ContextParallel,
+    Method,
+    Module,
+    Offloaded,
+    Order,
+    Recompute,
+    Schedule,
+    Split,
+    Where,
+)
+from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.run import WholeRun
 else:
     WholeRun = Annotated[Any, PartIn("run.WholeRun")]
+
+Fit = Literal["kaplan", "deepseek"]
+_FORM = re.compile(r"(kaplan|deepseek)(?: +(.+))?")
+_OF: dict[str, tuple[str, float, float, str]] = {
+    "kaplan": ("1", 0.5, 20.0, "kaplan 2.0, of a loss in nats a token"),
+    "deepseek": ("FLOP", 1e15, 1e30, "deepseek 1e24 FLOP, of the work of the run"),
+}
+
+
+@record
+class BatchFit:
+    """A published fit of the critical batch, and the loss or total work at which it is evaluated."""
+
+    fit: Fit
+    at: float
+
+
+@functools.lru_cache(maxsize=64)
+def batch_fit(text: str) -> BatchFit:
+    """The fit that a text such as "kaplan 2.0" names.
+
+    >>> batch_fit("kaplan 2.0")
+    BatchFit(fit='kaplan', at=2.0)
+    """
+    found = _FORM.fullmatch(" ".join(text.split()))
+    assert found is not None
+    fit: Any = found[1]
+    unit, least, most, wanted = _OF[fit]
+    try:
+        at = parse(found[2] or "", unit)
+    except UnitError:
+        at = 0.0
+    if not least <= at <= most:
+        sentence = "{given} is no critical batch; write {wanted}"
+        raise PydanticCustomError("quantity_unit", sentence, {"given": f"'{text[:40]}'", "wanted": wanted})
+    return BatchFit(fit, at)
+
+
+def _critical(value: Any) -> Any:
+    """A number of tokens, or the text of a fit."""
+    if isinstance(value, str) and _FORM.fullmatch(" ".join(value.split())):
+        batch_fit(str(value))
+        return value
+    return TOKENS.validate(value)
+
+
+CriticalBatch = Annotated[
+    float | str,
+    PlainValidator(_critical),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["4 M", "kaplan 2.0", "deepseek 1e24 FLOP"]}),
+]
+
+
+class Projection(Document):
+    """Gradients of a layer's matrices in a subspace of low rank, where their states live (GaLore)."""
+
+    rank: Count = Field(description="Rank of the subspace")
+
+
+class Orthogonalisation(Document):
+    """Updates of matrices with equal singular values, by Newton-Schulz steps (Muon)."""
+
+    steps: Count = Field(description="Newton-Schulz steps")
+
+
+class Optimizer(Sourced):
+    """One optimizer: its states, not its arithmetic, decide memory and the time of its step."""
+
+    schema_: Literal["costmodel/optimizer/v1"] = Field(alias="schema", description="Kind and version of this document")
+    name: Name = Field(description="Name; equals the file name")
+    title: str = Field(description="Full name")
+    moments: ParameterBytes = Field(description="Bytes of its states for a parameter, without the master copy")
+    root: Bytes | None = optional("Root of its second moment, which a step that is not fused makes")
+    as_weights: bool = Field(
+        default=False, description="Whether its fp32 states have 16 bits where training software keeps nothing in fp32"
+    )
+    in_backward: bool = Field(
+        default=False, description="Whether backward updates each layer at once and then frees its gradients"
+    )
+    paged: bool = Field(default=False, description="Whether its states move to the host where the device is full")
+    projection: Projection | None = optional(
+        "The subspace in which the states of a layer's matrices live; left out, all of it"
+    )
+    orthogonal: Orthogonalisation | None = Field(
+        default=None, description="How updates of the layers' matrices are orthogonalised; left out, they are not"
+    )
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+
+
+OptimizerReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Optimizer, Tag("inline")], Discriminator(as_written)
+]
+
+
+Shares = Literal["proportional", "equal", "stages"]
+
+
+class Plan(Document):
+    """How one job is laid out; what is left out follows from the rest or from the stack."""
+
+    dp: Replicas | None = optional("Data-parallel degree; by default derived from the other degrees")
+    tp: Gpus = Field(default=1, description="Tensor-parallel degree")
+    pp: Stages = Field(default=1, description="Pipeline stages")
+    vpp: Chunks = Field(default=1, description="Model chunks per pipeline rank")
+    micro_batch: Sequences = Field(default=1, description="Sequences in a forward pass of one replica")
+    ep: Gpus = Field(
+        default=1, description="Expert-parallel degree; divides the same ranks a second time and adds none"
+    )
+    etp: Gpus | None = optional("Expert-tensor-parallel degree: ranks that share each expert; default: the stack's")
+    cp: Gpus = Field(default=1, description="Context-parallel degree: ranks that share each sequence")
+    cp_type: ContextParallel | None = optional(
+        "How cp ranks exchange keys and values: p2p (a ring), all-gather, or a2a (over the heads)"
+    )
+    dp_replicate: Replicas = Field(
+        default=1, description="Replicas of the shards; dp / dp_replicate ranks share one copy"
+    )
+    zero: ZeroStage | None = optional("What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights")
+    recompute: Recompute | None = optional("What is recomputed in backward instead of saved")
+    recompute_modules: list[Module] | None = optional("Modules that selective recompute drops; default: the stack's")
+    recompute_layers: SomeLayers | None = optional(
+        "Layers that full recompute applies to (block) or recomputes together (uniform)"
+    )
+    recompute_method: Method = Field(
+        default="block",
+        description="block: the first layers of every model chunk; uniform: all layers, in groups of this size",
+    )
+    offload: list[Offloaded] = Field(default_factory=no_items, description="What is offloaded to the host")
+    offload_to: Where = Field(default="cpu", description="Where offloaded optimizer states and parameters are stored")
+    offload_layers: LayerCount | None = optional("Layers of the model whose activations are offloaded; default: all")
+    schedule: Schedule | None = optional("Pipeline schedule")
+    sequence_parallel: bool | None = optional("Shard norms and dropout over tp along the sequence")
+    order: Order = Field(default="tp-cp-dp-pp", description="Placement of groups on the topology, innermost first")
+    split: Split | None = optional(
+        "How layers are assigned to stages; default: even if possible, otherwise one fewer at both ends or at the last"
+    )
+    first_stage_layers: LayerCount | None = optional("Layers of the first stage, instead of a split")
+    last_stage_layers: LayerCount | None = optional("Layers of the last stage, instead of a split")
+    compression: Compression = Field(
+        default="none",
+        description="Compression of gradients on the network: none, fp16, int8, one-bit, top-k 0.1 %, powersgd 4",
+    )
+    shares: Shares = Field(
+        default="proportional",
+        description="For unequal groups of nodes: proportional (micro-batches by speed), equal, or stages (each "
+        "pipeline spans all groups in order, with layers by speed)",
+    )
+    sites: Sites | None = optional("Sites that synchronise from time to time; default: one site")
+    sync: Synchronisation = Field(
+        default=USUAL,
+        description="How replicas synchronise: all-reduce; parameter-server N, with N extra server machines; "
+        "async; stale N, at most N steps apart; first N, waiting only for the first N replicas",
+    )
+
+
+class Space(Document):
+    """Lists of the plan's keys; one left out takes what --set gives the plan, or else every value that makes sense."""
+
+    dp: list[Replicas] | None = Field(default=None, min_length=1, description="Data-parallel degrees")
+    tp: list[Gpus] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees")
+    pp: list[Stages] | None = Field(default=None, min_length=1, description="Pipeline stages")
+    vpp: list[Chunks] | None = Field(default=None, min_length=1, description="Model chunks per pipeline rank")
+    micro_batch: list[Sequences] | None = Field(default=None, min_length=1, description="Sequences in a forward pass")
+    ep: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-parallel degrees")
+    etp: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-tensor-parallel degrees; else 1")
+    cp: list[Gpus] | None = Field(
+        default=None, min_length=1, description="Context-parallel degrees; default: 1, or more from 16,384 tokens"
+    )
+    cp_type: list[ContextParallel] | None = Field(default=None, min_length=1, description="Ways of context parallelism")
+    dp_replicate: list[Replicas] | None = Field(
+        default=None, min_length=1, description="Replicas of the shards; default: 1"
+    )
+    zero: list[ZeroStage] | None = Field(default=None, min_length=1, description="Sharding stages")
+    recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
+    recompute_modules: list[list[Module]] | None = Field(
+        default=None, min_length=1, description="Sets of modules that selective recompute drops"
+    )
+    recompute_layers: list[SomeLayers] | None = Field(
+        default=None, min_length=1, description="Layers of every model chunk that full recompute applies to"
+    )
+    recompute_method: list[Method] | None = Field(
+        default=None, min_length=1, description="Ways to count recompute_layers; default: block"
+    )
+    offload: list[list[Offloaded]] | None = Field(
+        default=None, min_length=1, description="Sets of what is offloaded to the host; [] for nothing"
+    )
+    offload_to: list[Where] | None = Field(
+        default=None,
+        min_length=1,
+        description="Where offloaded optimizer states and parameters are stored; default: cpu",
+    )
+    offload_layers: list[LayerCount] | None = Field(
+        default=None,
+        min_length=1,
+        description="Layers of the model whose activations are offloaded, to try; default: all",
+    )
+    schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
+    sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")
+    precision: list[Precision] | None = Field(
+        default=None, min_length=1, description="Precisions to try, instead of the workload's"
+    )
+    order: list[Order] | None = Field(default=None, min_length=1, description="Placements of groups, innermost first")
+    split: list[Split] | None = Field(default=None, min_length=1, description="Ways to split layers into stages")
+    first_stage_layers: list[LayerCount] | None = Field(
+        default=None, min_length=1, description="Layers of the first stage to try, in addition to the splits"
+    )
+    last_stage_layers: list[LayerCount] | None = Field(
+        default=None, min_length=1, description="Layers of the last stage to try, in every pair with those of the first"
+    )
+    compression: list[Compression] | None = Field(
+        default=None, min_length=1, description="Compressions of gradients to try; default: none"
+    )
+    sync: list[Synchronisation] | None = Field(
+        default=None, min_length=1, description="Kinds of plan.sync to try; default: all-reduce"
+    )
+    shares: list[Shares] | None = Field(
+        default=None, min_length=1, description="Kinds of plan.shares to try; default: proportional"
+    )
+
+
+Adapted = Literal["q", "k", "v", "q-down", "q-up", "kv-down", "kv-up", "o", "gate", "up", "down"]
+
+
+class Tuning(Document):
+    """Low-rank adapters on a frozen model; their scale (alpha) costs nothing and is not asked for."""
+
+    method: Literal["lora", "qlora"] = Field(
+        description="lora: frozen weights as the matmuls read them; qlora: those of the layers in 4-bit NormalFloat"
+    )
+    rank: Elements = Field(default=16, description="Inner width of an adapter")
+    modules: list[Adapted] | None = Field(
+        default=None,
+        min_length=1,
+        description="Weight matrices with an adapter; left out, all; gate is passed over where the MLP has none",
+    )
+    experts: bool = Field(
+        default=True,
+        description="Whether gate, up and down of every routed expert have adapters too, beside MLPs and shared ones",
+    )
+
+
+def adaptable(kind: Layers, *, experts: bool) -> tuple[Adapted, ...]:
+    """The weight matrices of a layer that can have an adapter; with `experts`, also those of routed experts."""
+    mixer: tuple[Adapted, ...] = () if kind.attention is None else ("q", *kind.attention.projected, "o")
+    if kind.latent is not None:
+        queries: tuple[Adapted, ...] = ("q",) if kind.latent.query_rank is None else ("q-down", "q-up")
+        mixer = (*queries, "kv-down", "kv-up", "o")
+    feeds = [feed for feed in (kind.dense, kind.experts if experts else None) if feed is not None]
+    if not feeds:
+        return mixer
+    return (*mixer, "gate", "up", "down") if any(feed.gated for feed in feeds) else (*mixer, "up", "down")
 
 
 def _trained(value: Any) -> str:
@@ -198,7 +493,7 @@ class Scenario(Document):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_sequences(cls, value: Any, read: "ModelWrapValidatorHandler[Scenario]") -> "Scenario":
+    def _in_sequences(cls, value: Any, read: ModelWrapValidatorHandler[Scenario]) -> Scenario:
         """Converts batch sizes in tokens to sequences of the workload's length."""
         scenario = read(value)
         workload, plan, search = scenario.workload, scenario.plan, scenario.search

@@ -6,15 +6,19 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from costmodel.documents.schemas.base import (
     Bytes,
+    Communicators,
     Count,
     Document,
     Name,
     NonNegative,
+    Operations,
     ParameterBytes,
     Portion,
     Positive,
+    Rows,
     Seconds,
     Share,
+    SomeParameters,
     Source,
     Sourced,
     Width,
@@ -25,7 +29,6 @@ from costmodel.documents.schemas.base import (
     optional,
 )
 from costmodel.documents.schemas.compression import Method as CompressionMethod
-from costmodel.documents.schemas.count_kinds import Communicators, Operations, Rows, SomeParameters
 from costmodel.documents.schemas.precision import DispatchType, Full, Narrow
 from costmodel.ground.counts import (
     AttentionKernel,

@@ -34,7 +34,7 @@ from costmodel.ground.units import show
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-    from costmodel.documents.schemas.plan import Plan
+    from costmodel.documents.schemas.scenario import Plan
     from costmodel.ground.counts import Recompute, Schedule
 
 

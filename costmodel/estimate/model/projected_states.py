@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.optimizer import Optimizer
+from costmodel.documents.schemas.scenario import Optimizer
 from costmodel.equations.kernels.flop import orthogonalisation_flop, projection_flop
 from costmodel.equations.memory.states import mean_state_bytes, projected_state_bytes
 from costmodel.estimate.model.routed_experts import expert_matmuls

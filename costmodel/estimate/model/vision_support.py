@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.schemas.images import Images
+from costmodel.documents.schemas.base import Images
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.errors import fail

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from costmodel.documents.reader.rl_scenario import RlCase
-from costmodel.documents.schemas.base import LEAST_FACTOR
-from costmodel.documents.schemas.count_kinds import InTokens
+from costmodel.documents.schemas.base import LEAST_FACTOR, InTokens
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.rl.rl_schema import RlPlan
 from costmodel.equations.run.economics import rate, run_cost, share

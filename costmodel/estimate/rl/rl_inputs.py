@@ -9,7 +9,7 @@ import numpy as np
 
 from costmodel.documents.reader.hub_names import filled
 from costmodel.documents.reader.rl_scenario import RlCase, answers_load
-from costmodel.documents.schemas.count_kinds import InTokens
+from costmodel.documents.schemas.base import InTokens
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.rl.rl_schema import RlPlan, RolloutPlan
 from costmodel.documents.schemas.serving.serving_schema import ServingPlan

@@ -8,8 +8,8 @@ from typing import Any
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.hardware import Cluster, Node
-from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.rl.rl_schema import RlPlan, RolloutPlan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.evaluate.evaluate_plans import memory_of
 from costmodel.estimate.evaluate.predict import Answer, answer, plan_block

@@ -8,7 +8,7 @@ from typing import Any
 from costmodel.documents.reader.hub_names import name_words
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
-from costmodel.documents.schemas.count_kinds import FromTokens
+from costmodel.documents.schemas.base import FromTokens
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.precision import RECIPES, Precision
 from costmodel.equations.parallelism.counts import remainder

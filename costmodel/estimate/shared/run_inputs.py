@@ -13,8 +13,7 @@ from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.reliability import Failures
-    from costmodel.documents.schemas.run import DataStore, Mode, PlannedStops, Spot, WholeRun
+    from costmodel.documents.schemas.run import DataStore, Failures, Mode, PlannedStops, Spot, WholeRun
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 from costmodel.documents.schemas.model import LatentAttention, Layers
-from costmodel.documents.schemas.tuning import Tuning
+from costmodel.documents.schemas.scenario import Tuning
 from costmodel.equations.kernels.flop import matmul_flop, training_flop
 from costmodel.equations.layers.experts import dispatched_activations
 from costmodel.equations.layers.parameters import adapter_activations, adapter_parameters, frozen_flop, packed_bytes

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.base import FromTokens
 from costmodel.documents.schemas.compression import codec_of
-from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.documents.schemas.efficiency import AttentionFit, CollectiveFit, Efficiency, MatmulFit
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.stack import AXES

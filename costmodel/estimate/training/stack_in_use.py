@@ -5,8 +5,8 @@ from __future__ import annotations
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import AttentionFit
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES, DispatchType, Recipe
+from costmodel.documents.schemas.scenario import Optimizer
 from costmodel.documents.schemas.stack import GradientType, Stack
 from costmodel.estimate.machine.number_formats import Linear, cap_over_rating, slowdown_of, untuned
 from costmodel.estimate.shared.assumptions import AssumptionLog

@@ -8,16 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR, ResolvedScenario
+from costmodel.documents.schemas.base import Sites, TrainingImages
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import AttentionFit, MatmulFit
-from costmodel.documents.schemas.images import TrainingImages
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES, Recipe
-from costmodel.documents.schemas.scenario import FlopConvention
-from costmodel.documents.schemas.sites import Sites
+from costmodel.documents.schemas.scenario import Adapted, FlopConvention, Optimizer, Tuning, adaptable
 from costmodel.documents.schemas.stack import ExpertKernels, LowPrecision, Stack
-from costmodel.documents.schemas.tuning import Adapted, Tuning, adaptable
 from costmodel.equations.kernels.roofline import slowest_part
 from costmodel.equations.layers.parameters import packed_bytes
 from costmodel.equations.network.overlap import bucket_bytes

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 
 from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.hub_names import squeezed
+from costmodel.documents.schemas.base import ReleaseLaunch, Releases
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.documents.schemas.release import ReleaseLaunch, Releases
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.model.shards import layer_count
 from costmodel.evidence.validate.spelling import DELAYED, OPEN, precision_of

@@ -11,7 +11,7 @@ from typing import Any
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.exchange.imported import COUNTS, GivenSize, Imported, Origin, OriginValue
 from costmodel.exchange.launcher_options import of_environment, of_launcher
 from costmodel.exchange.megatron.flags import MegatronFlags

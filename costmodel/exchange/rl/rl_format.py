@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from costmodel.documents.schemas.count_kinds import InTokens
+from costmodel.documents.schemas.base import InTokens
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.rl.rl_schema import Rl, RlStack, RolloutPlan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.exchange.foreign_keys import ForeignKeys, Format, because
 from costmodel.exchange.imported import OriginValue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.megatron.write import FORMAT as MEGATRON

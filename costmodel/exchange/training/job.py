@@ -6,8 +6,7 @@ import functools
 from typing import Any
 
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.plan import Plan
-from costmodel.documents.schemas.scenario import Assumptions, Training
+from costmodel.documents.schemas.scenario import Assumptions, Plan, Training
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.rows import When
 from costmodel.ground.counts import OF_ITSELF_ONE

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costmodel.documents.reader.validation_errors import validate
-from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.rl.rl_schema import Rl, RlPlan
-from costmodel.documents.schemas.scenario import Training
+from costmodel.documents.schemas.scenario import Plan, Training
 from costmodel.documents.schemas.serving.serving_schema import Serving, ServingPlan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.training import accelerate, axolotl, llama_factory, transformers

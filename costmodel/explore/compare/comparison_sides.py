@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.explore.compare.compare import MovedFigure, Side, is_stored, moved, side
 from costmodel.explore.compare.input_paths import InputValue, leaves

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan, plan_block, plan_to_mapping, predict

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.equations.run.uncertainty import cause_distance, implied_slowdown, ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.explore.diagnose.causes import Cause, causes

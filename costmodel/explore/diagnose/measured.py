@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.text.files import file_text
 from costmodel.equations.run.economics import tokens_per_step, work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from costmodel.documents.schemas.count_kinds import InTokens
-from costmodel.documents.schemas.stragglers import StragglerAssumption
+from costmodel.documents.schemas.base import InTokens, StragglerAssumption
 from costmodel.documents.schemas.sync import USUAL, sync_of
 from costmodel.equations.data_parallel.batch_size import (
     best_batch,
@@ -43,7 +42,7 @@ from costmodel.ground.units import counted, show, show_time, significant
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from costmodel.documents.schemas.sites import Sites
+    from costmodel.documents.schemas.base import Sites
     from costmodel.estimate.machine.process_groups import Transfer
 
 FREE = 1e18  # bytes a second of a link that nothing waits for

@@ -24,8 +24,8 @@ from costmodel.ground.units import Figure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from costmodel.documents.schemas.plan import Plan
     from costmodel.documents.schemas.results import ResultColumn
+    from costmodel.documents.schemas.scenario import Plan
     from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _OPERATIONS = {

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from costmodel.documents.keys.paths import changed
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, memory_of
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.evaluate.predict import Answer, plan_block

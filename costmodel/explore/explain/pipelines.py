@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-    from costmodel.documents.schemas.plan import Plan
+    from costmodel.documents.schemas.scenario import Plan
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 

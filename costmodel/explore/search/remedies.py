@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan, Space
+from costmodel.documents.schemas.scenario import Plan, Space
 from costmodel.estimate.evaluate.evaluate_plans import memory_shares
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.results import number

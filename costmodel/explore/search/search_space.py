@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.plan import Space
+from costmodel.documents.schemas.scenario import Space
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block, Structure

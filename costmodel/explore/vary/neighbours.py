@@ -12,7 +12,7 @@ from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.plan import Plan
+    from costmodel.documents.schemas.scenario import Plan
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.estimate.shared.plan_batch import Block

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.explore.search.search_space import grids

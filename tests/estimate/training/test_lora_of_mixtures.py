@@ -12,7 +12,7 @@ import pytest
 from each import each
 
 from costmodel.documents.reader.find_documents import find
-from costmodel.documents.schemas.tuning import adaptable
+from costmodel.documents.schemas.scenario import adaptable
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer

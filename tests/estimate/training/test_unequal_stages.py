@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import ledgers
 
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import SIZES, Block

@@ -18,7 +18,7 @@ from estimate.cases import case, mixed, model
 from costmodel.documents.reader.library import DocumentReader, read
 from costmodel.documents.reader.load_scenario import any_from, load_any
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, training
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import answer, predict
 from costmodel.exchange.megatron.scenario import read_options

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.predict import Answer, answer, plan_to_mapping
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.diagnose.causes import Cause, causes

@@ -14,8 +14,8 @@ from estimate.cases import costs, inputs, mixed
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.load_scenario import load
-from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.shared.results import number

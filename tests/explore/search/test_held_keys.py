@@ -12,7 +12,7 @@ from estimate.cases import document, mixed
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan, Space
+from costmodel.documents.schemas.scenario import Plan, Space
 from costmodel.explore.search.search import TrainingSearch, search
 from costmodel.ground.errors import value_text
 

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, answer, predict
 from costmodel.estimate.shared.plan_batch import Block, Structure

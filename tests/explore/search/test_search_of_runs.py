@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.predict import answer, plan_to_mapping
 from costmodel.explore.search.search import search
 from costmodel.ground.errors import CostModelError

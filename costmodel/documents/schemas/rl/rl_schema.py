@@ -1,37 +1,39 @@
-"""A scenario of reinforcement learning: model, cluster, workload, software, plan, assumptions, limits."""
+"""Scenarios of reinforcement learning."""
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.schemas.base import (
     Document,
+    Gpus,
     Name,
     NonNegative,
     Portion,
     Positive,
     Price,
     Quantity,
+    Replicas,
     Seconds,
+    Sequences,
     Share,
     Source,
     Sourced,
+    Tokens,
     as_written,
     no_keys,
     optional,
 )
 from costmodel.documents.schemas.base import as_written as _as_written
-from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Sequences, Tokens
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.limits import MoneyLimit, ShareLimit, TimeLimit
 from costmodel.documents.schemas.model import ModelReference
-from costmodel.documents.schemas.optimizer import OptimizerReference
-from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.precision import Precision
 from costmodel.documents.schemas.results import RL_RESULTS
 from costmodel.documents.schemas.run import WholeRun
+from costmodel.documents.schemas.scenario import OptimizerReference, Plan
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.stack import GradientType, StackReference
 
@@ -357,3 +359,6 @@ class RlScenario(Document):
     run: WholeRun | None = optional("The whole run: failures and checkpoints; left out, iterations alone")
     limits: RlLimits = Field(default_factory=RlLimits.model_construct, description="What a plan must keep")
     objective: RlObjective = Field(default="iteration_time", description="What search orders by")
+
+
+RL: dict[str, type[BaseModel]] = {"scenario": RlScenario, "stack": RlStack}

@@ -10,6 +10,7 @@ from costmodel.documents.schemas.base import (
     Count,
     Document,
     Name,
+    NodeFlopRate,
     NonNegative,
     Portion,
     Positive,
@@ -22,7 +23,6 @@ from costmodel.documents.schemas.base import (
     no_keys,
     optional,
 )
-from costmodel.documents.schemas.count_kinds import NodeFlopRate
 from costmodel.documents.schemas.precision import CacheType, DispatchType, Precision, WeightType
 from costmodel.ground.counts import AttentionKernel
 

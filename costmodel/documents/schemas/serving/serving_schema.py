@@ -9,21 +9,23 @@ from pydantic_core import PydanticCustomError
 from costmodel.documents.schemas.base import (
     Count,
     Document,
+    Gpus,
+    Images,
     Multiple,
     NonNegative,
     Portion,
     Price,
     Quantity,
+    Replicas,
     Seconds,
     Share,
+    Stages,
     Watts,
     as_written,
     no_items,
     optional,
 )
-from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.hardware import Cluster
-from costmodel.documents.schemas.images import Images
 from costmodel.documents.schemas.limits import (
     AT_LEAST,
     AT_MOST,

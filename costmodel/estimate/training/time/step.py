@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.documents.schemas.sites import Sites
+from costmodel.documents.schemas.base import Sites
 from costmodel.equations.data_parallel.synchronisation import inner_steps_needed, local_bandwidth, local_utilisation
 from costmodel.equations.kernels.memory_traffic import optimizer_traffic, quantise_traffic
 from costmodel.equations.kernels.roofline import matmul_time, stream_time

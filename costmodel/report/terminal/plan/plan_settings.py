@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of, usual_etp
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.ground.counts import IN_ORDER, OF_ITSELF_ONE, SIZES

@@ -16,7 +16,7 @@ from costmodel.documents.keys.overrides import full, path_of
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.hub_names import is_own_name, name_words, types_by_name
-from costmodel.documents.schemas.count_kinds import FromTokens
+from costmodel.documents.schemas.base import FromTokens
 from costmodel.estimate.evaluate.answer_facts import (
     NamedDocument,
     Subject,

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, PLAIN
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.schedule_order import events

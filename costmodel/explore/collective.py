@@ -20,8 +20,15 @@ from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.machine.collective_time import AloneTime, alone_times, collective_time, send_time
-from costmodel.estimate.machine.node_in_use import interface_rate, nvls_at, slowest_link
-from costmodel.estimate.machine.process_groups import Group, Machine, group, link_of
+from costmodel.estimate.machine.process_groups import (
+    Group,
+    Machine,
+    group,
+    interface_rate,
+    link_of,
+    nvls_at,
+    slowest_link,
+)
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import check_links

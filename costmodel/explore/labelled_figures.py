@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from costmodel.documents.keys.overrides import full
-from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
+from costmodel.estimate.evaluate.predict import TOO_LARGE
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.labels import meaning_of
 from costmodel.ground.errors import Place, fail

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from costmodel.estimate.evaluate.predict import plan_to_mapping
 from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.estimate.training.lora import packed_width
+from costmodel.estimate.training.stage_parameters import packed_width
 from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _SHORT = {

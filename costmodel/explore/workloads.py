@@ -230,7 +230,7 @@ class TrainingWorkload(_Usual):
 
     def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
         """The failure that a code means: the plan does not fit, or its run never ends."""
-        from costmodel.estimate.evaluate.limit_checks import ENDLESS
+        from costmodel.estimate.evaluate.predict import ENDLESS
 
         return "fits" if code == "M001" else "valid" if code == ENDLESS else None
 

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
-from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.explore.workload import PlanAnswer, Workload
 from costmodel.ground.errors import value_text
 from costmodel.ground.record import record

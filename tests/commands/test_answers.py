@@ -21,8 +21,7 @@ import costmodel
 from costmodel.commands.command_table import QUESTIONS
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.text.digest import sealed
-from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.ground.errors import FAULT_CODES
 
 Faults = Callable[[Any], list[Any]]

@@ -8,8 +8,7 @@ import pytest
 
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.predict_serving import REFUSALS as SERVING_REFUSALS
-from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.errors import FAULT_CODES
 

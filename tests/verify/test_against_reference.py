@@ -29,9 +29,9 @@ from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize
 from costmodel.estimate.model.mixers.table import core_flop, mixer, mixer_activations, mixer_cache, mixer_matmuls
 from costmodel.estimate.model.shards import matmuls, model_active_parameters, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
+from costmodel.estimate.training.flop_count import front_flop
 from costmodel.estimate.training.memory.breakdown import whole_activations
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.estimate.training.vision_front import front_flop
 from costmodel.ground.counts import LaterSchedule
 
 from .make import reference

@@ -48,8 +48,7 @@ from costmodel.estimate.evaluate.evaluate_plans import Evaluation, cost_columns,
 from costmodel.estimate.model.mixers.table import mixer_kinds, mixer_matmuls
 from costmodel.estimate.model.shards import layer_count, shard
 from costmodel.estimate.shared.fit_ranges import NOTICEABLE, OutsideFit, outside, widened
-from costmodel.estimate.shared.per_stage import STAGES
-from costmodel.estimate.shared.plan_batch import Block, added, largest, summed
+from costmodel.estimate.shared.plan_batch import STAGES, Block, added, largest, summed
 from costmodel.estimate.shared.results import Costs, number
 from costmodel.estimate.training.flop_count import CORE, cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES, absorbed, memory_band

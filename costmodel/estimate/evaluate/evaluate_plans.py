@@ -26,13 +26,13 @@ from costmodel.estimate.machine.price import price_of, price_per_accelerator, pr
 from costmodel.estimate.shared.plan_batch import added, summed
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.memory.activations import page_time
 from costmodel.estimate.training.memory.breakdown import Ledger, fit_chance, ledger
-from costmodel.estimate.training.memory.offload import page_time
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, stage_layers
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.stage_parameters import stage_parameters
+from costmodel.estimate.training.time.stage_time import used_share
 from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step, with_sites
-from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups, of_slowest
 from costmodel.estimate.training.time.unequal_stages import KindStages, kinds_of_stages, over_stages
 from costmodel.estimate.training.training_inputs import TrainingInputs, mean_of_groups
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from costmodel.estimate.run.whole_run import RunFigures
-    from costmodel.estimate.shared.per_stage import Mask
-    from costmodel.estimate.shared.plan_batch import Block
+    from costmodel.estimate.shared.plan_batch import Block, Mask
     from costmodel.estimate.training.training_inputs import TrainingInputs
 
 FITS, TIGHT = 0.90, 1.00

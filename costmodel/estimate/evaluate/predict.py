@@ -1,25 +1,26 @@
-"""Evaluates one plan of a scenario as a block of one row; missing choices are filled from the stack."""
+"""Predicts a training scenario: its own plan, limits that it breaks, and results that are withheld."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from costmodel.documents.schemas.base import LEAST_FACTOR
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.results import is_money, is_of_run
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded, outside_fits, unmeasured_assumptions
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
-from costmodel.estimate.evaluate.limit_checks import unacceptable
-from costmodel.estimate.evaluate.withheld import withheld
 from costmodel.estimate.machine.price import servers_of
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions, unused_keys
 from costmodel.estimate.shared.fit_ranges import outside_assumptions
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.memory.breakdown import unmeasured_memory
 from costmodel.estimate.training.parallelism.data import warm_up
@@ -33,9 +34,63 @@ from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.documents.schemas.scenario import Plan
+    from costmodel.estimate.shared.results import Costs
+    from costmodel.estimate.shared.run_inputs import RunInputs
+    from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.ground.counts import Recompute, Schedule
+
+
+ENDLESS = "R007"
+TOO_LARGE = frozenset({"M001", "M003", "R002"})  # for the machine; all other codes are of limits that the scenario sets
+NOT_SAFE = "M004"  # a plan without the chance to fit that a search prefers
+
+
+def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Masks of the rows that break each limit, by code; limits of the machine first."""
+    yield "M001", costs.column("memory_share") > 1
+    yield "M003", costs.column("host_share") > 1
+    if inputs.run is not None:
+        yield from _of_run(inputs, inputs.run, costs)
+    for limit in stated_limits(inputs.case.scenario.limits):
+        code = "M002" if limit.of_memory else "T001"
+        yield code, ~limit.kept(costs.column(limit.column))
+
+
+def _of_run(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Masks by reason code: runs that never end, checkpoints written too slowly, copies that exceed host memory."""
+    yield ENDLESS, ~(costs.column("goodput") >= LEAST_FACTOR)
+    if run.checkpoint.mode != "sync":
+        write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")
+        period = costs.column("checkpoint_interval") + stop + run.checkpoint.interference * write
+        yield "R001", np.asarray(period < write)
+    yield "R002", costs.column("checkpoint_host") + costs.column("host_memory") > inputs.host.capacity
+
+
+T = TypeVar("T")
+
+
+def withheld(columns: Mapping[str, T], broken: Collection[str]) -> dict[str, T | float]:
+    """Results with NaN for those that do not exist in a plan with these reasons against it.
+
+    One that is too large for the machine has no costs and no run; a run that never ends has no length.
+
+    >>> withheld({"step_time": 1.0, "cost_per_mtoken": 2.0, "run_time": 3.0}, ["M001"])
+    {'step_time': 1.0, 'cost_per_mtoken': nan, 'run_time': nan}
+    >>> withheld({"cost_per_mtoken": 2.0, "run_time": 3.0}, ["R007"])
+    {'cost_per_mtoken': 2.0, 'run_time': nan}
+    """
+    starts = TOO_LARGE.isdisjoint(broken)
+    ends = starts and ENDLESS not in broken
+    return {
+        name: math.nan if (not ends and is_of_run(name)) or (not starts and is_money(name)) else value
+        for name, value in columns.items()
+    }
 
 
 @record

@@ -26,8 +26,7 @@ from costmodel.equations.network.collectives import (
     wire_bytes,
 )
 from costmodel.equations.network.topology import two_level_time
-from costmodel.estimate.machine.node_in_use import nvls_at
-from costmodel.estimate.machine.process_groups import Group, Machine, inside_bandwidth, network_rate
+from costmodel.estimate.machine.process_groups import Group, Machine, inside_bandwidth, network_rate, nvls_at
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record

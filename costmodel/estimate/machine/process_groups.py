@@ -1,37 +1,137 @@
-"""Groups of ranks as a plan places them on the topology, and the traffic between them."""
+"""Process groups and their traffic: the node in use, links of a group, and the exchange of tokens with experts."""
 
 from __future__ import annotations
 
 import functools
 import math
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
+from costmodel.equations.kernels.roofline import stream_time
+from costmodel.equations.layers.experts import dispatch_bytes
 from costmodel.equations.network.collectives import Operation, wire_bytes
 from costmodel.equations.network.topology import (
+    behind_host_link,
     carried_over,
+    domain_in_use,
     domains_filled,
     domains_spanned,
     fewest_inside,
     first_inside,
     group_place,
+    interface_bandwidth,
+    interfaces_in_use,
     link_bandwidth,
     off_rail,
     rail_bandwidth,
     ranks_in_whole_groups,
     ranks_inside,
     spine_bandwidth,
+    two_level_time,
 )
 from costmodel.equations.parallelism.counts import remainder, world_size
-from costmodel.estimate.machine.node_in_use import domain_of, interface_rate
-from costmodel.estimate.shared.per_stage import memoized
-from costmodel.estimate.shared.plan_batch import Block, Structure, largest, single_rank
+from costmodel.estimate.shared.plan_batch import Block, Structure, largest, memoized, single_rank
 from costmodel.ground.counts import PLAN_SIZES
 from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import fail
 from costmodel.ground.record import record
+from costmodel.ground.units import Figure
+
+
+def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Number:
+    """Accelerators of a scale-up domain that the job uses: whole nodes if the domain is a rack, else a part of a node.
+
+    even: as many of each rack if it can; only the domain of a rack depends on the ranks of the job
+    """
+    node = case.node
+    whole: Number = node.scale_up.domain
+    counted = node.scale_up.accelerators or node.built
+    if node.accelerators != counted:
+        with term("domain"):
+            whole = domain_in_use(whole, node.accelerators, counted)
+    size, each = float(whole), int(node.accelerators)
+    taken = float(math.gcd(int(size), each)) if size <= each else _whole_nodes(size, each, int(ranks), even=even)
+    if taken == size:
+        return whole
+    place = getattr(node.scale_up.domain, "place", None)
+    return Figure(taken, place and replace(place, path=f"{place.path}: those of {size:g} that the job takes"))
+
+
+@functools.lru_cache(maxsize=64)
+def _whole_nodes(domain: float, each: int, ranks: int, *, even: bool) -> float:
+    """Ranks that a job uses in a rack's domain, in whole nodes."""
+    if not even:
+        return float(min(int(domain) - remainder(int(domain), each), ranks))
+    nodes = range(each, int(min(domain, ranks)) + 1, each)
+    taken = max(count for count in nodes if math.gcd(count, ranks) == count)
+    return domain if taken != ranks and taken + taken <= domain else float(taken)
+
+
+def interface_rate(case: LoadedScenario, share: float) -> Number:
+    """Network rate of one accelerator: of the interfaces in use, limited by its host link."""
+    nics, port, host = _interfaces(case), case.scale_out.bandwidth, case.host
+    rate = interface_bandwidth(nics, port, case.node.accelerators, share)
+    if host is None or case.node.scale_out.on_chip or nics <= case.node.accelerators:
+        return rate
+    with term("host link"):
+        return behind_host_link(rate, port, host.bandwidth, share)
+
+
+def _interfaces(case: LoadedScenario) -> Number:
+    """Network interfaces of a node that the job uses."""
+    node = case.node
+    sharing = node.scale_out.accelerators or node.built
+    if node.accelerators == sharing:
+        return node.scale_out.nics
+    with term("interfaces"):
+        return interfaces_in_use(node.scale_out.nics, node.accelerators, sharing)
+
+
+def held_by_host_link(case: LoadedScenario) -> bool:
+    """Whether the interfaces of an accelerator together carry more than its link to the host."""
+    carried = interface_bandwidth(_interfaces(case), case.scale_out.bandwidth, case.node.accelerators, 1.0)
+    return bool(interface_rate(case, 1.0) < carried)
+
+
+def batch_of_a_site(case: ResolvedScenario) -> float:
+    """Sequences of a step at one site; an error if the sites do not divide the sequences or the nodes."""
+    plan, batch = case.scenario.plan, case.scenario.workload.global_batch
+    if plan is None or plan.sites is None:
+        return batch
+    count, place = plan.sites.count, case.place("plan.sites.count", "plan.sites")
+    if case.groups:
+        raise fail("D010", "sites need equal nodes, but cluster.groups has several kinds", place, "leave one out")
+    for name, amount in (("nodes", case.cluster.nodes), ("sequences of a step", batch)):
+        if remainder(amount, count) != 0:
+            sentence = f"{amount:g} {name} do not divide over {count:g} sites"
+            raise fail("D010", sentence, place, "another number of sites")
+    with term("of a site"):
+        return float(batch / count)
+
+
+def slowest_link(case: ResolvedScenario, share: float) -> float:
+    """Share of its rate that a network interface reaches, lower if the scenario assumes a slow link."""
+    slow = case.scenario.assume.stragglers.slow_link
+    if slow is None:
+        return share
+    with term("slow link"):
+        return float(slow * share)
+
+
+def with_port(case: ResolvedScenario, bandwidth: float) -> ResolvedScenario:
+    """A scenario with network interfaces of another rate."""
+    return replace(case, scale_out=case.scale_out.model_copy(update={"bandwidth": bandwidth}))
+
+
+def nvls_at(case: LoadedScenario) -> bool:
+    """Whether the domain's switches can sum (NVLS) and a fit of their rate exists."""
+    switched = case.scale_up.reduces and case.node.scale_up.topology == "switch"
+    return switched and "nvls" in case.efficiency.alone
+
 
 # Accelerators on their links, as groups of ranks see them: what training and serving share.
 
@@ -310,3 +410,45 @@ def link_of(inputs: Machine, ranks: Number) -> Number:
 def inside_bandwidth(inputs: Machine, fit: CollectiveFit, ranks: Number) -> Number:
     """Bandwidth of large collectives between so many ranks of a domain: the fit, scaled to this machine's links."""
     return carried_over(fit.bandwidth, link_of(inputs, ranks), fit.link)
+
+
+class DispatchKernels(Protocol):
+    """Shares of the links that kernels of dispatch reach, and the fixed time of a call."""
+
+    @property
+    def inside_share(self) -> float:
+        """Share of the link's bandwidth inside a domain."""
+
+    @property
+    def across_share(self) -> float:
+        """Share of the network interface's bandwidth."""
+
+    @property
+    def start(self) -> float:
+        """Fixed time of a call [s]."""
+
+
+@record
+class SentTokens:
+    """Tokens of a rank, with the copies of each that are sent inside its domain and across domains."""
+
+    tokens: Number
+    hidden: Number
+    element: Number
+    inside: Number
+    across: Number
+
+
+def dispatch_time(inputs: Machine, kernels: DispatchKernels, sent: SentTokens, ep: Group) -> tuple[Number, Number]:
+    """Time of a dispatch, and bytes over the slowest link; transfers inside and across domains overlap partly."""
+    with term("inside the domain"):
+        near = dispatch_bytes(sent.tokens, sent.hidden, sent.inside, ep.inside, sent.element)
+        inside = stream_time(near, link_of(inputs, ep.inside), kernels.inside_share)
+    start = np.where(ep.ranks > 1, kernels.start, 0.0)
+    if np.all(ep.domains == 1):
+        return inside + start, near
+    with term("between domains"):
+        far = dispatch_bytes(sent.tokens, sent.hidden, sent.across, ep.domains, sent.element)
+        rate = network_rate(inputs, kernels.across_share, ep, "all_to_all")
+        across = stream_time(far, rate, 1.0)
+    return two_level_time(inside, across, inputs.network.serial_share) + start, far

@@ -8,8 +8,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Optimizer
 from costmodel.equations.kernels.flop import orthogonalisation_flop, projection_flop
 from costmodel.equations.memory.states import mean_state_bytes, projected_state_bytes
-from costmodel.estimate.model.routed_experts import expert_matmuls
-from costmodel.estimate.model.shards import counted_kinds, matmuls, model_parameters, shard
+from costmodel.estimate.model.shards import counted_kinds, expert_matmuls, matmuls, model_parameters, shard
 from costmodel.ground.equation import Number, term
 
 

@@ -1,27 +1,373 @@
-"""Layers of a model as sharded on one rank, and the parameters of the whole model."""
+"""A layer as one rank stores it: mixer, feed-forward half or experts, and what stands beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costmodel.documents.schemas.model import Layers, Model
-from costmodel.equations.layers.experts import active_parameters
+import numpy as np
+
+from costmodel.documents.schemas.model import Experts, Layers, Model, Projector, VisionTower
+from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.layers.experts import (
+    active_parameters,
+    dispatched_activations,
+    distinct_destinations,
+    expert_table_bytes,
+    routed_rows,
+    router_parameters,
+)
 from costmodel.equations.layers.parameters import mlp_parameters, norm_parameters, table_parameters
-from costmodel.estimate.model.layer_embeddings import entry_matmuls, entry_parameters, entry_tables
+from costmodel.equations.layers.residual_streams import (
+    alternating_activations,
+    alternating_coefficients,
+    alternating_parameters,
+    alternating_traffic,
+    hyper_connection_activations,
+    hyper_connection_parameters,
+    hyper_connection_traffic,
+    layer_embedding_activations,
+    layer_embedding_traffic,
+    mixing_weights,
+    side_branch_activations,
+    side_branch_traffic,
+    stream_ends_activations,
+    stream_ends_columns,
+    stream_head_parameters,
+)
+from costmodel.equations.memory.activations import mlp_activations
+from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.table import mixer, mixer_matmuls
-from costmodel.estimate.model.residual_streams import stream_head_held, stream_matmuls, stream_parameters
-from costmodel.estimate.model.routed_experts import (
-    Routed,
-    expert_parameters,
-    latent_matmuls,
-    routed,
-    routing_parameters,
-)
-from costmodel.estimate.model.side_branch import side_matmuls, side_parameters
-from costmodel.estimate.model.vision_tower import patch_parameters, projector_parameters, tower_model
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
+
+
+def entry_matmuls(model: Model, tp: Number) -> Iterator[Matmul]:
+    """The matrices of a per-layer embedding, which each rank stores whole: projection, gate and output.
+
+    The projection of all layers is one product behind the embedding; each layer is given its own share.
+    """
+    own = model.layer_embedding
+    if own is not None:
+        yield Matmul("entry projection", own.width / tp, model.hidden, tp)
+        yield Matmul("entry gate", own.width / tp, model.hidden, tp)
+        yield Matmul("entry out", model.hidden / tp, own.width, tp)
+
+
+def entry_parameters(model: Model) -> Number:
+    """Parameters of a layer's own embedding path: its matrices, and the norm of the result."""
+    found: Number = 0.0
+    if model.layer_embedding is None:
+        return found
+    with term("entry of the layer"):
+        for matrix in entry_matmuls(model, 1.0):
+            found = found + table_parameters(matrix.n, matrix.k)
+        return found + norm_parameters(model.hidden, norm=model.norm)
+
+
+def entry_tables(model: Model, layers: Number, tp: Number) -> Number:
+    """Parameters of the per-layer embedding tables, sharded like the embedding, and of their common norm."""
+    own = model.layer_embedding
+    if own is None:
+        return 0.0
+    with term("tables of the layers"):
+        return table_parameters(own.rows / tp, layers * own.width) + norm_parameters(own.width, norm=model.norm)
+
+
+def entry_traffic(model: Model, tokens: Number, element: Number, *, backward: bool) -> Number:
+    """Memory traffic of a per-layer embedding, without its matrix products."""
+    own = model.layer_embedding
+    if own is None:
+        return 0.0
+    return layer_embedding_traffic(tokens, model.hidden, own.width, element, backward=backward)
+
+
+def entry_activations(model: Model, tokens: Number, element: Number) -> Number:
+    """Saved activations of a per-layer embedding."""
+    own = model.layer_embedding
+    if own is None:
+        return 0.0
+    return layer_embedding_activations(tokens, model.hidden, own.width, element)
+
+
+MIXING = "stream mixing"
+
+
+def stream_width(model: Model) -> Number:
+    """Width of a layer's output: all residual streams together."""
+    if model.residual_streams is None:
+        return model.hidden
+    with term("streams"):
+        return model.residual_streams * model.hidden
+
+
+def _alternate(model: Model) -> bool:
+    return model.stream_rule == "alternating"
+
+
+def stream_additions(model: Model, halves: float) -> float:
+    """Residual additions of a layer; 0 with hyper-connections, whose stream mixing replaces them."""
+    return 0.0 if model.residual_streams is not None and not _alternate(model) else halves
+
+
+def stream_matmuls(model: Model, halves: Number, tp: Number) -> Iterator[Matmul]:
+    """The matrices that compute a token's mixing weights, for all halves of a layer; each rank stores them whole."""
+    if model.residual_streams is None:
+        return
+    if _alternate(model):  # one router for the prediction and for the correction, and their coefficients
+        yield Matmul(MIXING, 2.0 * model.residual_streams / tp, model.hidden, tp)
+        yield Matmul(MIXING, alternating_coefficients(model.residual_streams) / tp, model.residual_streams, tp)
+    else:
+        columns = halves * mixing_weights(model.residual_streams)
+        yield Matmul(MIXING, columns / tp, stream_width(model), tp)
+
+
+def stream_parameters(model: Model, halves: Number) -> Number:
+    """Parameters of a layer for mixing the residual streams."""
+    if model.residual_streams is None:
+        return 0.0
+    if _alternate(model):
+        return alternating_parameters(model.hidden, model.residual_streams)
+    return halves * hyper_connection_parameters(model.hidden, model.residual_streams)
+
+
+def stream_head(model: Model, tp: Number) -> Iterator[Matmul]:
+    """The matrix that merges streams before the last norm; with alternating updates also the one that splits them."""
+    if model.residual_streams is None:
+        return
+    if _alternate(model):
+        yield Matmul("stream ends", stream_ends_columns(model.hidden, model.residual_streams) / tp, model.hidden, tp)
+    else:
+        yield Matmul("stream head", model.residual_streams / tp, stream_width(model), tp)
+
+
+def stream_head_held(model: Model) -> Number:
+    """Parameters that split the embedding into streams, and merge the streams before the last norm."""
+    if model.residual_streams is None:
+        return 0.0
+    if _alternate(model):
+        return table_parameters(stream_ends_columns(model.hidden, model.residual_streams), model.hidden)
+    return stream_head_parameters(model.hidden, model.residual_streams)
+
+
+def stream_head_activations(model: Model, tokens: Number, element: Number) -> Number:
+    """Saved activations where streams are merged; with alternating updates also where they are split."""
+    if model.residual_streams is None:
+        return 0.0
+    if _alternate(model):
+        return stream_ends_activations(tokens, model.hidden, model.residual_streams, element)
+    return activation_message(tokens, stream_width(model), element)
+
+
+def stream_traffic(model: Model, halves: Number, tokens: Number, element: Number, *, backward: bool) -> Number:
+    """Memory traffic of mixing a layer's residual streams; hyper-connections have it instead of additions."""
+    if model.residual_streams is None:
+        return 0.0
+    sizes = (model.hidden, model.residual_streams, element)
+    if _alternate(model):
+        return alternating_traffic(tokens, *sizes, backward=backward)
+    return halves * hyper_connection_traffic(tokens, *sizes, backward=backward)
+
+
+def stream_mixing_activations(model: Model, halves: Number, tokens: Number, element: Number) -> Number:
+    """Saved activations of a layer for mixing the residual streams."""
+    if model.residual_streams is None:
+        return 0.0
+    if _alternate(model):
+        return alternating_activations(tokens, model.hidden, model.residual_streams, element)
+    return halves * hyper_connection_activations(tokens, model.hidden, model.residual_streams, element)
+
+
+INDEX = 4.0  # bytes of the number of an expert in a table of hashed routing
+LATENT = ("experts narrow", "experts widen")  # matrices from the stream to narrower experts and back
+
+
+@record
+class Routed:
+    """The routed experts of one layer on one rank: `local` experts of width `hidden` and inner width `ffn_hidden`."""
+
+    of: Experts
+    hidden: Number
+    local: Number
+    etp: Number
+    ffn_hidden: Number
+    parameters: Number
+
+
+def expert_hidden(hidden: Number, experts: Experts) -> Number:
+    """Input and output width of routed experts: the residual stream's, or a narrower latent width."""
+    return hidden if experts.latent_dim is None else experts.latent_dim
+
+
+def latent_matmuls(hidden: Number, experts: Experts, tp: Number) -> Iterator[Matmul]:
+    """The projections to narrower experts and back; each rank stores them whole, like the router."""
+    if experts.latent_dim is not None:
+        yield Matmul(LATENT[0], experts.latent_dim / tp, hidden, tp)
+        yield Matmul(LATENT[1], hidden / tp, experts.latent_dim, tp)
+
+
+def expert_parameters(hidden: Number, experts: Experts) -> Number:
+    """Parameters of one routed expert."""
+    hidden = expert_hidden(hidden, experts)
+    return mlp_parameters(hidden, experts.ffn_hidden, gated=experts.gated, biases=experts.biases)
+
+
+def routing_parameters(hidden: Number, experts: Experts) -> Number:
+    """Parameters of the router, of the shared expert's gate, and of the projections to narrower experts."""
+    with term("router"):
+        found = router_parameters(hidden, experts.count, biases=experts.router_bias)
+    for matrix in latent_matmuls(hidden, experts, 1.0):
+        found = found + table_parameters(matrix.n, matrix.k)
+    return found + hidden if experts.shared_gate else found
+
+
+def routed(hidden: Number, kind: Layers, ep: Number, etp: Number) -> Routed | None:
+    """The routed experts of a layer on a rank: experts sharded over ep, and each over etp."""
+    experts = kind.experts
+    if experts is None:
+        return None
+    local, width = experts.count / ep, experts.ffn_hidden / etp
+    hidden = expert_hidden(hidden, experts)
+    with term("experts"):
+        each = mlp_parameters(hidden, width, gated=experts.gated, biases=experts.biases)
+        return Routed(experts, hidden, local, etp, width, local * each)
+
+
+def expert_matmuls(hidden: Number, experts: Experts, ffn_hidden: Number) -> tuple[Matmul, Matmul]:
+    """The weight matrices of one routed expert with this inner width."""
+    up = 2.0 * ffn_hidden if experts.gated else ffn_hidden
+    hidden = expert_hidden(hidden, experts)
+    return Matmul("experts up", up, hidden), Matmul("experts down", hidden, ffn_hidden)
+
+
+def expert_flop(hidden: Number, experts: Experts, tokens: Number) -> Number:
+    """Forward FLOP of the routed experts for so many tokens, each processed by top_k experts."""
+    rows = experts.top_k * tokens
+    with term("experts"):
+        up, down = expert_matmuls(hidden, experts, experts.ffn_hidden)
+        return matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)
+
+
+def rows_of(part: Routed, tokens: Number, load: Number) -> Number:
+    """Token rows that the experts of a rank process."""
+    return routed_rows(tokens, part.of.top_k, part.etp, load)
+
+
+def expert_activations(part: Routed, rows: Number, element: Number) -> Number:
+    """Saved activations of the routed experts on a rank."""
+    with term("experts"):
+        inputs = dispatched_activations(rows, part.hidden, part.of.count, element)
+        return inputs + mlp_activations(rows, part.ffn_hidden, element, gated=part.of.gated)
+
+
+def looped(part: Routed) -> Number:
+    """Experts for which the host launches separate work; a single expert is a plain MLP."""
+    return part.local if part.of.count > 1 else 0.0
+
+
+def reached(experts: Experts, parts: Number) -> Number:
+    """Number of ranks or domains that have experts of a token; routing may be limited to some groups of experts."""
+    groups, limit = experts.groups, experts.group_limit
+    if groups is None or limit is None:
+        return distinct_destinations(parts, experts.top_k, experts.count)
+    with term("groups of experts"):
+        among = limit * experts.count / groups
+        spread = np.maximum(parts / groups, 1.0)
+        each = distinct_destinations(limit * spread, experts.top_k, among)
+        return np.where(parts < groups, distinct_destinations(np.minimum(parts, groups), each, groups), each)
+
+
+def expert_tables(model: Model) -> Number:
+    """Bytes of the tables that map token ids to experts, in layers with hash routing; they are no parameters."""
+    found: Number = 0.0
+    for kind in model.layers:
+        if kind.experts is not None and kind.experts.hashed:
+            with term("tables of hashed experts"):
+                found = found + kind.count * expert_table_bytes(model.vocab, kind.experts.top_k, INDEX)
+    return found
+
+
+def has_hashed_experts(model: Model) -> bool:
+    """Whether any layer routes tokens by a hash table."""
+    return any(kind.experts is not None and kind.experts.hashed for kind in model.layers)
+
+
+def side_matmuls(model: Model, kind: Layers, tp: Number) -> Iterator[Matmul]:
+    """The two matrices of the side branch; tp ranks divide its tokens."""
+    if kind.side_rank is not None:
+        yield Matmul("side down", kind.side_rank / tp, model.hidden, tp)
+        yield Matmul("side up", model.hidden / tp, kind.side_rank, tp)
+
+
+def side_parameters(model: Model, kind: Layers) -> Number:
+    """Parameters of the side branch: both matrices, and the norm after them."""
+    found: Number = 0.0
+    if kind.side_rank is None:
+        return found
+    with term("side branch"):
+        for matrix in side_matmuls(model, kind, 1.0):
+            found = found + table_parameters(matrix.n, matrix.k)
+        return found + norm_parameters(model.hidden, norm=model.norm)
+
+
+def side_traffic(model: Model, kind: Layers, tokens: Number, element: Number, *, backward: bool) -> Number:
+    """Memory traffic of the side branch, without its matrix products."""
+    if kind.side_rank is None:
+        return 0.0
+    return side_branch_traffic(tokens, model.hidden, element, backward=backward)
+
+
+def side_activations(model: Model, kind: Layers, tokens: Number, element: Number) -> Number:
+    """Saved activations of the side branch."""
+    if kind.side_rank is None:
+        return 0.0
+    return side_branch_activations(tokens, model.hidden, kind.side_rank, element)
+
+
+def tower_model(model: Model, tower: VisionTower) -> Model:
+    """The vision tower's layers as a model, with the tower's hidden width."""
+    shape = {"hidden": tower.hidden, "positions": tower.positions, "norm": tower.norm, "layers": tower.layers}
+    without = {"vision": None, "prediction": None, "layer_embedding": None}
+    return model.model_copy(update={**shape, **without, "name": f"{model.name} (vision)"})
+
+
+def patch_matmul(tower: VisionTower) -> Matmul:
+    """The matrix that embeds patches; every tp rank stores it whole."""
+    return Matmul("patches", tower.hidden, tower.patch)
+
+
+def projector_matmuls(model: Model, own: Projector, tp: Number) -> Iterator[Matmul]:
+    """The matrices of a projector, sharded over tp."""
+    if own.inner is None:
+        yield Matmul("projector", model.hidden / tp, own.inputs)
+        return
+    yield Matmul("projector up", own.inner / tp, own.inputs)
+    yield Matmul("projector down", model.hidden, own.inner / tp)
+
+
+def projector_parameters(model: Model, tower: VisionTower, tp: Number) -> Number:
+    """Parameters of all projectors on a rank."""
+    found: Number = 0.0
+    with term("projectors"):
+        for own in tower.projectors:
+            each: Number = 0.0
+            for matrix in projector_matmuls(model, own, tp):
+                each = each + table_parameters(matrix.n, matrix.k)
+            if own.biases:
+                each = each + model.hidden + (0.0 if own.inner is None else own.inner / tp)
+            if own.norm is not None:
+                each = each + norm_parameters(own.norm_width or own.inputs, norm=own.norm)
+            found = found + own.count * each
+    return found
+
+
+def patch_parameters(tower: VisionTower) -> Number:
+    """Parameters of the vision tower besides its layers: patch embedding, positions, and norms."""
+    held = table_parameters(tower.patch, tower.hidden)
+    held = held + tower.hidden if tower.patch_bias else held
+    if tower.position_rows is not None:
+        held = held + table_parameters(tower.position_rows, tower.hidden)
+    return held + tower.norms * norm_parameters(tower.hidden, norm=tower.norm)
 
 
 @record

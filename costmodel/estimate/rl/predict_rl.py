@@ -21,12 +21,10 @@ from costmodel.equations.run.uncertainty import (
     range_spread,
     tenth_percentile,
 )
-from costmodel.estimate.evaluate.limit_checks import ENDLESS
-from costmodel.estimate.evaluate.withheld import withheld
+from costmodel.estimate.evaluate.predict import ENDLESS, withheld
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.rl.iteration import Iteration, iteration
+from costmodel.estimate.rl.iteration import Iteration, RlMemory, iteration, rl_memory
 from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs, unknown_draws
-from costmodel.estimate.rl.rl_memory import RlMemory, rl_memory
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
 from costmodel.estimate.serving.predict_serving import remarks

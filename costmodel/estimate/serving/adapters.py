@@ -7,7 +7,7 @@ from costmodel.equations.kernels.roofline import matmul_time
 from costmodel.equations.layers.parameters import adapter_parameters
 from costmodel.equations.serving.engine_step import experts_read
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.residual_streams import MIXING
+from costmodel.estimate.model.shards import MIXING
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 

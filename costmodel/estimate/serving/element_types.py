@@ -21,8 +21,7 @@ from costmodel.documents.schemas.precision import (
 )
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.serving.engine_step import mixed_weight_bytes, scaled_element_bytes
-from costmodel.estimate.model.residual_streams import MIXING
-from costmodel.estimate.model.shards import Shard, matmuls, shard
+from costmodel.estimate.model.shards import MIXING, Shard, matmuls, shard
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import CostModelError, Place, fail

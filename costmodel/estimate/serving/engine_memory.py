@@ -25,10 +25,17 @@ from costmodel.equations.serving.cache_pool import (
 )
 from costmodel.equations.serving.engine_step import fastest_user_rate, mixed_weight_bytes
 from costmodel.equations.serving.serving_economics import engine_start_time
-from costmodel.estimate.model.layer_embeddings import entry_tables
-from costmodel.estimate.model.residual_streams import stream_head_held, stream_width
-from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
-from costmodel.estimate.model.shards import Shard, layer_count, matmuls, vision_parameters
+from costmodel.estimate.model.shards import (
+    Shard,
+    entry_tables,
+    expert_tables,
+    has_hashed_experts,
+    layer_count,
+    matmuls,
+    stream_head_held,
+    stream_width,
+    vision_parameters,
+)
 from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.element_types import narrow_parameters
 from costmodel.estimate.serving.expert_step import with_copies

@@ -26,13 +26,24 @@ from costmodel.equations.serving.engine_step import (
 )
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Group, link_of
-from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, summed_inside
-from costmodel.estimate.model.residual_streams import stream_additions, stream_head, stream_traffic, stream_width
-from costmodel.estimate.model.shards import Shard, additions, layer_count, matmuls, shard
-from costmodel.estimate.model.side_branch import side_traffic
-from costmodel.estimate.model.vision_tower import patch_matmul, projector_matmuls, tower_model
+from costmodel.estimate.model.shards import (
+    Shard,
+    additions,
+    entry_traffic,
+    layer_count,
+    matmuls,
+    patch_matmul,
+    projector_matmuls,
+    shard,
+    side_traffic,
+    stream_additions,
+    stream_head,
+    stream_traffic,
+    stream_width,
+    tower_model,
+)
 from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.decode_context import latent_time, prompt_exchange, row_time

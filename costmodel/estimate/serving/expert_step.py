@@ -20,9 +20,8 @@ from costmodel.equations.serving.engine_step import (
     scaled_element_bytes,
 )
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.process_groups import Group, Transfer
-from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
-from costmodel.estimate.model.routed_experts import expert_hidden, expert_matmuls, reached
+from costmodel.estimate.machine.process_groups import Group, SentTokens, Transfer, dispatch_time
+from costmodel.estimate.model.shards import expert_hidden, expert_matmuls, reached
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs

@@ -11,7 +11,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.engine import EngineHostCache
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import shared_host_rate
-from costmodel.estimate.machine.node_in_use import interface_rate
+from costmodel.estimate.machine.process_groups import interface_rate
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail

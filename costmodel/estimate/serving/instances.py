@@ -26,9 +26,8 @@ from costmodel.equations.serving.serving_economics import (
     prefill_decode_ratio,
 )
 from costmodel.equations.serving.steady_state import engine_utilisation, mixed_step_time, requests_in_flight, time_slope
-from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.machine.process_groups import inside_bandwidth
+from costmodel.estimate.machine.process_groups import inside_bandwidth, interface_rate
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.deployment_rent import rent_columns, rent_needed
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_columns

@@ -11,7 +11,7 @@ import numpy as np
 from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Transfer
-from costmodel.estimate.model.residual_streams import stream_width
+from costmodel.estimate.model.shards import stream_width
 from costmodel.estimate.serving.decode_context import prompt_transfer, row_transfers
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.engine_step import all_reduce, reductions

@@ -7,8 +7,7 @@ import numpy as np
 from costmodel.equations.parallelism.counts import common_divisor, world_ranks
 from costmodel.equations.run.failures import most_replicas_on_node, ranks_of_whole_replicas, replicas_on_node
 from costmodel.estimate.machine.process_groups import strides
-from costmodel.estimate.shared.per_stage import Mask
-from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.plan_batch import Block, Mask
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term

@@ -25,23 +25,26 @@ from costmodel.equations.parallelism.counts import (
     world_size,
 )
 from costmodel.equations.run.economics import tokens_per_step
-from costmodel.estimate.machine.node_in_use import held_by_host_link
 from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.machine.price import odd_price, servers_of
+from costmodel.estimate.machine.process_groups import held_by_host_link
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import critical_batch
-from costmodel.estimate.shared.per_stage import (
+from costmodel.estimate.shared.plan_batch import (
     OFFLOAD,
     RECOMPUTE,
     SPLIT,
+    Block,
     Mask,
+    Structure,
     all_if,
     any_of,
     leaves_rest,
+    local_sequence,
     memoized,
     none,
+    single_rank,
 )
-from costmodel.estimate.shared.plan_batch import Block, Structure, local_sequence, single_rank
 from costmodel.estimate.training.parallelism.data import SCATTERED, compressed_bytes
 from costmodel.estimate.training.parallelism.pipeline import (
     BOTH_WAYS,

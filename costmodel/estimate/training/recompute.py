@@ -18,12 +18,10 @@ from costmodel.equations.parallelism.recompute import (
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.table import narrow_width, score_heads
-from costmodel.estimate.model.residual_streams import stream_width
-from costmodel.estimate.model.routed_experts import LATENT
-from costmodel.estimate.model.shards import Shard, additions, exchanges, matmuls, shard
+from costmodel.estimate.model.shards import LATENT, Shard, additions, exchanges, matmuls, shard, stream_width
 from costmodel.estimate.shared.plan_batch import Block, Structure, summed
-from costmodel.estimate.training.lora import ROUTED, adapters, issued, packed_matrices, unread_inputs
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
+from costmodel.estimate.training.stage_parameters import ROUTED, adapters, issued, packed_matrices, unread_inputs
 from costmodel.estimate.training.training_inputs import Dropped, TrainingInputs
 from costmodel.ground.counts import Module
 from costmodel.ground.equation import Number, term

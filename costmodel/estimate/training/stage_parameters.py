@@ -1,28 +1,46 @@
-"""Parameters of a rank: in a layer and in embedding and head. No hardware rates here."""
+"""Parameters of a pipeline stage, and those of adapters."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.documents.schemas.model import Model
-from costmodel.equations.layers.parameters import norm_parameters, table_parameters
+from costmodel.documents.schemas.model import LatentAttention, Layers, Model
+from costmodel.documents.schemas.scenario import Tuning
+from costmodel.equations.kernels.flop import matmul_flop, training_flop
+from costmodel.equations.layers.experts import dispatched_activations
+from costmodel.equations.layers.parameters import (
+    adapter_activations,
+    adapter_parameters,
+    frozen_flop,
+    norm_parameters,
+    packed_bytes,
+    table_parameters,
+)
 from costmodel.equations.parallelism.counts import padded_vocab, tokens_in_micro_batch
-from costmodel.estimate.model.layer_embeddings import entry_tables
+from costmodel.equations.parallelism.recompute import activation_output_bytes, norm_output_bytes
+from costmodel.equations.run.economics import share, tokens_per_step
+from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import (
+    Routed,
+    Shard,
+    additions,
+    counted_kinds,
+    entry_tables,
     has_head_parts,
     head_parameters,
     layer_count,
+    matmuls,
     position_rows,
     prediction_parameters,
     shard,
     tower_parameters,
     vision_parameters,
 )
-from costmodel.estimate.shared.per_stage import PerStage, memoized, value_of_largest
-from costmodel.estimate.shared.plan_batch import Block, largest, local_sequence
+from costmodel.estimate.shared.plan_batch import Block, PerStage, largest, local_sequence, memoized, value_of_largest
 from costmodel.estimate.training.parallelism.pipeline import (
     StageLayers,
     boundary_parameters,
@@ -31,10 +49,12 @@ from costmodel.estimate.training.parallelism.pipeline import (
     separate_embedding_and_head,
     weight_replication,
 )
-from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.counts import Schedule
+from costmodel.estimate.training.training_inputs import NF4, TrainingInputs
+from costmodel.ground.counts import Module, Schedule
 from costmodel.ground.equation import Number, term
+from costmodel.ground.errors import Place
 from costmodel.ground.record import record
+from costmodel.ground.units import Figure
 
 
 def local_tokens(inputs: TrainingInputs, block: Block) -> Number:
@@ -193,3 +213,322 @@ def without_tower(inputs: TrainingInputs, block: Block, held: StageParameters) -
     with term("but the frozen tower"):
         tower = tower_parameters(inputs.model, block.tp)
         return replace(held, embedding=held.embedding - tower, both=held.both - tower)
+
+
+ISSUED = Figure(3.0, Place("LoRA", path="operations of an adapter forward: two products and the sum"))
+UNPACKING = Figure(1.7, Place("bitsandbytes pull request 1747", path="old kernels over new ones, 1.36 to 2.07"))
+ROUTED = ("experts up", "experts down")
+
+
+@record
+class Adapter:
+    """The adapter of one weight matrix on a rank: outputs n, inputs k, the tensor it reads and its base matrix.
+
+    It also has the ranks over which tokens are split where each of them stores the whole adapter, and the ranks over
+    which its inner width is sharded.
+    """
+
+    name: str
+    n: Number
+    k: Number
+    reads: str
+    beside: str
+    split: Number = 1.0
+    inner: Number = 1.0
+
+
+def adapters(inputs: TrainingInputs, part: Shard) -> Iterator[Adapter]:
+    """The adapters of a layer, without adapters of routed experts."""
+    if inputs.tuning is None:
+        return
+    hidden, dense, cut = inputs.model.hidden, part.kind.dense, _cut(inputs, part.tp)
+    found = list(_of_mixer(hidden, part, cut))
+    if dense is not None:
+        found += _of_mlp(hidden, part.ffn_hidden, cut, "mlp", gated=dense.gated)
+    yield from _named(inputs.tuning, found)
+
+
+def routed_adapters(inputs: TrainingInputs, part: Routed | None) -> Iterator[Adapter]:
+    """The adapters of each routed expert."""
+    if inputs.tuning is None or not inputs.tuning.experts or part is None:
+        return
+    cut = _cut(inputs, part.etp)
+    found = _of_mlp(part.hidden, part.ffn_hidden, cut, "experts", gated=part.of.gated)
+    yield from _named(inputs.tuning, found)
+
+
+def _cut(inputs: TrainingInputs, ranks: Number) -> Number:
+    """Ranks over which both thin matrices of an adapter are sharded; 1 if the stack replicates one of them."""
+    return ranks if inputs.stack.split_adapters else 1.0
+
+
+def _named(tuning: Tuning, found: Iterable[Adapter]) -> Iterator[Adapter]:
+    return (adapter for adapter in found if tuning.modules is None or adapter.name in tuning.modules)
+
+
+def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
+    if part.mixer is None:
+        return
+    if part.kind.latent is not None:
+        yield from _of_latent(hidden, part.kind.latent, part.mixer.heads, (part.tp, cut))
+        return
+    own = part.kind.attention
+    keys = part.mixer.head_dim if own is None else own.head_dim
+    values = keys if own is None else own.value_width
+    yield Adapter("q", part.mixer.heads * keys, hidden, "attention", "qkv", inner=cut)
+    for name in ("k", "v") if own is None else own.projected:
+        width = part.mixer.kv_heads * (keys if name == "k" else values)
+        yield Adapter(name, width, hidden, "attention", "qkv", inner=cut)
+    yield Adapter("o", hidden / cut, part.mixer.heads * values, "core", "attention out")
+
+
+def _of_latent(
+    hidden: Number, latent: LatentAttention, heads: Number, over: tuple[Number, Number]
+) -> Iterator[Adapter]:
+    """Adapters of latent attention.
+
+    Down projections are replicated on every rank, and so are their adapters; the others are sharded.
+
+    over: ranks of tensor parallelism, and ranks over which the matrix beside replicated inputs is sharded.
+    """
+    tp, cut = over
+    queries = heads * (latent.nope_dim + latent.rope_dim)
+    if latent.query_rank is None:
+        yield Adapter("q", queries, hidden, "attention", "q", inner=cut)
+    else:
+        yield Adapter("q-down", latent.query_rank, hidden, "attention", "q down", tp)
+        yield Adapter("q-up", queries, latent.query_rank, "query latent", "q up", inner=cut)
+    yield Adapter("kv-down", latent.kv_rank + latent.rope_dim, hidden, "attention", "kv down", tp)
+    keys = heads * (latent.nope_dim + latent.value_dim)
+    yield Adapter("kv-up", keys, latent.kv_rank, "kv latent", "kv up", inner=cut)
+    yield Adapter("o", hidden / cut, heads * latent.value_dim, "core", "attention out")
+
+
+def _of_mlp(hidden: Number, width: Number, cut: Number, half: str, *, gated: bool) -> Iterator[Adapter]:
+    if gated:
+        yield Adapter("gate", width, hidden, "mlp", f"{half} up", inner=cut)
+    yield Adapter("up", width, hidden, "mlp", f"{half} up", inner=cut)
+    yield Adapter("down", hidden / cut, width, "activation", f"{half} down")
+
+
+def adapter_matmuls(inputs: TrainingInputs, adapter: Adapter) -> tuple[Matmul, Matmul]:
+    """The two products of an adapter."""
+    assert inputs.tuning is not None
+    rank = inputs.tuning.rank
+    down = Matmul(f"{adapter.name} down", rank / adapter.inner, adapter.k)
+    return down, Matmul(f"{adapter.name} up", adapter.n, rank)
+
+
+def issued(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None = None) -> Number:
+    """Operations of a layer's adapters relative to those of the layer.
+
+    Those of routed experts run as grouped products.
+    """
+    part = shard(inputs.model, kind, 1.0)
+    found = (*adapters(inputs, part), *routed_adapters(inputs, part.routed))
+    count = sum(1.0 for adapter in found if beside is None or adapter.beside in beside)
+    return share(ISSUED * count, inputs.stack.launch.operations)
+
+
+def packed_matrices(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
+    """The 4-bit matrices of a layer, which are unpacked before every use; those of routed experts in groups."""
+    if not inputs.packed:
+        return ()
+    part = shard(inputs.model, kind, 1.0)
+    routed = () if part.routed is None else ROUTED
+    return (*(matrix.name for matrix in matmuls(inputs.model, part)), *routed)
+
+
+def _summed(inputs: TrainingInputs, found: Iterable[Adapter]) -> Number:
+    """Total parameters of several adapters."""
+    assert inputs.tuning is not None
+    total: Number = 0.0
+    for adapter in found:
+        with term(adapter.name):
+            total = total + adapter_parameters(inputs.tuning.rank, adapter.n, adapter.k / adapter.inner)
+    return total
+
+
+def trained_in(inputs: TrainingInputs, part: Shard) -> Number:
+    """Trained parameters of one layer, without routed experts."""
+    return _summed(inputs, adapters(inputs, part))
+
+
+def trained_in_experts(inputs: TrainingInputs, part: Routed | None) -> Number:
+    """Trained parameters of the routed experts of one layer: a pair of thin matrices for each matrix of an expert."""
+    if part is None:
+        return 0.0
+    with term("experts"):
+        return part.local * _summed(inputs, routed_adapters(inputs, part))
+
+
+def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, held: StageParameters) -> StageParameters:
+    """Trained parameters of a rank: all, or its adapters; embedding and head have those of multi-token prediction."""
+    if inputs.tuning is None:
+        return without_tower(inputs, block, held) if inputs.tower_frozen else held
+    with term("adapters"):
+        each, routed = zip(*(_of_kind(inputs, block, kind) for kind in inputs.model.layers), strict=True)
+        means = layers.means(inputs.model, each)
+        copies = weight_replication(block.structure.schedule)
+        of_routed = layers.means(inputs.model, [copies * one for one in routed])
+        head, head_routed = _ahead(inputs, block)
+    return StageParameters(
+        layer=means.middle,
+        largest=largest(*each),
+        ranks=layers.each(means),
+        table=0.0,
+        embedding=0.0,
+        head=head,
+        both=head,
+        tied=False,
+        routed_layer=largest(*routed),
+        routed_ranks=layers.each(of_routed),
+        routed_head=head_routed,
+    )
+
+
+def _of_kind(inputs: TrainingInputs, block: Block, kind: Layers) -> tuple[Number, Number]:
+    """Trained parameters of a rank in one layer of a kind, and in its routed experts."""
+    part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
+    return trained_in(inputs, part), trained_in_experts(inputs, part.routed)
+
+
+def _ahead(inputs: TrainingInputs, block: Block) -> tuple[Number, Number]:
+    """Trained parameters of multi-token prediction: adapters in its layers, none in its projections."""
+    ahead = inputs.model.prediction
+    if ahead is None:
+        return 0.0, 0.0
+    with term("multi-token prediction"):
+        each, routed = _of_kind(inputs, block, ahead.layer)
+        return ahead.depth * each, ahead.depth * routed
+
+
+def packed_width() -> Number:
+    """Bytes of a weight in 4-bit NormalFloat with its share of the scales."""
+    return packed_bytes(1.0, *NF4)
+
+
+def frozen_width(inputs: TrainingInputs) -> Number:
+    """Bytes of a frozen weight in the layers. With qlora the norms, which are negligible, count as packed."""
+    assert inputs.tuning is not None
+    return packed_width() if inputs.tuning.method == "qlora" else inputs.stack.states.compute
+
+
+def frozen_bytes(inputs: TrainingInputs, layers: Number, held: Number) -> Number:
+    """Bytes of a rank's frozen weights: of layers, and of embedding and head in 16 bits."""
+    with term("frozen weights"):
+        return frozen_width(inputs) * layers + inputs.stack.states.compute * (held - layers)
+
+
+def _read(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> set[str]:
+    """Tensors that must be saved as inputs, for adapter gradients or for named recompute modules."""
+    read = {adapter.reads for adapter in adapters(inputs, part)}
+    if part.routed is not None and part.routed.of.count == 1:
+        read |= {adapter.reads for adapter in routed_adapters(inputs, part.routed)} & {"mlp"}
+    if _feeds(part) & set(modules):
+        read.add("mlp")
+    if "mla-up-projection" in modules and part.kind.latent is not None:
+        read |= {"query latent", "kv latent"} if part.kind.latent.query_rank else {"attention", "kv latent"}
+    return read
+
+
+def _feeds(part: Shard) -> set[str]:
+    """The modules whose recompute repeats a layer's MLP, or its shared experts."""
+    return {"mlp"} if part.kind.experts is None else {"moe", "shared-experts"}
+
+
+def unread_inputs(
+    inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...], sizes: tuple[Number, Number, Number]
+) -> Number:
+    """Bytes of saved inputs that only the gradient of a frozen weight would need.
+
+    Inputs that named modules drop are not counted.
+
+    They are the outputs of norms and of the activation function; sizes: tokens, bytes of an element, ranks split over.
+    """
+    tokens, width, split = sizes
+    read, latent = _read(inputs, part, modules), part.kind.latent
+    halves = 0.0
+    if "norms" not in modules:
+        unread = {"attention", "mlp"} - read
+        halves = float(len(unread)) if additions(part.kind) == 2 else float(len(unread) == 2)
+    with term("unused inputs"):
+        spared = norm_output_bytes(tokens, inputs.model.hidden, halves, width, split)
+        if latent is not None and "query latent" not in read:
+            spared = spared + norm_output_bytes(tokens, latent.query_rank or 0.0, 1.0, inputs.widths.element, split)
+        if latent is not None and "kv latent" not in read:
+            spared = spared + norm_output_bytes(tokens, latent.kv_rank, 1.0, inputs.widths.element, split)
+        dropped = _feeds(part) | ({"mlp-activation"} if part.kind.experts is None else set())
+        if "activation" in read or dropped & set(modules):
+            return spared
+        return spared + activation_output_bytes(tokens, part.ffn_hidden, width)
+
+
+def unread_by_experts(
+    inputs: TrainingInputs, part: Routed, modules: tuple[Module, ...], sizes: tuple[Number, Number]
+) -> Number:
+    """Bytes of saved inputs that only gradients of frozen routed experts would need.
+
+    sizes: rows, bytes of an element.
+    """
+    rows, width = sizes
+    read = {adapter.reads for adapter in routed_adapters(inputs, part)}
+    spared: Number = 0.0
+    with term("unused inputs"):
+        if "mlp" not in read:
+            spared = spared + dispatched_activations(rows, part.hidden, part.of.count, width)
+        if "activation" not in read and "moe-activation" not in modules:
+            spared = spared + activation_output_bytes(rows, part.ffn_hidden, width)
+    return spared
+
+
+def between(inputs: TrainingInputs, part: Shard, tokens: Number) -> Number:
+    """Saved bytes between the two thin matrices of a layer's adapters, without routed experts."""
+    return _between(inputs, adapters(inputs, part), tokens)
+
+
+def between_of_experts(inputs: TrainingInputs, part: Routed, rows: Number) -> Number:
+    """Saved bytes between the two thin matrices of the routed experts' adapters."""
+    return _between(inputs, routed_adapters(inputs, part), rows)
+
+
+def _between(inputs: TrainingInputs, found: Iterable[Adapter], tokens: Number) -> Number:
+    total: Number = 0.0
+    for adapter in found:
+        assert inputs.tuning is not None
+        own = tokens / adapter.split
+        total = total + adapter_activations(own, inputs.tuning.rank, inputs.widths.element)
+    return total
+
+
+def useful_flop(inputs: TrainingInputs, linear: Number, core: Number, head: Number) -> Number:
+    """Model FLOP of a step: three times forward, or twice where the weights are frozen."""
+    if inputs.tuning is None:
+        return training_flop(linear + core + head)
+    with term("frozen"):
+        frozen = frozen_flop(linear + head)
+    with term("trained"):
+        return frozen + training_flop(core + adapters_flop(inputs))
+
+
+def adapters_flop(inputs: TrainingInputs) -> Number:
+    """Forward FLOP of all adapters in a step."""
+    total: Number = 0.0
+    for kind, count in counted_kinds(inputs.model):
+        for _, flop in thin_flop(inputs, kind):
+            total = total + count * flop
+    return total
+
+
+def thin_flop(inputs: TrainingInputs, kind: Layers) -> Iterator[tuple[str, Number]]:
+    """Forward FLOP of every thin product of a layer in a step, with the name of its base matrix."""
+    tokens = tokens_per_step(inputs.global_batch, inputs.layer_sequence)
+    part = shard(inputs.model, kind, 1.0)
+    for adapter in adapters(inputs, part):
+        for matrix in adapter_matmuls(inputs, adapter):
+            yield adapter.beside, matmul_flop(tokens, matrix.n, matrix.k)
+    for adapter in routed_adapters(inputs, part.routed):
+        assert kind.experts is not None
+        rows = kind.experts.top_k * tokens
+        for matrix in adapter_matmuls(inputs, adapter):
+            yield adapter.beside, matmul_flop(rows, matrix.n, matrix.k)

@@ -20,13 +20,19 @@ from costmodel.equations.layers.parameters import packed_bytes
 from costmodel.equations.network.overlap import bucket_bytes
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.host import Host, host_of
-from costmodel.estimate.machine.node_in_use import batch_of_a_site, interface_rate, nvls_at, slowest_link, with_port
 from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit, possible, slowdown_of, vector_rate
 from costmodel.estimate.machine.price import price_of, price_of_unit
-from costmodel.estimate.machine.process_groups import Machine
+from costmodel.estimate.machine.process_groups import (
+    Machine,
+    batch_of_a_site,
+    interface_rate,
+    nvls_at,
+    slowest_link,
+    with_port,
+)
 from costmodel.estimate.model.projected_states import state_bytes
+from costmodel.estimate.model.shards import tower_model
 from costmodel.estimate.model.vision_support import note_unseen, seen
-from costmodel.estimate.model.vision_tower import tower_model
 from costmodel.estimate.shared.assumptions import AssumptionLog, converted
 from costmodel.estimate.training.stack_in_use import (
     attention_fit,

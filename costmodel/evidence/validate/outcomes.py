@@ -22,8 +22,7 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.per_stage import memoized
-from costmodel.estimate.shared.plan_batch import Block, Rows, summed
+from costmodel.estimate.shared.plan_batch import Block, Rows, memoized, summed
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED, Ledger, memory_band

@@ -10,9 +10,16 @@ import numpy as np
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.limit_checks import unacceptable
-from costmodel.estimate.evaluate.predict import Answer, answer, own_plan, plan_block, plan_to_mapping, predict
-from costmodel.estimate.evaluate.withheld import withheld
+from costmodel.estimate.evaluate.predict import (
+    Answer,
+    answer,
+    own_plan,
+    plan_block,
+    plan_to_mapping,
+    predict,
+    unacceptable,
+    withheld,
+)
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.search import listed_by_search, search

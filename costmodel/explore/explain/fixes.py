@@ -15,11 +15,9 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, memory_of
-from costmodel.estimate.evaluate.limit_checks import unacceptable
-from costmodel.estimate.evaluate.predict import Answer, plan_block
+from costmodel.estimate.evaluate.predict import Answer, plan_block, unacceptable
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.per_stage import any_of
-from costmodel.estimate.shared.plan_batch import rows_of
+from costmodel.estimate.shared.plan_batch import any_of, rows_of
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import nearest_ranks

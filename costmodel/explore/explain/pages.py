@@ -35,8 +35,7 @@ from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.predict_serving import REFUSALS as SERVING_REFUSALS
-from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES

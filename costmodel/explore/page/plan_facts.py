@@ -10,7 +10,7 @@ from costmodel.equations.run.economics import work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, missing_input
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.run.whole_run import shares
-from costmodel.estimate.shared.per_stage import STAGES
+from costmodel.estimate.shared.plan_batch import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import LINES

@@ -10,8 +10,7 @@ import numpy as np
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.shared.per_stage import Mask
-from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.plan_batch import Block, Mask
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.plan_batches import valid_blocks

@@ -22,7 +22,7 @@ from costmodel.documents.schemas.rl.rl_schema import RlPlan, RolloutPlan
 from costmodel.documents.schemas.stack import Axis as Parallelism
 from costmodel.equations.run.uncertainty import combined_error
 from costmodel.equations.serving.service_level import remaining_error
-from costmodel.estimate.evaluate.limit_checks import NOT_SAFE
+from costmodel.estimate.evaluate.predict import NOT_SAFE
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer, own_errors, phase_errors
 from costmodel.estimate.rl.trainer_steps import TrainerSteps

@@ -10,8 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.estimate.shared.per_stage import Mask
-from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.plan_batch import Block, Mask
 from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.search_space import PartialPlans, SubSpace, crossed

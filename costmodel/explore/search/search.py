@@ -16,8 +16,7 @@ from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, missing_input
-from costmodel.estimate.evaluate.limit_checks import NOT_SAFE, unacceptable
-from costmodel.estimate.evaluate.predict import Answer, answer
+from costmodel.estimate.evaluate.predict import NOT_SAFE, Answer, answer, unacceptable
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import Block, one_row
 from costmodel.estimate.training.plan_constraints import CHECKS

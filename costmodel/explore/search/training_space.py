@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, ResultColumn, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.limit_checks import NOT_SAFE, TOO_LARGE, unacceptable
-from costmodel.estimate.shared.per_stage import Mask
-from costmodel.estimate.shared.plan_batch import Block, Structure
+from costmodel.estimate.evaluate.predict import NOT_SAFE, TOO_LARGE, unacceptable
+from costmodel.estimate.shared.plan_batch import Block, Mask, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.plan_batches import valid_blocks

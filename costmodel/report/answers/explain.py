@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from costmodel.documents.schemas.results import is_money
-from costmodel.estimate.evaluate.limit_checks import ENDLESS, TOO_LARGE
+from costmodel.estimate.evaluate.predict import ENDLESS, TOO_LARGE
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.plan_answer import standing

@@ -14,8 +14,7 @@ from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.plan_batch import Structure, one_row
-from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.input_paths import leaves

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.documents.reader.folders import result_name
 from costmodel.documents.schemas.results import ResultColumn, machine_name
 from costmodel.estimate.evaluate.answer_facts import Subject
-from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import fact_fields, title
 

@@ -10,7 +10,7 @@ from typing import Any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.exchange.writing import scenario_text
 from costmodel.ground.record import record
 from costmodel.report.document import Cell, Headline, Verdict

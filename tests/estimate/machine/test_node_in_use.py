@@ -16,7 +16,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.hardware import Fabric, Node
 from costmodel.equations.network.topology import domain_in_use, interfaces_in_use
 from costmodel.estimate.evaluate.predict import predict
-from costmodel.estimate.machine.node_in_use import domain_of, interface_rate
+from costmodel.estimate.machine.process_groups import domain_of, interface_rate
 from costmodel.estimate.training.training_inputs import training_inputs
 from estimate.cases import ask, document, inputs, line, model, one
 

@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from costmodel.equations.memory.activations import head_activations, logit_bytes
-from costmodel.estimate.model.residual_streams import stream_additions, stream_traffic
-from costmodel.estimate.model.shards import matmuls, shard
+from costmodel.estimate.model.shards import matmuls, shard, stream_additions, stream_traffic
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import forward_flop
 from costmodel.estimate.training.memory.activations import layer_activations

@@ -18,9 +18,8 @@ from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.reinforcement_learning import generation_ranks
-from costmodel.estimate.rl.iteration import NONE, composed
+from costmodel.estimate.rl.iteration import NONE, composed, weight_sync
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
-from costmodel.estimate.rl.weight_sync import weight_sync
 from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.parsing import parse

@@ -11,8 +11,7 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.shared.plan_batch import Block, Structure
-from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.plan_constraints import CHECKS, OF_A_SEARCH, refusals, valid
 from costmodel.explore.search.search import search
 from costmodel.ground.counts import SIZES

@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.equations.layers.parameters import packed_bytes
 from costmodel.estimate.model.shards import model_parameters, shard
-from costmodel.estimate.training.lora import adapter_matmuls, adapters, trained_in
+from costmodel.estimate.training.stage_parameters import adapter_matmuls, adapters, trained_in
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.structure_words import tuning_notes
 from costmodel.report.terminal.style.head import head_of

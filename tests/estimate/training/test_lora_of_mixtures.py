@@ -18,7 +18,7 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import counted_kinds, shard
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.training.lora import (
+from costmodel.estimate.training.stage_parameters import (
     UNPACKING,
     adapters,
     between,

@@ -12,7 +12,7 @@ from estimate.cases import case
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.limit_checks import unacceptable
+from costmodel.estimate.evaluate.predict import unacceptable
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.explore.search import rank

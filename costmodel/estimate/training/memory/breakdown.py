@@ -35,33 +35,40 @@ from costmodel.equations.run.uncertainty import (
     term_error,
 )
 from costmodel.estimate.model.mixers.table import layer_words
-from costmodel.estimate.model.residual_streams import stream_head_activations
-from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
-from costmodel.estimate.model.shards import Shard, matmuls, prediction_parameters, shard
-from costmodel.estimate.shared.per_stage import (
+from costmodel.estimate.model.shards import (
+    Shard,
+    expert_tables,
+    has_hashed_experts,
+    matmuls,
+    prediction_parameters,
+    shard,
+    stream_head_activations,
+)
+from costmodel.estimate.shared.plan_batch import (
     OFFLOAD,
     RECOMPUTE,
     STAGES,
+    Block,
     PerStage,
+    added,
+    largest,
     memoized,
     same_on_all_stages,
+    single_rank,
     stages_of,
 )
-from costmodel.estimate.shared.plan_batch import Block, added, largest, single_rank
-from costmodel.estimate.training.lora import frozen_bytes, trained
+from costmodel.estimate.training.flop_count import front_memory
 from costmodel.estimate.training.memory.activations import (
     dropped_bytes,
+    gradients_held,
     layer_activations,
     mean_activations,
-    whole_activations,
-)
-from costmodel.estimate.training.memory.offload import (
-    gradients_held,
     moved_activations,
     moved_states,
     paged_states,
     shard_of,
     used_capacity,
+    whole_activations,
 )
 from costmodel.estimate.training.parallelism.context import context_buffers
 from costmodel.estimate.training.parallelism.data import FP32, remembered
@@ -77,9 +84,15 @@ from costmodel.estimate.training.parallelism.pipeline import (
     weight_replication,
 )
 from costmodel.estimate.training.recompute import dropped, reached, together
-from costmodel.estimate.training.stage_parameters import StageParameters, head_tokens, local_tokens, vocab_per_rank
+from costmodel.estimate.training.stage_parameters import (
+    StageParameters,
+    frozen_bytes,
+    head_tokens,
+    local_tokens,
+    trained,
+    vocab_per_rank,
+)
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
-from costmodel.estimate.training.vision_front import front_memory
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
 

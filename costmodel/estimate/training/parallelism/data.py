@@ -38,10 +38,8 @@ from costmodel.estimate.machine.process_groups import (
     strides,
 )
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.routed_experts import expert_matmuls
-from costmodel.estimate.model.shards import layer_count, matmuls, shard
-from costmodel.estimate.shared.per_stage import memoized
-from costmodel.estimate.shared.plan_batch import Block, largest, single_rank
+from costmodel.estimate.model.shards import expert_matmuls, layer_count, matmuls, shard
+from costmodel.estimate.shared.plan_batch import Block, largest, memoized, single_rank
 from costmodel.estimate.training.parallelism.expert import expert_groups
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, summed_once, weight_replication
 from costmodel.estimate.training.stage_parameters import LargestRankParameters, StageParameters, vocab_per_rank

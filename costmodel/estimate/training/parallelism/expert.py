@@ -19,15 +19,20 @@ from costmodel.equations.layers.experts import (
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.network.overlap import exposed_time, lost_time
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic, group, merged_group
-from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
+from costmodel.estimate.machine.process_groups import (
+    Exchange,
+    Group,
+    LayerTraffic,
+    SentTokens,
+    dispatch_time,
+    group,
+    merged_group,
+)
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.routed_experts import Routed, expert_matmuls, looped, reached, rows_of
-from costmodel.estimate.model.shards import Shard
+from costmodel.estimate.model.shards import Routed, Shard, expert_matmuls, looped, reached, rows_of
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, ForwardBackward, TimeByCategory, single_rank
-from costmodel.estimate.training.lora import routed_adapters
 from costmodel.estimate.training.recompute import RecomputedWork
-from costmodel.estimate.training.stage_parameters import local_tokens
+from costmodel.estimate.training.stage_parameters import local_tokens, routed_adapters
 from costmodel.estimate.training.time.layer_kernels import (
     adapted,
     in_part,

@@ -26,8 +26,19 @@ from costmodel.equations.parallelism.layer_split import (
 from costmodel.equations.parallelism.pipeline import in_flight, later_schedule_time, live_micro_batches, pipeline_time
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.per_stage import SPLIT, PerStage, memoized, same_on_all_stages, value_of_largest
-from costmodel.estimate.shared.plan_batch import PASS_TERMS, Block, ForwardBackward, largest, nothing, summed
+from costmodel.estimate.shared.plan_batch import (
+    PASS_TERMS,
+    SPLIT,
+    Block,
+    ForwardBackward,
+    PerStage,
+    largest,
+    memoized,
+    nothing,
+    same_on_all_stages,
+    summed,
+    value_of_largest,
+)
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.counts import LaterSchedule, PlainSchedule, Schedule
 from costmodel.ground.equation import Number, known_as, term

@@ -17,11 +17,9 @@ from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraf
 from costmodel.estimate.model.mixers.kinds import INDEX
 from costmodel.estimate.model.mixers.table import narrow_width, picked_keys, summed_inside
 from costmodel.estimate.model.shards import exchanges, shard
-from costmodel.estimate.shared.per_stage import memoized
-from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory
-from costmodel.estimate.training.lora import adapters
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, memoized
 from costmodel.estimate.training.recompute import RecomputedWork
-from costmodel.estimate.training.stage_parameters import local_tokens
+from costmodel.estimate.training.stage_parameters import adapters, local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record

@@ -5,12 +5,10 @@ from __future__ import annotations
 from costmodel.equations.memory.states import weight_bytes
 from costmodel.equations.run.reinforcement_learning import forward_passes_time
 from costmodel.estimate.machine.process_groups import groups
-from costmodel.estimate.shared.per_stage import PerStage
-from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, largest
-from costmodel.estimate.training.lora import trained
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, PerStage, TimeByCategory, largest
 from costmodel.estimate.training.parallelism.data import data_traffic, fullest
 from costmodel.estimate.training.parallelism.pipeline import Rank, stage_layers
-from costmodel.estimate.training.stage_parameters import stage_parameters
+from costmodel.estimate.training.stage_parameters import stage_parameters, trained
 from costmodel.estimate.training.time.stage_time import stages
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term

@@ -28,17 +28,28 @@ from costmodel.equations.kernels.roofline import (
 )
 from costmodel.equations.layers.parameters import adapter_traffic, dequantise_traffic, table_parameters
 from costmodel.equations.parallelism.context_parallel import merge_traffic
-from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.kinds import SELECTIVE_SCAN
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.table import core_flop, mixer_traffic, score_heads, without_scan
-from costmodel.estimate.model.residual_streams import stream_additions, stream_traffic
-from costmodel.estimate.model.shards import Shard, additions, matmuls
-from costmodel.estimate.model.side_branch import side_traffic
+from costmodel.estimate.model.shards import (
+    Shard,
+    additions,
+    entry_traffic,
+    matmuls,
+    side_traffic,
+    stream_additions,
+    stream_traffic,
+)
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, local_sequence, single_rank
-from costmodel.estimate.training.lora import UNPACKING, Adapter, adapter_matmuls, adapters, packed_width
 from costmodel.estimate.training.recompute import FEEDS, RecomputedWork, again_bytes, again_of
-from costmodel.estimate.training.stage_parameters import local_tokens
+from costmodel.estimate.training.stage_parameters import (
+    UNPACKING,
+    Adapter,
+    adapter_matmuls,
+    adapters,
+    local_tokens,
+    packed_width,
+)
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 

@@ -8,14 +8,20 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.roofline import host_bound_time
 from costmodel.estimate.machine.process_groups import LayerTraffic, context_group, group
 from costmodel.estimate.model.shards import shard
-from costmodel.estimate.shared.per_stage import RECOMPUTE, memoized
-from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, Structure, TimeByCategory, summed
-from costmodel.estimate.training.lora import issued, packed_matrices
+from costmodel.estimate.shared.plan_batch import (
+    RECOMPUTE,
+    Block,
+    ForwardBackward,
+    Structure,
+    TimeByCategory,
+    memoized,
+    summed,
+)
 from costmodel.estimate.training.parallelism.context import context_traffic
 from costmodel.estimate.training.parallelism.expert import ExpertWork, expert_groups, expert_pass, expert_traffic
 from costmodel.estimate.training.parallelism.tensor import tensor_traffic
 from costmodel.estimate.training.recompute import RecomputedWork, again_of, issued_again, unpacked_again
-from costmodel.estimate.training.stage_parameters import local_tokens
+from costmodel.estimate.training.stage_parameters import issued, local_tokens, packed_matrices
 from costmodel.estimate.training.time.layer_kernels import core_of, layer_pass, shared_experts
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term

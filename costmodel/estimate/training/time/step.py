@@ -24,13 +24,25 @@ from costmodel.estimate.machine.process_groups import (
     without_irrelevant_order,
 )
 from costmodel.estimate.model.projected_states import step_flop
-from costmodel.estimate.model.residual_streams import stream_width
-from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.shared.per_stage import RECOMPUTE, PerStage, memoized
-from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, added, largest, summed
-from costmodel.estimate.training.lora import trained
-from costmodel.estimate.training.memory.activations import offloaded_activations
-from costmodel.estimate.training.memory.offload import OffloadTime, OffloadTraffic, offload_time, shard_of
+from costmodel.estimate.model.shards import model_parameters, stream_width
+from costmodel.estimate.shared.plan_batch import (
+    RECOMPUTE,
+    Block,
+    ForwardBackward,
+    PerStage,
+    TimeByCategory,
+    added,
+    largest,
+    memoized,
+    summed,
+)
+from costmodel.estimate.training.memory.activations import (
+    OffloadTime,
+    OffloadTraffic,
+    offload_time,
+    offloaded_activations,
+    shard_of,
+)
 from costmodel.estimate.training.parallelism.data import data_traffic, fullest
 from costmodel.estimate.training.parallelism.expert import expert_data
 from costmodel.estimate.training.parallelism.pipeline import (
@@ -46,9 +58,8 @@ from costmodel.estimate.training.parallelism.pipeline import (
     whole_time,
 )
 from costmodel.estimate.training.parallelism.tensor import EndsTraffic
-from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
-from costmodel.estimate.training.time.stage_time import Stages, stages
-from costmodel.estimate.training.time.straggler_time import Slowed, slowed, with_stragglers
+from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens, trained
+from costmodel.estimate.training.time.stage_time import Slowed, Stages, slowed, stages, with_stragglers
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.counts import EXCHANGING
 from costmodel.ground.equation import Number, known_as, term

@@ -12,7 +12,7 @@ from rich.text import Text
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.model.mixers.table import CacheKind
-from costmodel.estimate.shared.per_stage import STAGES
+from costmodel.estimate.shared.plan_batch import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED, host_band, kept_gradient
 from costmodel.estimate.training.parallelism.pipeline import summed_once, weight_replication

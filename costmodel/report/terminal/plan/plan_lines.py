@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input, verdict
-from costmodel.estimate.evaluate.limit_checks import ENDLESS, TOO_LARGE
+from costmodel.estimate.evaluate.predict import ENDLESS, TOO_LARGE
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.ground.units import gib, percent, show_time

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
-from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.evaluate.predict import TOO_LARGE, Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.ground.units import gib, percent, show, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart

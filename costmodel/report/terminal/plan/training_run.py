@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 from costmodel.equations.run.economics import energy_cost
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.run.goodput import reshard, speed_of_fewer
-from costmodel.estimate.run.whole_run import COVERED, RunFigures, shares, spares_of, spares_wanted
+from costmodel.estimate.run.whole_run import (
+    COVERED,
+    RunFigures,
+    reshard,
+    shares,
+    spares_of,
+    spares_wanted,
+    speed_of_fewer,
+)
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import replicas_lost, whole_replicas
 from costmodel.ground.units import counted, percent, show, show_time, significant

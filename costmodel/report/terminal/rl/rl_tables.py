@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.rl.iteration import WeightTransfer
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.weight_sync import WeightTransfer
 from costmodel.estimate.serving.replica_traffic import transfers
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import is_sent

@@ -12,8 +12,7 @@ from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.stack import Axis
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
-from costmodel.estimate.evaluate.limit_checks import NOT_SAFE
-from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.evaluate.predict import NOT_SAFE, Answer
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.plan_batch import Block

@@ -26,7 +26,7 @@ from costmodel.estimate.evaluate.answer_facts import (
     varies,
     without_point,
 )
-from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.explore.node_of_gpu import flags_of_node
 from costmodel.explore.workload_flags import keys_of
 from costmodel.ground.counts import number_of

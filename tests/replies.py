@@ -18,7 +18,7 @@ from costmodel.commands import rl, serving, shared, training
 from costmodel.commands.short_form import Question
 from costmodel.evidence.calibrate import engine_fit
 from costmodel.evidence.calibrate import fit_from_runs as refine_from_runs
-from costmodel.evidence.calibrate import priors as default_efficiency
+from costmodel.evidence.calibrate import regression_problem as default_efficiency
 from costmodel.evidence.validate import validate
 from costmodel.explore.page import report_facts, rl_facts, serving_facts
 from costmodel.explore.serving import search_remedies, smallest_cluster

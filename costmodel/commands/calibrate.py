@@ -125,7 +125,7 @@ def calibrate(
     Next: costmodel show h100-sxm --fitted
     """
     from costmodel.evidence.calibrate.calibrate import calibrated
-    from costmodel.evidence.calibrate.write_back import decide, updated_document
+    from costmodel.evidence.calibrate.fit_from_runs import decide, updated_document
     from costmodel.exchange.tables.kernel_table import of_runs, of_serving
     from costmodel.report.answers import calibrate as report
 

@@ -102,7 +102,7 @@ def check(
 
 def _runs(folder: str, *, alone: bool) -> Reply:
     """Compare the runs of a folder's last night with earlier nights, and name the term that explains a slowdown."""
-    from costmodel.evidence.validate.moved_terms import moved_runs
+    from costmodel.evidence.validate.validate import moved_runs
     from costmodel.explore.import_file import GivenBesideFile
     from costmodel.explore.log_folder import log_folder
     from costmodel.report.answers.validate import moved, moved_json

@@ -15,8 +15,7 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.evidence.validate.compared_figures import Validated
-    from costmodel.evidence.validate.outcomes import Quantity
+    from costmodel.evidence.validate.outcomes import Quantity, Validated
 
 
 class ValidateQuestion(StrEnum):
@@ -193,7 +192,7 @@ def worth_reply(
 
 
 def _regret(found: list[Validated], grouping: str, worst: int, without: Sequence[str]) -> Reply:
-    from costmodel.evidence.validate.regret import layout_regret, sweeps
+    from costmodel.evidence.validate.scores import layout_regret, sweeps
     from costmodel.report.answers.regret import regret, regret_json
 
     made = layout_regret(sweeps(found))

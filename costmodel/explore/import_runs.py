@@ -18,7 +18,7 @@ from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.rows import BETWEEN
-from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.evidence.validate.spelling import CannotModel
 from costmodel.exchange.imported import Loss, StatedKey
 from costmodel.exchange.logs.benchmark_result import BenchmarkRow, benchmark_results
 from costmodel.exchange.logs.step_lines import Log, read_log

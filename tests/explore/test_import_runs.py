@@ -11,7 +11,7 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled
-from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.evidence.validate.spelling import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow, row_of
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.import_file import GivenBesideFile, import_file

@@ -14,9 +14,16 @@ from numpy.typing import NDArray
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.evidence.calibrate.engine_fit import engine_fit
 from costmodel.evidence.calibrate.fit_from_runs import EXPERTS, STEP, UNSEEN, StepFit, spreads, step_fit
-from costmodel.evidence.calibrate.priors import priors_for, shipped_priors
-from costmodel.evidence.calibrate.regression_problem import Errors, Scores, TimedRun, timed, within
-from costmodel.evidence.validate.compared_figures import chosen_rows
+from costmodel.evidence.calibrate.regression_problem import (
+    Errors,
+    Scores,
+    TimedRun,
+    priors_for,
+    shipped_priors,
+    timed,
+    within,
+)
+from costmodel.evidence.validate.outcomes import chosen_rows
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import read_runs
 

@@ -23,7 +23,7 @@ from costmodel.documents.schemas.stack import AXES, Stack
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.predict_serving import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
-from costmodel.evidence.validate.skip_reasons import REASONS
+from costmodel.evidence.validate.spelling import REASONS
 from costmodel.explore.explain.pages import worth_asking
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES

@@ -9,8 +9,7 @@ import pytest
 
 from costmodel.documents.reader.library import bibliography, names, read
 from costmodel.documents.reader.measured_cases import cases
-from costmodel.evidence.validate.compared_figures import Compared
-from costmodel.evidence.validate.outcomes import Quantity
+from costmodel.evidence.validate.outcomes import Compared, Quantity
 from costmodel.evidence.validate.validate import DOCUMENTED, compared
 
 TABLES = names("measured")

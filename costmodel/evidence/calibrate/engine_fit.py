@@ -18,16 +18,20 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.base import OWN
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.evidence.calibrate.fit_from_runs import is_identified
-from costmodel.evidence.calibrate.priors import beginning, changed, own_source, registered
-from costmodel.evidence.calibrate.regression_problem import Errors
-from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
-from costmodel.evidence.validate.compared_figures import Where, chosen_rows, groups_of_row, meant, nothing_chosen
-from costmodel.evidence.validate.outcomes import ServingQuantity
+from costmodel.evidence.calibrate.fit_from_runs import SLACK, WORST_MEDIAN, is_identified
+from costmodel.evidence.calibrate.regression_problem import Errors, beginning, changed, own_source, registered
+from costmodel.evidence.validate.outcomes import (
+    ServingQuantity,
+    Where,
+    chosen_rows,
+    groups_of_row,
+    meant,
+    nothing_chosen,
+)
 from costmodel.evidence.validate.serving.benchmarks import Figures, Predicted, case_of_group, groups, of_group
 from costmodel.evidence.validate.serving.serving_rows import ServingRow, serving_row
 from costmodel.evidence.validate.serving.validate_serving import COLUMN, measured, plausible
-from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
+from costmodel.evidence.validate.spelling import CannotModel, SkippedRow
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import stem
 from costmodel.exchange.tables.run_table import Table

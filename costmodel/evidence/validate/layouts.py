@@ -10,7 +10,7 @@ from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.training.parallelism.pipeline import LOOPED, fewest_micro_batches, is_later
 from costmodel.evidence.validate.imputation import LAST_OF_2021, Filling
-from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
+from costmodel.evidence.validate.spelling import CannotModel, invalid, needed
 from costmodel.ground.record import record
 
 LAST_BY_STAGE = 2024

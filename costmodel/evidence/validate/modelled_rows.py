@@ -16,7 +16,7 @@ from costmodel.estimate.shared.plan_batch import Block, Rows
 from costmodel.estimate.training.plan_constraints import refused_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.evidence.validate.rows import COLUMN, RowScenario, row_inputs, row_scenario
-from costmodel.evidence.validate.skip_reasons import CannotModel, invalid
+from costmodel.evidence.validate.spelling import CannotModel, invalid
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Number

@@ -28,6 +28,7 @@ from costmodel.evidence.validate.imputation import (
     known_dense,
     known_model,
     known_whole,
+    stack_of,
     with_experts,
 )
 from costmodel.evidence.validate.layouts import (
@@ -40,11 +41,11 @@ from costmodel.evidence.validate.layouts import (
     usual_micro_batch,
     usual_schedule,
 )
-from costmodel.evidence.validate.skip_reasons import CannotModel, needed
-from costmodel.evidence.validate.software import stack_of
 from costmodel.evidence.validate.spelling import (
     OPEN,
+    CannotModel,
     choices_of,
+    needed,
     offloads_more,
     positions_of,
     precision_of,

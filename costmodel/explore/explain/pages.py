@@ -39,7 +39,7 @@ from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES
-from costmodel.evidence.validate.skip_reasons import REASONS
+from costmodel.evidence.validate.spelling import REASONS
 from costmodel.exchange.tables.kernel_table import told_kinds
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED

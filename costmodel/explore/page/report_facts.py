@@ -12,7 +12,7 @@ from costmodel.documents.reader.library import accelerator_of, names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.estimate.evaluate.predict import Answer
-from costmodel.evidence.validate.compared_figures import Compared
+from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import OF_STEPS, compared
 from costmodel.explore.compare.select_plan import planned
 from costmodel.explore.page.reachable_plans import reachable

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
     from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
     from costmodel.evidence.calibrate.engine_fit import EngineFit
-    from costmodel.evidence.calibrate.fit_from_runs import Posterior, Refined
+    from costmodel.evidence.calibrate.fit_from_runs import Decision, Posterior, Refined
     from costmodel.evidence.calibrate.regression import Error
-    from costmodel.evidence.calibrate.write_back import Decision
     from costmodel.explore.log_folder import FollowedFolder
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from costmodel.documents.reader.measured_cases import WORKLOADS
 from costmodel.documents.schemas.hardware import Accelerator
-from costmodel.evidence.validate.compared_figures import Compared
-from costmodel.evidence.validate.outcomes import FITS
+from costmodel.evidence.validate.outcomes import FITS, Compared
 from costmodel.ground.units import percent, show_memory, show_time, time_unit
 from costmodel.report.document import Cell, Column, Draw, Section, Table, Value
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result

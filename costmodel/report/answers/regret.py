@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.evidence.validate.regret import LEAST, LayoutRegret, LayoutSweep, MeasuredLayout, RegretScore
+from costmodel.evidence.validate.scores import LEAST, LayoutRegret, LayoutSweep, MeasuredLayout, RegretScore
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import show
 from costmodel.report.answers.validate import without_fields, without_lines

@@ -17,11 +17,10 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.results import RL_RESULTS, SERVING_RESULTS, TRAINING_COLUMNS
 from costmodel.estimate.evaluate.answer_facts import row_facts
-from costmodel.evidence.validate.compared_figures import Compared, Validated
-from costmodel.evidence.validate.moved_terms import ALL, MovedRuns
-from costmodel.evidence.validate.outcomes import FITS, TOTALS
+from costmodel.evidence.validate.outcomes import FITS, TOTALS, Compared, Validated
 from costmodel.evidence.validate.scores import KINDS, NOTABLE, GroupScore, Score, Scoreboard, TermWorth
-from costmodel.evidence.validate.skip_reasons import SkippedRow
+from costmodel.evidence.validate.spelling import SkippedRow
+from costmodel.evidence.validate.validate import ALL, MovedRuns
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table as RunTable
 from costmodel.explore.log_folder import LogFolder

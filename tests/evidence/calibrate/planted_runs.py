@@ -10,8 +10,7 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.estimate.evaluate.predict import answer, own_plan
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.evidence.calibrate.priors import shipped_priors
-from costmodel.evidence.calibrate.regression_problem import TimedRun, timed
+from costmodel.evidence.calibrate.regression_problem import TimedRun, shipped_priors, timed
 from costmodel.exchange.tables.csv_cells import CsvRow
 
 FOLDER = Path(__file__).parents[1] / "measured"

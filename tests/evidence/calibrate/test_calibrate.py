@@ -20,9 +20,9 @@ from costmodel.equations.network.collectives import wire_bytes
 from costmodel.evidence.calibrate import regression
 from costmodel.evidence.calibrate.calibrate import calibrated, calibration
 from costmodel.evidence.calibrate.fabric_check import beside, soundness
+from costmodel.evidence.calibrate.fit_from_runs import decide, updated_document
 from costmodel.evidence.calibrate.kernel_fits import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL
 from costmodel.evidence.calibrate.regression import DRAWS, FittedForm, error_of, fitted, held_out, second_half
-from costmodel.evidence.calibrate.write_back import decide, updated_document
 from costmodel.exchange.tables.kernel_table import read_timings
 from evidence.measured import write
 

@@ -12,7 +12,7 @@ import pytest
 
 from costmodel.documents.schemas.prior import Prior
 from costmodel.evidence.calibrate.fit_from_runs import Posterior
-from costmodel.evidence.calibrate.priors import around
+from costmodel.evidence.calibrate.regression_problem import around
 from costmodel.report.answers.calibrate import known_to
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")

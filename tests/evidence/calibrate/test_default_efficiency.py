@@ -13,7 +13,7 @@ from estimate.cases import case, written_out
 
 from costmodel.documents.reader.library import efficiency_of, names, read
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.evidence.calibrate.priors import beginning, changed
+from costmodel.evidence.calibrate.regression_problem import beginning, changed
 from evidence.calibrate.planted_runs import mine
 
 

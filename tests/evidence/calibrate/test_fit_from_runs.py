@@ -12,8 +12,7 @@ import pytest
 from costmodel.estimate.evaluate.predict import answer, own_plan
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.evidence.calibrate.fit_from_runs import _unidentified, step_fit
-from costmodel.evidence.calibrate.priors import on_scale
-from costmodel.evidence.calibrate.regression_problem import MOST, SCALE, Problem, timed
+from costmodel.evidence.calibrate.regression_problem import MOST, SCALE, Problem, on_scale, timed
 from costmodel.exchange.tables.csv_cells import CsvRow
 from evidence.calibrate.planted_runs import HIDDEN, LAUNCH, SHELF, SUSTAINED, ran
 

@@ -13,7 +13,7 @@ from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.library import document_class, names, read
 from costmodel.documents.schemas.prior import Prior
-from costmodel.evidence.calibrate.priors import STEPS, off_scale, on_scale, shipped
+from costmodel.evidence.calibrate.regression_problem import STEPS, off_scale, on_scale, shipped
 from evidence.calibrate.planted_runs import FOLDER, HIDDEN, PRIORS, SHELF, SUSTAINED
 
 

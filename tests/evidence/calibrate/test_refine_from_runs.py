@@ -13,8 +13,7 @@ from estimate.cases import TRAINING_STACKS
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.evidence.calibrate.fit_from_runs import refine
-from costmodel.evidence.calibrate.priors import own
-from costmodel.evidence.calibrate.regression_problem import timed
+from costmodel.evidence.calibrate.regression_problem import own, timed
 from costmodel.exchange.tables.run_table import read_table
 from evidence.calibrate.planted_runs import FOLDER, SHELF, mine
 

@@ -12,8 +12,7 @@ from estimate.cases import case, mixed
 from costmodel.documents.reader.library import read
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.evidence.calibrate.fit_from_runs import MIN_SENSITIVITY, _affected, step_fit
-from costmodel.evidence.calibrate.priors import with_values
-from costmodel.evidence.calibrate.regression_problem import Problem, timed
+from costmodel.evidence.calibrate.regression_problem import Problem, timed, with_values
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import read_table
 from evidence.calibrate.planted_runs import FOLDER, LAUNCH, SHELF, SUSTAINED, ran

@@ -8,7 +8,7 @@ import pytest
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.equations.run.uncertainty import TENTH
 from costmodel.evidence.calibrate.fit_from_runs import EXPERTS, STEP, UNSEEN, Unexplained, fitted_widths, spreads
-from costmodel.evidence.calibrate.priors import width_priors
+from costmodel.evidence.calibrate.regression_problem import width_priors
 
 PRIORS = width_priors(CachedReader())
 MADE = {STEP: 0.04, UNSEEN: 0.09, EXPERTS: 0.12}

@@ -10,7 +10,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
 from costmodel.evidence.validate.modelled_rows import Modelled, modelled
 from costmodel.evidence.validate.outcomes import ComparedFigure, outcome, outcomes_over
-from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.evidence.validate.spelling import CannotModel
 from evidence.validate.runs_of_22b import PIPELINE as OPEN
 from evidence.validate.runs_of_22b import SHELF
 

@@ -16,7 +16,7 @@ from costmodel.documents.reader.resolved_scenario import proxy_node
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.rows import cluster_of
-from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.evidence.validate.spelling import CannotModel
 from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import read_table

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costmodel.evidence.validate import modelled_rows
-from costmodel.evidence.validate.compared_figures import Compared
+from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import validated
 from evidence.validate.runs_of_22b import MIXTRAL, table
 

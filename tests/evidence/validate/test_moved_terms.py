@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.evidence.validate.compared_figures import Compared
-from costmodel.evidence.validate.moved_terms import ALL, moved_terms
-from costmodel.evidence.validate.validate import validated
+from costmodel.evidence.validate.outcomes import Compared
+from costmodel.evidence.validate.validate import ALL, moved_terms, validated
 from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.explore.import_file import GivenBesideFile
 from costmodel.explore.log_folder import log_folder

@@ -12,7 +12,7 @@ from costmodel.documents.reader.library import efficiency_of, names, read
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.machine.number_formats import by_best_matmul
 from costmodel.evidence.validate.modelled_rows import modelled
-from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.evidence.validate.spelling import CannotModel
 from costmodel.ground.counts import Recompute
 from costmodel.report.terminal.style.head import remarks
 from evidence.validate.runs_of_22b import SHELF

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.evidence.validate.compared_figures import GROUPINGS, Compared, Validated
-from costmodel.evidence.validate.regret import LayoutSweep, choice, choices, spearman, sweeps
+from costmodel.evidence.validate.outcomes import GROUPINGS, Compared, Validated
+from costmodel.evidence.validate.scores import LayoutSweep, choice, choices, spearman, sweeps
 from costmodel.exchange.tables.run_table import read_table
 
 SHAPE = {

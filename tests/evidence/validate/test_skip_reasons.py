@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costmodel.evidence.validate.modelled_rows import modelled
-from costmodel.evidence.validate.skip_reasons import REASONS, CannotModel
+from costmodel.evidence.validate.spelling import REASONS, CannotModel
 from evidence.validate.runs_of_22b import EMPTY, SHELF, TITAN, figure
 from evidence.validate.test_validate_serving import REFUSED as REFUSED_SERVING
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.evidence.validate.skip_reasons import CannotModel
-from costmodel.evidence.validate.spelling import precision_of
+from costmodel.evidence.validate.spelling import CannotModel, precision_of
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.evidence.validate.compared_figures import GROUPINGS, Compared
 from costmodel.evidence.validate.imputation import RULES
+from costmodel.evidence.validate.outcomes import GROUPINGS, Compared
 from costmodel.evidence.validate.scores import gathered, score, worst
 from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.run_table import COLUMNS

@@ -15,7 +15,7 @@ from costmodel.documents.reader.hub_names import squeezed
 from costmodel.documents.reader.library import names
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.evidence.validate.compared_figures import Compared
+from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.scores import scoreboard
 from costmodel.evidence.validate.serving.benchmarks import case_of_group, groups, of_group
 from costmodel.evidence.validate.serving.serving_rows import RULES, serving_row

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.evidence.validate.compared_figures import GROUPINGS, Compared
+from costmodel.evidence.validate.outcomes import GROUPINGS, Compared
 from costmodel.evidence.validate.scores import worth_of_terms
 
 

@@ -12,10 +12,9 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.evidence.calibrate.fit_from_runs import step_fit
-from costmodel.evidence.calibrate.priors import shipped_priors
-from costmodel.evidence.calibrate.regression_problem import TimedRun
+from costmodel.evidence.calibrate.regression_problem import TimedRun, shipped_priors
 from costmodel.evidence.validate.serving.validate_serving import predicted_figures
-from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.evidence.validate.spelling import CannotModel
 
 from .described_runs import Described
 from .peers import peak_bytes

@@ -30,7 +30,7 @@ from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.steady_state import SteadyState
 from costmodel.evidence.validate.serving.serving_rows import ServingRow
-from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.evidence.validate.spelling import CannotModel
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record

@@ -12,7 +12,7 @@ from costmodel.documents.reader.engine_releases import stack_of_release
 from costmodel.documents.reader.hub_names import shape_of
 from costmodel.documents.reader.resolved_scenario import proxy_node, proxy_tree
 from costmodel.documents.schemas.model import Model
-from costmodel.evidence.validate.skip_reasons import CannotModel, needed
+from costmodel.evidence.validate.spelling import CannotModel, needed
 from costmodel.exchange.tables.csv_cells import CsvRow, cell_words
 from costmodel.ground.record import record
 

@@ -22,9 +22,16 @@ from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.evidence.validate.compared_figures import Compared, Validated, Where, chosen_rows, groups_of_row
 from costmodel.evidence.validate.modelled_rows import RowCount
-from costmodel.evidence.validate.outcomes import Quantity, ServingQuantity
+from costmodel.evidence.validate.outcomes import (
+    Compared,
+    Quantity,
+    ServingQuantity,
+    Validated,
+    Where,
+    chosen_rows,
+    groups_of_row,
+)
 from costmodel.evidence.validate.serving.benchmarks import PART, Predicted, predictions
 from costmodel.evidence.validate.serving.serving_rows import (
     RULES,
@@ -35,7 +42,7 @@ from costmodel.evidence.validate.serving.serving_rows import (
     readable,
     serving_row,
 )
-from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
+from costmodel.evidence.validate.spelling import CannotModel, invalid, needed
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable
 from costmodel.ground.errors import CostModelError, Place, fail

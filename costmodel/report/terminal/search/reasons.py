@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from costmodel.evidence.validate.skip_reasons import REASONS, SkippedRow
+from costmodel.evidence.validate.spelling import REASONS, SkippedRow
 from costmodel.exchange.tables.run_table import Table
 from costmodel.report.terminal.style.theme import DIM, WARN, styled
 

@@ -24,7 +24,7 @@ from costmodel.exchange.training import (
     torchtune,
     transformers,
 )  # fmt: skip
-from costmodel.exchange.training.argument_texts import is_call
+from costmodel.exchange.training.accelerate import is_call
 from costmodel.exchange.values.foreign_values import Lines
 from costmodel.ground.errors import Place, fail
 

@@ -21,14 +21,18 @@ from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, predict, with_benchmark
 from costmodel.estimate.serving.serving_inputs import check_hardware, inputs_of
+from costmodel.exchange.serving.engine_options import (
+    ServingJob,
+    experts_of_checkpoint,
+    rounded_share,
+    types_of_checkpoint,
+)
 from costmodel.exchange.serving.exported_command import (
     ENGINES,
     ExportedCommand,
     exported_apart,
     exported_command,
 )
-from costmodel.exchange.serving.serving_job import ServingJob, rounded_share
-from costmodel.exchange.serving.types import experts_of_checkpoint, types_of_checkpoint
 from costmodel.exchange.writing import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search

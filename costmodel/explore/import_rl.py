@@ -12,7 +12,7 @@ from costmodel.exchange.imported import GivenSize, Imported, Loss
 from costmodel.exchange.rl.rl_format import RlFormat
 from costmodel.exchange.rl.rl_texts import RlText, fill_references, put_beneath, put_word, stated_text
 from costmodel.exchange.rl.settle_rl import as_trainer, settled_rl
-from costmodel.exchange.training.argument_texts import arguments_of, is_call
+from costmodel.exchange.training.accelerate import arguments_of, is_call
 from costmodel.exchange.training.formats import LAYERED, read_layer
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.values.foreign_values import shown

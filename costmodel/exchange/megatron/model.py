@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from costmodel.documents.schemas.model import Attention, Experts, LatentAttention, Layers, Mlp, Model
 from costmodel.exchange.imported import Origin, OriginValue
-from costmodel.exchange.megatron.flags import MegatronFlags
+from costmodel.exchange.megatron.stated import MegatronFlags
 from costmodel.exchange.training.job import TrainingRemarks
 from costmodel.exchange.values.layer_kinds import gathered
 

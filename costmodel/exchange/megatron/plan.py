@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.megatron.flags import MegatronFlags
 from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OF_LAYOUT, SHARDED
+from costmodel.exchange.megatron.stated import MegatronFlags
 from costmodel.ground.errors import Place
 
 _DEGREES = {OF_LAYOUT[name].key.removeprefix("plan."): name for name in (

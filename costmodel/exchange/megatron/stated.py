@@ -1,18 +1,21 @@
-"""Options of Megatron-LM as a text states them: a script, a YAML file, or the arguments at the head of a log."""
+"""What a launch of Megatron states: flags, arguments, and the workload."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping, parse
-from costmodel.exchange.imported import Loss
-from costmodel.exchange.megatron.options import READ, TABLE
+from costmodel.exchange.foreign_keys import UNKNOWN_STATES
+from costmodel.exchange.imported import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
+from costmodel.exchange.launcher_options import launched_accelerators
+from costmodel.exchange.megatron.options import OPTIMIZERS, OVERLAPS, READ, RECIPES, TABLE, VERSION
+from costmodel.exchange.rows import Row, whole
 from costmodel.exchange.shell import Doubt, Script, ShellCommand, Word, read_script
-from costmodel.exchange.values.foreign_values import Lines
-from costmodel.ground.errors import Place, fail
+from costmodel.exchange.values.foreign_values import Lines, printable, shown
+from costmodel.ground.errors import Fault, Place, fail
 
 _FEWEST = 3  # known options that make a text one of this format
 _OPTION = re.compile(r"--?[A-Za-z]")
@@ -242,3 +245,367 @@ def _attribute(statement: Statement, attribute: str, value: str, place: Place) -
             statement.options.append(Stated(name, (), place))
         return
     statement.options.append(Stated(name, (Word(_TYPES.get(value, value), place),), place))
+
+
+_ITEMS = re.compile(r"[^\s,'\"\[\]()]+")
+
+
+class MegatronFlags:
+    """Reads and checks the option values of one text.
+
+    A fault is recorded and a harmless value replaces the faulty one, so that all faults of a text are found at once.
+    """
+
+    def __init__(self, statement: Statement, file: str) -> None:
+        self.statement, self.file = statement, file
+        self.faults: list[Fault] = []
+        self.missing: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self.losses: list[Loss] = list(statement.losses)
+        self.stated: dict[str, Stated] = {}
+        for option in statement.options:
+            self._state(option)
+        self._values: dict[str, OriginValue] = {}
+        self._unsound: set[str] = set()
+        self._asked: set[str] = set()  # options whose value was looked at
+        self._lost: dict[str, Verdict] = {}
+
+    def _state(self, option: Stated) -> None:
+        """Records an option; of several occurrences the last one counts, and a different earlier value is a loss."""
+        before = self.stated.get(option.name)
+        self.stated[option.name] = option
+        if before is None or option.name not in READ:
+            return
+        if [word.text for word in before.words] != [word.text for word in option.words]:
+            sentence = f"--{option.name} of line {before.place.line}: that of line {option.place.line} counts"
+            self.losses.append(Loss("ignored", sentence, before.place))
+
+    def __getitem__(self, name: str) -> OriginValue:
+        """The value of an option; None where it is left out and has no default."""
+        self._asked.add(name)
+        if name not in self._values:
+            self._values[name] = self._read(name, READ[name])
+        return self._values[name]
+
+    def given(self, name: str) -> bool:
+        """Whether the text states an option."""
+        return name in self.stated
+
+    def on(self, name: str) -> bool:
+        """Whether a flag is given."""
+        return bool(self[name].value)
+
+    def sound(self, *names: str) -> bool:
+        """Whether these options are stated without a fault, so that rules that combine them can be checked."""
+        for name in names:
+            self[name]  # reading it finds its faults
+        return self._unsound.isdisjoint(names)
+
+    def number(self, name: str, otherwise: int = 0) -> int:
+        """The count of an option."""
+        value = self[name].value
+        return otherwise if value is None else int(value)
+
+    def first(self, *names: str) -> OriginValue:
+        """The first of several options that has a value."""
+        return next((self[name] for name in names if self[name].value is not None), self[names[0]])
+
+    def derived(self, value: Any, text: str, *names: str) -> OriginValue:
+        """A value computed from options, with the place of the first that the text states."""
+        places = (self[name].place for name in names)
+        return OriginValue(value, Origin("derived", text, next((place for place in places if place is not None), None)))
+
+    def fixed(self, value: Any, text: str) -> OriginValue:
+        """A value that the code of Megatron-LM fixes."""
+        return OriginValue(value, Origin("class", f"{text}, {VERSION}"))
+
+    def refuse(self, code: str, sentence: str, place: Place | None = None, hint: str = "") -> None:
+        """Records a fault, at the place of the text if no other place is given."""
+        fault = Fault(code, sentence, place or Place(self.file), hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def need(self, sentence: str, hint: str, place: Place | None = None) -> None:
+        """Records a missing value that the user can give in another way."""
+        self.missing.append(Fault("X002", sentence, place or Place(self.file), hint))
+
+    def need_option(self, names: tuple[str, ...]) -> None:
+        """Records a fault for a required option that is missing or 0."""
+        if not self.sound(*names):
+            return
+        place = self.first(*names).place
+        sentence = f"--{names[0]} is 0" if place else f"--{names[0]} is needed and not given"
+        self.refuse("X002", sentence, place, "write it into the text")
+
+    def lose(self, kind: LossKind, sentence: str, name: str = "", parameters: float = 0.0) -> None:
+        """Records an option that a scenario cannot express."""
+        place = self.stated[name].place if name in self.stated else None
+        self._lost[name] = VERDICTS[kind]
+        loss = Loss(kind, sentence, place, parameters)
+        if loss not in self.losses:
+            self.losses.append(loss)
+
+    def verdicts(self) -> list[StatedKey]:
+        """The verdict for every option that the text states."""
+        return [
+            StatedKey(printable(f"--{name}"), self._verdict(name), stated.place) for name, stated in self.stated.items()
+        ]
+
+    def _verdict(self, name: str) -> Verdict:
+        if name not in TABLE:
+            return "not expressible"
+        return self._lost.get(name, "read" if name in self._asked else "no effect")
+
+    # --- reading one option
+
+    def _read(self, name: str, option: Row) -> OriginValue:
+        stated = self.stated.get(name)
+        if stated is None:
+            default = False if option.kind.name == "flag" else option.default
+            default = option.kind.read(default) if option.kind.name == "word" and default else default
+            return OriginValue(default, Origin("default", f"--{name}: default of {VERSION}"))
+        if option.old:
+            sentence = f"--{name} is of an older Megatron-LM"
+            self.warnings.append(Fault("X006", sentence, stated.place, f"today {option.old} states it"))
+        doubt = stated.doubt or next((word.doubt for word in stated.words if word.doubt), None)
+        if doubt is not None:
+            self._doubtful(name, stated, doubt)
+            return OriginValue(_harmless(option), Origin("file", f"--{name}", stated.place))
+        faults = len(self.faults)
+        value = self._checked(name, option, stated)
+        if len(self.faults) > faults:
+            self._unsound.add(name)
+        return OriginValue(value, Origin("file", f"--{name}", stated.place))
+
+    def _doubtful(self, name: str, stated: Stated, doubt: Doubt) -> None:
+        self._unsound.add(name)
+        if doubt.kind in ("unset", "argument"):
+            self.refuse("X002", f"--{name} is {doubt.sentence}", stated.place, "write its value into the text")
+            return
+        hint = "write its value into the text, or give the arguments that the program prints at the head of its log"
+        self.refuse("X008", f"--{name} hangs on {doubt.sentence}: nothing is run here", stated.place, hint)
+
+    def _checked(self, name: str, option: Row, stated: Stated) -> Any:
+        texts = [word.text for word in stated.words]
+        kind = option.kind
+        if kind.name == "flag":
+            if texts:
+                self.refuse("X005", f"--{name} takes no value, and {shown(texts[0])} stands behind it", stated.place)
+            return True
+        if not texts:
+            self.refuse("X005", f"no value stands behind --{name}", stated.place)
+            return _harmless(option)
+        if kind.name in ("words", "ramp", "window"):
+            items = _ITEMS.findall(" ".join(texts))
+            return self._items(name, option, stated, items)
+        if len(texts) > 1 and kind.name != "pattern":
+            self.refuse("X005", f"--{name} takes one value, not {len(texts)}", stated.place)
+        text = texts[0] if kind.name != "pattern" else "".join(texts)
+        if text.lower() in ("none", "null"):
+            return None if "none" not in kind.words else text
+        value = kind.read(text)
+        if value is None and kind.words:
+            self.refuse("X005", f"--{name} {shown(text[:80])} is none of {', '.join(kind.words)}", stated.place)
+            return kind.read(option.default or next(iter(kind.words)))
+        if value is None:
+            self.refuse("X005", f"--{name} is {shown(text[:80])}, not {kind.wanted}", stated.place)
+        return value
+
+    def _items(self, name: str, option: Row, stated: Stated, items: list[str]) -> tuple[Any, ...] | None:
+        if option.kind.name == "words":
+            words = option.kind.words
+            wrong = [item for item in items if words and item not in words]
+            if wrong:
+                self.refuse("X005", f"--{name} {shown(wrong[0][:80])} is none of {', '.join(words)}", stated.place)
+            return tuple(item for item in items if item not in wrong)
+        wanted = 3 if option.kind.name == "ramp" else 2
+        numbers = tuple(whole(item) for item in items)
+        if len(numbers) != wanted or None in numbers:
+            self.refuse("X005", f"--{name} takes {wanted} whole numbers", stated.place)
+            return None
+        return numbers
+
+
+def _harmless(option: Row) -> Any:
+    """The value that replaces an invalid one."""
+    return False if option.kind.name == "flag" else None
+
+
+def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
+    """The workload as a mapping of values with origins."""
+    sequence = flags.first("seq-length", "encoder-seq-length")
+    if not sequence.value:
+        flags.need_option(("seq-length", "encoder-seq-length"))
+        sequence = sequence._replace(value=1)
+    longest = flags.number("max-position-embeddings")
+    if longest and sequence.value > longest:
+        sentence = f"--seq-length {sequence.value} is over --max-position-embeddings {longest}"
+        flags.refuse("X005", sentence, sequence.place)
+    tree: dict[str, Any] = {"kind": flags.fixed("training", "a training script"), "sequence": sequence}
+    batch = _global_batch(flags, dp)
+    if batch is not None:
+        tree["global_batch"] = batch
+    tokens = _tokens(flags, sequence, batch)
+    tree |= {"tokens": tokens} if tokens is not None else {}
+    return tree | {"precision": _precision(flags), "gradients": _gradients(flags), "optimizer": _optimizer(flags)}
+
+
+def _global_batch(flags: MegatronFlags, dp: OriginValue | None) -> OriginValue | None:
+    batch = flags["global-batch-size"]
+    if flags["step-batch-size-schedule"].value:
+        return _scheduled(flags, batch)
+    if flags["rampup-batch-size"].value is not None:
+        flags.lose("approximated", "the batch grows to its size: here it has it from the start", "rampup-batch-size")
+    if batch.value:
+        return batch
+    if dp is None:
+        return None
+    micro = flags.number("micro-batch-size", 1)
+    return flags.derived(micro * dp.value, "micro-batch × dp, where it is left out", "micro-batch-size")
+
+
+def _scheduled(flags: MegatronFlags, batch: OriginValue) -> OriginValue | None:
+    """The last batch size of a schedule such as 0:512 1000:1024."""
+    schedule = flags["step-batch-size-schedule"]
+    if batch.value and not flags.statement.resolved:
+        sentence = "--step-batch-size-schedule and --global-batch-size exclude each other"
+        flags.refuse("X005", sentence, schedule.place)
+        return batch
+    sizes = re.findall(r":(\d{1,9})\b", " ".join(schedule.value))
+    if not sizes:
+        flags.refuse("X005", "--step-batch-size-schedule has no sizes", schedule.place)
+        return None
+    flags.lose("approximated", "the batch grows by a schedule: here it has its last size", "step-batch-size-schedule")
+    return schedule._replace(value=int(sizes[-1]))
+
+
+def _tokens(flags: MegatronFlags, sequence: OriginValue, batch: OriginValue | None) -> OriginValue | None:
+    iterations, samples = flags["train-iters"], flags["train-samples"]
+    if iterations.value and samples.value:
+        flags.refuse("X005", "--train-iters and --train-samples exclude each other", samples.place)
+    if samples.value:
+        return flags.derived(samples.value * sequence.value, "samples × sequence", "train-samples")
+    if iterations.value and batch is not None:
+        found = iterations.value * batch.value * sequence.value
+        return flags.derived(found, "iterations × global batch × sequence", "train-iters")
+    return None
+
+
+# --- types
+
+
+def _precision(flags: MegatronFlags) -> OriginValue:
+    wide = [name for name in ("bf16", "fp16") if flags.on(name)]
+    eight, four = flags["fp8-format"], flags["fp4-format"]
+    if len(wide) > 1 or (eight.value and four.value):
+        flags.refuse("X005", "of two types to train in one can stand", flags["fp16"].place or four.place)
+    if not wide:
+        if not flags.sound("bf16", "fp16"):
+            return flags["bf16"]._replace(value="bf16")
+        sentence = "neither --bf16 nor --fp16: training in fp32, which is not read from a script"
+        flags.refuse(
+            "X003",
+            sentence,
+            eight.place,
+            "write --bf16 into the text if it is meant",
+        )
+        return flags["bf16"]._replace(value="bf16")
+    for format_, recipe, names in ((four, "fp4-recipe", {"nvfp4": "nvfp4"}), (eight, "fp8-recipe", RECIPES)):
+        if format_.value:
+            chosen = flags[recipe]
+            if chosen.value not in names:
+                flags.refuse("X003", f"--{recipe} {chosen.value}: a recipe in code", chosen.place)
+            if wide == ["fp16"]:
+                flags.refuse("X003", "narrow types beside fp16: no workload expresses both", format_.place)
+            text = f"{format_.value}, recipe {chosen.value}"
+            return flags.derived(names.get(chosen.value, "fp8"), text, recipe, "fp4-format", "fp8-format")
+    return flags[wide[0]]._replace(value=wide[0])
+
+
+def _gradients(flags: MegatronFlags) -> OriginValue:
+    """The gradient type: by default fp32 with bf16 weights, and fp16 with fp16 weights."""
+    narrow, wide = flags["grad-reduce-in-bf16"], flags["accumulate-allreduce-grads-in-fp32"]
+    if flags.on("fp16"):
+        return wide._replace(value="fp32") if wide.value else flags.derived("fp16", "the type of the weights", "fp16")
+    if narrow.value or (flags.statement.resolved and not wide.value):
+        return narrow._replace(value="bf16")
+    if flags["main-grads-dtype"].value == "bf16" and not wide.value:
+        return flags["main-grads-dtype"]
+    return wide._replace(value="fp32") if wide.value else flags.derived("fp32", "fp32 beside bf16", "bf16")
+
+
+def _optimizer(flags: MegatronFlags) -> OriginValue:
+    kind = flags["optimizer"]
+    name = OPTIMIZERS.get(kind.value)
+    if name is None:
+        hint = "write --optimizer adam into a copy, then --set workload.optimizer=NAME where it is estimated"
+        flags.refuse("X003", f"--optimizer {kind.value}: {UNKNOWN_STATES}", kind.place, hint)
+        return kind._replace(value="adamw")
+    moments = {flags["exp-avg-dtype"].value, flags["exp-avg-sq-dtype"].value}
+    if name != "adamw" or moments == {"fp32"}:
+        return kind._replace(value=name)
+    if not flags.on("use-precision-aware-optimizer"):
+        flags.lose("ignored", "types of moments count with --use-precision-aware-optimizer alone", "exp-avg-dtype")
+        return kind._replace(value=name)
+    if moments == {"bf16"}:
+        return flags.derived("adamw-bf16", "moments in bf16", "exp-avg-dtype", "exp-avg-sq-dtype")
+    flags.lose(
+        "not expressible", f"moments in {' and '.join(sorted(map(str, moments)))}: here in fp32", "exp-avg-dtype"
+    )
+    return kind._replace(value=name)
+
+
+# --- stack and assumptions
+
+
+def stack(flags: MegatronFlags) -> tuple[OriginValue, dict[str, Any]]:
+    """The name of the stack, and the assumptions that make it behave as the text states."""
+    assume: dict[str, Any] = {}
+    experts = _expert_assumptions(flags) if flags["num-experts"].value else {}
+    if flags.on("use-torch-fsdp2"):
+        return flags["use-torch-fsdp2"]._replace(value="fsdp2"), {"experts": experts} if experts else {}
+    counted = [
+        name for name in OVERLAPS if name != "tp-comm-overlap" or flags.number("tensor-model-parallel-size", 1) > 1
+    ]
+    overlapped = [name for name in counted if flags.on(name)]
+    if not overlapped:
+        name = flags.derived("megatron-lm", "nothing overlaps", *counted)
+    else:
+        name = flags.derived("megatron-core", "communication overlaps", *overlapped)
+        missing = {OVERLAPS[other]: other for other in counted if other not in overlapped}
+        if "dp" in missing and "weights" not in missing:
+            flags.refuse(
+                "X005", "--overlap-param-gather needs --overlap-grad-reduce", flags["overlap-param-gather"].place
+            )
+        if missing:
+            assume["overlap"] = {key: flags[other]._replace(value=0) for key, other in missing.items()}
+    return name, assume | ({"experts": experts} if experts else {})
+
+
+def _expert_assumptions(flags: MegatronFlags) -> dict[str, OriginValue]:
+    dispatcher = flags["moe-token-dispatcher-type"]
+    if dispatcher.value == "allgather":
+        sentence = "tokens are gathered on all ranks of ep (allgather), here sent to their experts alone"
+        flags.lose("not expressible", sentence, "moe-token-dispatcher-type")
+    found = {"deduplicated": dispatcher._replace(value=dispatcher.value == "flex")}
+    capacity = flags["moe-expert-capacity-factor"]
+    return found | ({"capacity": capacity} if capacity.value and capacity.value > 0 else {})
+
+
+def dropped(flags: MegatronFlags) -> None:
+    """A loss if the text trains with dropout, which is on by default."""
+    for name in ("hidden-dropout", "attention-dropout"):
+        value = flags[name].value
+        if value is not None and float(value) > 0:
+            sentence = f"--{name} {float(value):g}: masks are stored; set kernels.dropout of a stack"
+            flags.lose("approximated", sentence, name)
+
+
+# --- accelerators
+
+
+def accelerators(flags: MegatronFlags) -> dict[str, OriginValue]:
+    """The number of accelerators: the world size in a log, else the counts of the launcher, with its nodes."""
+    if flags["world-size"].value:
+        return {"accelerators": flags["world-size"]}
+    return launched_accelerators(flags.statement.launch)

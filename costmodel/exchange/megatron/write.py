@@ -22,8 +22,7 @@ from costmodel.exchange.megatron.options import (
     spelling,
 )  # fmt: skip
 from costmodel.exchange.rows import Table, written
-from costmodel.exchange.training.job import Job, TrainingRemarks
-from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat
+from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
 
 TITLE = "options of Megatron-LM"
 _ENDS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")

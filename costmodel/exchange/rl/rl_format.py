@@ -15,8 +15,8 @@ from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.exchange.foreign_keys import ForeignKeys, Format, because
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.rows import NOTHING, Row, Table, choice, lost, nested, part
+from costmodel.exchange.serving.engine_options import lines_of
 from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.serving.serving_job import lines_of
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.ground.record import record
 

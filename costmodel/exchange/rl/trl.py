@@ -10,8 +10,8 @@ from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.rl.rl_format import ADAPTERS, Follows, RlFormat, RlJob, not_stated, tools
 from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.serving.option_words import Spelling
+from costmodel.exchange.training.job import FLAT
 from costmodel.exchange.training.layer import Layer
-from costmodel.exchange.training.training_format import FLAT
 from costmodel.exchange.training.transformers import TABLE as ARGUMENTS
 from costmodel.exchange.training.transformers import read_training_arguments
 from costmodel.ground.errors import Fault, Place

@@ -7,15 +7,17 @@ import re
 from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.launcher_options import of_environment
 from costmodel.exchange.serving import benchmark, sglang, tensorrt_llm, vllm
-from costmodel.exchange.serving.commands import (
+from costmodel.exchange.serving.containers import (
     BENCHMARK,
+    IMAGE,
     SGLANG,
     TRT_LLM,
     VLLM,
     ServeCommand,
+    is_manifest,
+    manifest_trees,
     serve_commands,
 )
-from costmodel.exchange.serving.containers import IMAGE, is_manifest, manifest_trees
 from costmodel.exchange.serving.deployments import APART, APART_HINT, keys_around
 from costmodel.exchange.serving.option_words import OptionWords, option_words, unknown_value
 from costmodel.exchange.training.layer import Layer

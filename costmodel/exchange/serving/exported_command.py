@@ -11,8 +11,7 @@ from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.serving import manifests, sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.benchmark import MEASURED
 from costmodel.exchange.serving.engine_files import read_serve_command
-from costmodel.exchange.serving.engine_options import UNWRITTEN, EngineFormat
-from costmodel.exchange.serving.serving_job import ServingJob
+from costmodel.exchange.serving.engine_options import UNWRITTEN, EngineFormat, ServingJob
 from costmodel.exchange.serving.settle_serving import settled_serving
 from costmodel.exchange.training.layer import Layer
 from costmodel.ground.counts import number_of

@@ -7,8 +7,7 @@ from typing import Any
 
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.serving import vllm
-from costmodel.exchange.serving.engine_options import EngineFormat, command_words
-from costmodel.exchange.serving.serving_job import ServingJob
+from costmodel.exchange.serving.engine_options import EngineFormat, ServingJob, command_words
 from costmodel.exchange.writing import document_text
 
 _NAME = "model-server"

@@ -9,8 +9,9 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, ServingPlan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.serving.containers import settle_release
-from costmodel.exchange.serving.engine_options import ADAPTERS, RANK
-from costmodel.exchange.serving.types import (
+from costmodel.exchange.serving.engine_options import (
+    ADAPTERS,
+    RANK,
     cache_of_checkpoint,
     experts_of_checkpoint,
     types_of_checkpoint,

@@ -11,20 +11,25 @@ from costmodel.exchange.serving.benchmark import benchmark, commented, pool_word
 from costmodel.exchange.serving.engine_options import (
     BESIDE,
     GB,
+    METHODS,
+    PRODUCTS,
     RATIO,
     UNWRITTEN,
     EngineFormat,
+    ServingJob,
+    check_cache,
+    check_types,
     command_words,
     draft_of,
     fill_adapters,
     fill_copies,
     fill_draft,
     fill_size,
+    fill_types,
+    lines_of,
     named_draft,
 )  # fmt: skip
 from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.serving.serving_job import ServingJob, lines_of
-from costmodel.exchange.serving.types import METHODS, PRODUCTS, check_cache, check_types, fill_types
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 
 TITLE, VERSION = "command of SGLang 0.5", "SGLang 0.5.23"

@@ -12,17 +12,22 @@ from costmodel.exchange.serving.benchmark import benchmark, commented, pool_word
 from costmodel.exchange.serving.engine_options import (
     BESIDE,
     HOSTED,
+    MADE,
     UNWRITTEN,
     EngineFormat,
+    Quantised,
+    ServingJob,
+    check_cache,
+    check_types,
     command_words,
     fill_draft,
     fill_size,
+    fill_types,
     host_bytes,
+    lines_of,
     named_draft,
 )  # fmt: skip
 from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.serving.serving_job import ServingJob, lines_of
-from costmodel.exchange.serving.types import MADE, Quantised, check_cache, check_types, fill_types
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.writing import document_text
 

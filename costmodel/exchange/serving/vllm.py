@@ -14,21 +14,26 @@ from costmodel.exchange.serving.engine_options import (
     BESIDE,
     GIB,
     HOSTED,
+    METHODS,
+    PRODUCTS,
     UNWRITTEN,
     EngineFormat,
+    ServingJob,
+    check_cache,
+    check_types,
     command_words,
     digits,
     fill_adapters,
     fill_copies,
     fill_draft,
     fill_size,
+    fill_types,
     host_bytes,
     json_option,
+    lines_of,
     named_draft,
 )  # fmt: skip
 from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.serving.serving_job import ServingJob, lines_of
-from costmodel.exchange.serving.types import METHODS, PRODUCTS, check_cache, check_types, fill_types
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 
 TITLE, VERSION = "command of vLLM 0.33", "vLLM 0.33"

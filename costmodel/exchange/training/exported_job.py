@@ -12,16 +12,18 @@ from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.megatron.write import FORMAT as MEGATRON
 from costmodel.exchange.training import accelerate, transformers
 from costmodel.exchange.training.formats import LAYERED, read_layer
-from costmodel.exchange.training.job import Job, TrainingRemarks, effective
-from costmodel.exchange.training.layer import Layer
-from costmodel.exchange.training.settle import UNDER_TRANSFORMERS, settled
-from costmodel.exchange.training.training_format import (
+from costmodel.exchange.training.job import (
+    Job,
     TrainingFormat,
+    TrainingRemarks,
     called,
     check_plan,
     check_stack,
     check_workload,
+    effective,
 )
+from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.settle import UNDER_TRANSFORMERS, settled
 from costmodel.exchange.writing import shape
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record

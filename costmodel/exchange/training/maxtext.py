@@ -7,8 +7,8 @@ from typing import Any
 from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet
+from costmodel.exchange.training.job import NOWHERE, WHOLE_LAYERS, TrainingFormat
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.training.training_format import NOWHERE, WHOLE_LAYERS, TrainingFormat
 
 VERSION = "MaxText"
 TITLE = "YAML of MaxText"

@@ -11,8 +11,8 @@ from costmodel.exchange.huggingface import read_config
 from costmodel.exchange.imported import Imported
 from costmodel.exchange.rows import choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.training.deepspeed import OPTIMIZERS
+from costmodel.exchange.training.job import NOWHERE, WHOLE_LAYERS, TrainingFormat
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.training.training_format import NOWHERE, WHOLE_LAYERS, TrainingFormat
 
 VERSION = "nanotron 0.4"
 TITLE = "YAML of nanotron 0.4"

@@ -10,9 +10,15 @@ from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.rows import KindName, choice, known, lost, one_of, option, part, quiet, switch, written
-from costmodel.exchange.training.job import Job, TrainingRemarks
+from costmodel.exchange.training.job import (
+    NOWHERE,
+    Job,
+    TrainingFormat,
+    TrainingRemarks,
+    check_offload,
+    check_whole_layers,
+)
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat, check_offload, check_whole_layers
 from costmodel.exchange.writing import CHECKPOINTS, twins_of
 
 TITLE, VERSION, _VERSION_OF_TOML = "configuration of torchtitan", "torchtitan 0.3.0", "torchtitan 0.2.0"

@@ -10,12 +10,10 @@ from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.rows import choice, gone, known, lost, option, part, quiet, switch, written
 from costmodel.exchange.training import accelerate
-from costmodel.exchange.training.accelerate import STRATEGIES, write_accelerate
-from costmodel.exchange.training.argument_texts import ArgumentText
+from costmodel.exchange.training.accelerate import STRATEGIES, ArgumentText, write_accelerate
 from costmodel.exchange.training.deepspeed import read_deepspeed
-from costmodel.exchange.training.job import Job, TrainingRemarks
+from costmodel.exchange.training.job import Job, TrainingFormat, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.training.training_format import TrainingFormat
 from costmodel.exchange.writing import document_text
 from costmodel.ground.errors import Fault
 

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from costmodel.documents.schemas.serving.serving_schema import Lengths
 from costmodel.exchange.remarks import comment_lines
-from costmodel.exchange.serving.serving_job import ServingJob
-from costmodel.exchange.training.training_format import called
+from costmodel.exchange.serving.engine_options import ServingJob
+from costmodel.exchange.training.job import called
 from costmodel.explore.export_plan import ExportedIteration, ExportedPlan
 from costmodel.explore.export_serving import ExportedEngine
 from costmodel.explore.kept_answers import both_words as rl_words

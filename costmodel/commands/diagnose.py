@@ -63,7 +63,7 @@ def diagnose(
     from costmodel.explore.diagnose.diagnose import beside, second_runs
     from costmodel.explore.diagnose.diagnose import diagnose as explained
     from costmodel.explore.diagnose.measured import MeasuredStep, measured, of_evaluation
-    from costmodel.explore.explain.explained_answer import explained_plan
+    from costmodel.explore.explain.effects import explained_plan
     from costmodel.ground.counts import EXCHANGING
     from costmodel.report.answers import diagnose as report
     from costmodel.report.answers.training_view import TrainingView

@@ -185,7 +185,7 @@ def pipeline(
 
     Next: costmodel explain SCENARIO bubble
     """
-    from costmodel.explore.explain.pipelines import named, pipelines
+    from costmodel.explore.explain.schedule_order import named, pipelines
     from costmodel.report.answers import pipeline as report
     from costmodel.report.answers.training_view import TrainingView
 

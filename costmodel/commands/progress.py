@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from costmodel.explore.search.tally import Watcher
+    from costmodel.explore.search.rank import Watcher
     from costmodel.report.terminal.style.progress import ProgressMark
 
 AFTER = 0.5  # seconds before anything is shown
@@ -162,7 +162,7 @@ def metered() -> Iterator[Callable[[ProgressMark], None]]:
 @contextmanager
 def counted(what: str) -> Iterator[Watcher]:
     """Show progress over several answers; Ctrl-C ends the program, since all answers are needed."""
-    from costmodel.explore.search.tally import Watcher
+    from costmodel.explore.search.rank import Watcher
     from costmodel.report.terminal.style.progress import ProgressMark
 
     with metered() as show:

@@ -11,7 +11,7 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.report.answers.export import Found
     from costmodel.report.answers.training_view import TrainingView
 
@@ -20,7 +20,7 @@ _WHY = "costmodel search with the same flags and --why-not shows why"
 
 def predicted(case: LoadedScenario) -> ExplainedAnswer:
     """The scenario's own plan, evaluated and explained."""
-    from costmodel.explore.explain.explained_answer import explained_plan
+    from costmodel.explore.explain.effects import explained_plan
 
     return explained_plan(training(case))
 

@@ -38,8 +38,8 @@ from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.offers import HostedOffer, Machine, Offers, site_terms
 from costmodel.explore.safety import preferred_chance, stated_chance
-from costmodel.explore.search.tally import UNWATCHED, Watcher
-from costmodel.explore.trial import tried
+from costmodel.explore.search.rank import UNWATCHED, Watcher
+from costmodel.explore.smallest_size import tried
 from costmodel.explore.workload import KnownPlans, SmallestPlans, Trial, Workload
 from costmodel.ground.equation import Number, leaf, origin_of, trace
 from costmodel.ground.errors import CostModelError, fail

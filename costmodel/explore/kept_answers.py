@@ -30,7 +30,7 @@ _RENTED = "a month: rent of all replicas' GPUs; of a node with a price of its ow
 def training_kept(answer: Answer) -> KeptAnswer:
     """An answer about training, reduced to results, plan and settings."""
     from costmodel.estimate.evaluate.evaluate_plans import verdict
-    from costmodel.explore.compare.plan_figures import choices
+    from costmodel.explore.compare.compare import choices
 
     block, costs = answer.evaluation.block, answer.costs
     made = choices(block)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.safety import Safety
-    from costmodel.explore.search.tally import Watcher
+    from costmodel.explore.search.rank import Watcher
 
 RANKS = "ranks"  # what sizes are of, where no key states them
 _NO_RESULTS: Mapping[str, float] = {}

@@ -236,25 +236,25 @@ class TrainingWorkload(_Usual):
 
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
         """Results, lines of the ledger, transfers."""
-        from costmodel.explore.compare.plan_figures import figures
+        from costmodel.explore.compare.compare import figures
 
         return figures(_trained(answer))
 
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
         """Every choice of the plan."""
-        from costmodel.explore.compare.plan_figures import choices
+        from costmodel.explore.compare.compare import choices
 
         return choices(_trained(answer).evaluation.block)
 
     def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
         """The fingerprint of every equation; a serving engine has none, as it calls each one thousands of times."""
-        from costmodel.explore.compare.plan_figures import marks
+        from costmodel.explore.compare.compare import marks
 
         return marks(_trained(answer))
 
     def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
         """The calls of every equation."""
-        from costmodel.explore.compare.plan_figures import called_equations
+        from costmodel.explore.compare.compare import called_equations
 
         return called_equations(_trained(answer))
 
@@ -266,7 +266,7 @@ class TrainingWorkload(_Usual):
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by number of accelerators."""
-        from costmodel.explore.rank_sizes import RankSizes, ranks_of
+        from costmodel.explore.smallest_size import RankSizes, ranks_of
         from costmodel.explore.vary.training_sizes import growth_of
 
         _without("training", {"--rate": bool(rate)}, "--ranks 64..4096")
@@ -622,7 +622,7 @@ class RlWorkload(_Usual):
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by number of accelerators."""
         from costmodel.documents.schemas.rl.rl_results import PHASES
-        from costmodel.explore.rank_sizes import RankGrowth, RankSizes, ranks_of
+        from costmodel.explore.smallest_size import RankGrowth, RankSizes, ranks_of
 
         _without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
         growth = RankGrowth(

@@ -115,7 +115,7 @@ def _training() -> WorkloadWords:
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.evaluate.answer_facts import facts_of
     from costmodel.estimate.evaluate.predict import Answer
-    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.explore.kept_answers import brief_words
     from costmodel.report.terminal.plan import plan_lines
     from costmodel.report.terminal.search.refusals import reason

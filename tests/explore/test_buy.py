@@ -16,8 +16,7 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.text.files import only_texts
 from costmodel.explore.buy import Bought, Fleet, Purchase, curves, fleet, published_runs, shared_nodes
 from costmodel.explore.offers import hourly_rates
-from costmodel.explore.smallest_size import chance_to_meet, ladder_of
-from costmodel.explore.trial import tried
+from costmodel.explore.smallest_size import chance_to_meet, ladder_of, tried
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.buy import buy as document
 from costmodel.report.answers.buy import fleet as together

@@ -1,4 +1,4 @@
-"""What a choice of a scenario is worth: the same plan without it, beside the answer."""
+"""What a change of one setting does to a result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from costmodel.equations.data_parallel.batch_size import (
 from costmodel.equations.data_parallel.gradient_compression import break_even_bandwidth, largest_gathered_group
 from costmodel.equations.data_parallel.synchronisation import local_traffic_share, mean_staleness, staleness_break_even
 from costmodel.equations.parallelism.counts import remainder
-from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.evaluate.predict import answer as answered
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted, other_meaning
@@ -42,8 +42,12 @@ from costmodel.ground.units import counted, show, show_time, significant
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.documents.schemas.base import Sites
     from costmodel.estimate.machine.process_groups import Transfer
+    from costmodel.explore.explain.run_levers import RunOutlook
+    from costmodel.explore.search.changes import Remedy
+
 
 FREE = 1e18  # bytes a second of a link that nothing waits for
 
@@ -275,3 +279,34 @@ def _of_matrices(answer: Answer, rank: float) -> Iterator[str]:
 def _sums_gradients(transfer: Transfer) -> bool:
     """Whether it sums gradients over data-parallel ranks."""
     return transfer.group.name in ("dp", "edp") and transfer.operation in ("all_reduce", "reduce_scatter")
+
+
+@record
+class ExplainedAnswer(Answer):
+    """An evaluated plan with fixes for each reason against it, the effects of its choices, and a run outlook.
+
+    Example: `explained(answer).fixes["M001"]` are the changes after which a plan that needs too much memory fits.
+    """
+
+    fixes: dict[str, tuple[Remedy, ...]]
+    effects: tuple[Effect, ...]
+    outlook: RunOutlook | None
+
+
+def explained(answer: Answer) -> ExplainedAnswer:
+    """Adds fixes, effects and outlook to an answer; imports the search for fixes only if the plan needs some."""
+    against, found, of_run = answer.refused or answer.broken, {}, None
+    if against:
+        from costmodel.explore.explain.fixes import remedies
+
+        found = {code: tuple(remedies(answer, code)) for code in against}
+    if answer.inputs.run is not None:
+        from costmodel.explore.explain.run_levers import outlook
+
+        of_run = outlook(answer)
+    return ExplainedAnswer(**vars(answer), fixes=found, effects=tuple(effects(answer)), outlook=of_run)
+
+
+def explained_plan(case: ResolvedScenario) -> ExplainedAnswer:
+    """The scenario's own plan, evaluated and explained."""
+    return explained(predict(case))

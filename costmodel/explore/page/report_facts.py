@@ -1,27 +1,129 @@
-"""What a whole report about a training scenario has beside its plan."""
+"""Facts of a report: ranked nodes, and plans within reach."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from costmodel.documents.keys.overrides import listed
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.library import accelerator_of, names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
+from costmodel.estimate.evaluate.evaluate_plans import evaluate, missing_input
 from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.shared.plan_batch import Block, Mask
+from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import OF_STEPS, compared
-from costmodel.explore.compare.select_plan import planned
-from costmodel.explore.page.reachable_plans import reachable
+from costmodel.explore.compare.select_plan import plan_of, planned
+from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
 from costmodel.explore.search.search import TrainingSearch, search, with_remedies
+from costmodel.explore.search.search_space import grids, stem, valid_blocks
 from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.explore.workloads import workload_of
+from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
+
+TRACED = ("step_time", "step_time_high", "tokens_per_s_per_gpu", "mfu", "memory_peak")
+OF_BEST = "cost_per_mtoken"  # beside those, of the first plan
+MOST = 10  # plans
+_NODES = 14_000  # of all of them before what plans share is held once; one of many kinds of layers has thousands
+
+
+def key_of(place: int, name: str) -> str:
+    """The name under which a result is traced, for the plan at a place of the ranking."""
+    return f"plans.{place}.{name}"
+
+
+@record
+class RankedFacts:
+    """A search, with the traced figures of its first plans."""
+
+    found: TrainingSearch
+
+    @functools.cached_property
+    def nodes(self) -> dict[str, ExplainedFigure]:
+        """The trees of the first plans of the ranking, as many as a page has room for."""
+        nodes: dict[str, ExplainedFigure] = {}
+        room = _NODES
+        for place, row in enumerate(self.found.best[:MOST]):
+            inputs = self.found.inputs_of(row.variant)
+            wanted = [*TRACED] if place or missing_input(inputs, OF_BEST) else [*TRACED, OF_BEST]
+            traced = nodes_of(inputs, traced_evaluation(inputs, plan_of(row)), wanted)
+            room -= _count(traced.values())
+            if room < 0:
+                break
+            nodes |= {key_of(place, name): node for name, node in traced.items()}
+        return nodes
+
+
+def _count(roots: Iterable[ExplainedFigure]) -> int:
+    """The number of distinct nodes in trees."""
+    waiting, seen = list(roots), set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            waiting += node.beneath
+    return len(seen)
+
+
+AXES = ("tp", "pp", "micro_batch", "recompute")
+MOST_CANDIDATES = 400_000  # looked at for a page; of a larger space there are no sliders
+MOST_PLANS = 1_500
+
+Key = tuple[float | str, ...]
+
+
+@dataclass
+class Reachable:
+    """The best plan of every combination of axes, by the objective; plans that fit come before others."""
+
+    objective: str
+    plans: dict[Key, tuple[tuple[bool, float], Ranked]]
+
+    def add(self, block: Block, costs: Costs, keep: Mask) -> None:
+        """Take in the valid plans of a block."""
+        scores = TRAINING_COLUMNS[self.objective].sign * costs.column(self.objective)
+        too_large = costs.column("memory_share") > 1
+        sizes = {name: np.asarray(getattr(block, name), dtype=np.float64) for name in SIZES}
+        recompute = str(block.structure.recompute)
+        for place in np.flatnonzero(keep):
+            key: Key = (*(float(sizes[name][place]) for name in AXES[:-1]), recompute)
+            score = (bool(too_large[place]), float(scores[place]))
+            if key not in self.plans or score < self.plans[key][0]:
+                plan = {name: float(values[place]) for name, values in sizes.items()}
+                self.plans[key] = score, Ranked(block.structure, plan, costs.row(int(place)), score[1])
+
+
+def reachable(case: ResolvedScenario) -> list[Ranked]:
+    """The plans of the scenario's space, one for each combination of the axes; none of a space that is too large."""
+    inputs = training_inputs(case)
+    found = Reachable(case.scenario.objective, {})
+    if sum(map(len, grids(inputs))) > MOST_CANDIDATES:
+        return []
+    _through(inputs, found)
+    if len(found.plans) > MOST_PLANS:
+        return []
+    return [found.plans[key][1] for key in sorted(found.plans, key=str)]
+
+
+def _through(inputs: TrainingInputs, found: Reachable) -> None:
+    refused: Counter[str] = Counter()
+    for grid in grids(inputs):
+        for block, counts in valid_blocks(inputs, grid, stem(inputs, grid, refused), refused):
+            found.add(block, evaluate(inputs, block).costs, counts)
+
 
 FRONT = "memory_peak,step_time"
 TOP = 50

@@ -16,7 +16,7 @@ from costmodel.explore.serving.explain_serving import explain_all, traced_evalua
 from costmodel.explore.serving.found_plans import ServiceSearch
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.search_remedies import with_search_remedies
-from costmodel.explore.trial import tried
+from costmodel.explore.smallest_size import tried
 from costmodel.explore.vary.scale import Scaled, scale
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.explore.workload import Trial

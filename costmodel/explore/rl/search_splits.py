@@ -29,12 +29,10 @@ from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
 from costmodel.explore.kept_answers import rl_degrees
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.found import PlanErrors, SearchResult, through
 from costmodel.explore.search.range_samples import Axis
-from costmodel.explore.search.rank import Axes, Front, Order, Top, axes
+from costmodel.explore.search.rank import Axes, Front, Order, Tally, Top, axes
 from costmodel.explore.search.space import Keep, Space
-from costmodel.explore.search.stream import HERE, SearchOptions
-from costmodel.explore.search.tally import Tally
+from costmodel.explore.search.stream import HERE, PlanErrors, SearchOptions, SearchResult, through
 from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.ground.counts import Recompute
 from costmodel.ground.equation import untraced

@@ -27,7 +27,7 @@ from costmodel.equations.run.uncertainty import (
     expected_move,
     pays_after,
 )
-from costmodel.explore.search.found import PlanErrors, PoolError, SearchResult
+from costmodel.explore.search.stream import PlanErrors, PoolError, SearchResult
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 

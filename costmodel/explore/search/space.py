@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from costmodel.documents.schemas.results import ResultColumn
-from costmodel.explore.search.rank import Axes, Plan
-from costmodel.explore.search.tally import Tally
+from costmodel.explore.search.rank import Axes, Plan, Tally
 from costmodel.explore.search.variants import Inputs
 
 Piece = TypeVar("Piece")

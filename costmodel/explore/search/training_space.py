@@ -1,28 +1,31 @@
-"""The plans of a training scenario as a search goes through them: parts of grids, evaluated a batch at a time."""
+"""The space of training plans, and ranges of their results."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, ResultColumn, machine_name
+from costmodel.documents.schemas.results import BAND_ENDS, OF_RUN, OF_STEP, TRAINING_COLUMNS, ResultColumn, machine_name
+from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.error_band import banded, kind_errors, working
+from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
 from costmodel.estimate.evaluate.predict import NOT_SAFE, TOO_LARGE, unacceptable
 from costmodel.estimate.shared.plan_batch import Block, Mask, Structure
 from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.training.plan_constraints import remarks
+from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search.plan_batches import valid_blocks
-from costmodel.explore.search.rank import Axes, Front, Order, Top
-from costmodel.explore.search.search_space import PartialPlans, SubSpace, grids, stem
+from costmodel.explore.search.rank import Axes, Front, Order, Tally, Top
+from costmodel.explore.search.search_space import PartialPlans, SubSpace, grids, stem, valid_blocks
 from costmodel.explore.search.space import Keep, Space
-from costmodel.explore.search.tally import Tally
 from costmodel.ground.counts import SIZES
+from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 
 CANDIDATES_A_PIECE = 1 << 22
@@ -245,3 +248,44 @@ def _table(block: Block, costs: Costs, counts: Mask) -> dict[str, Any]:
         **{name: np.asarray(getattr(block, name))[counts].astype(np.int64) for name in SIZES},
         **{machine_name(name): costs.column(name)[counts] for name in costs.columns},
     }
+
+
+SURE = 0.9  # chance from which one plan counts as faster than another
+
+
+def unsure(chances: Sequence[float]) -> int:
+    """The number of first plans that may be the fastest: those before the first that the best one surely beats."""
+    return next((place for place, chance in enumerate(chances) if chance >= SURE), len(chances))
+
+
+def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
+    """Adds both ends of every band, and remarks, to plans; plans of one structure are evaluated together."""
+    found = list(plans)
+    for structure in dict.fromkeys(plan.structure for plan in plans):
+        places = [place for place, plan in enumerate(plans) if plan.structure == structure]
+        sizes = (np.array([plans[place].sizes[name] for place in places], dtype=np.float64) for name in SIZES)
+        block = Block(structure, *sizes)
+        evaluation = banded(inputs, evaluate(inputs, block))
+        costs, shares = evaluation.costs, error_shares(inputs, evaluation.step)
+        errors = {kind: np.broadcast_to(np.asarray(share), len(block)) for kind, share in shares.items()}
+        stated = {code: np.broadcast_to(mask, len(block)) for code, mask in remarks(inputs, block)}
+        stated["N011"] = over_peak(costs)
+        taken, high = costs.column("memory_share"), costs.column("memory_peak_high")
+        stated["N023"] = (taken <= 1) & (high * taken > costs.column("memory_peak"))
+        for row, place in enumerate(places):
+            ends = {name: float(costs.column(name)[row]) for name in BAND_ENDS if name in costs.columns}
+            whole = plans[place].costs | ends
+            remarked = tuple(code for code, mask in stated.items() if mask[row])
+            found[place] = replace(
+                plans[place],
+                costs={name: whole[name] for name in TRAINING_COLUMNS if name in whole},
+                remarked=remarked,
+                errors={kind: float(share[row]) for kind, share in errors.items()},
+            )
+    return found
+
+
+def error_shares(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
+    """The error of each kind as a share of the step time without the pipeline bubble."""
+    whole = working(step)
+    return {name: share(error, whole) for name, error in kind_errors(inputs, step).items()}

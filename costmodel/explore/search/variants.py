@@ -12,8 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.explore.search.combinations import OF_A_VALUE, cells_at, count_combinations, values_at
-from costmodel.explore.search.range_samples import Axis, at_option
+from costmodel.explore.search.range_samples import OF_A_VALUE, Axis, at_option, cells_at, count_combinations, values_at
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 

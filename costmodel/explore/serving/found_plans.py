@@ -19,8 +19,8 @@ from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.term_bands import term_spreads
 from costmodel.estimate.shared.results import number
-from costmodel.explore.search.found import PlanErrors, PoolError, SearchResult
-from costmodel.explore.search.tally import PlanCounts, Tally
+from costmodel.explore.search.rank import PlanCounts, Tally
+from costmodel.explore.search.stream import PlanErrors, PoolError, SearchResult
 from costmodel.explore.search.variants import Variants
 from costmodel.ground.equation import untraced
 from costmodel.ground.errors import fail

@@ -22,11 +22,10 @@ from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.found import through
 from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import Front, Top, axes
 from costmodel.explore.search.space import Keep
-from costmodel.explore.search.stream import HERE, SearchOptions
+from costmodel.explore.search.stream import HERE, SearchOptions, through
 from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.explore.serving.found_plans import (
     RankedPlan,

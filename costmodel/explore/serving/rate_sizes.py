@@ -17,12 +17,12 @@ from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.safety import demand_of, preferred_chance
 from costmodel.explore.search.range_samples import doubled_to_end, rates_of, values_of
-from costmodel.explore.search.tally import Watcher
+from costmodel.explore.search.rank import Watcher
 from costmodel.explore.serving.best_layout import by_search, plan_settings, with_best_layout
 from costmodel.explore.serving.fleets import counts_needed, gpus_of, settings_of
 from costmodel.explore.serving.remedy_trials import ServingTrial, tried, without_load
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.trial import trial_of
+from costmodel.explore.smallest_size import trial_of
 from costmodel.explore.workload import SizedTrial, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, fail
 from costmodel.ground.record import record

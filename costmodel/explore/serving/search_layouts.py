@@ -38,12 +38,10 @@ from costmodel.estimate.serving.replica_kinds import distinct
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.combinations import OF_A_VALUE, count_combinations, values_at
-from costmodel.explore.search.found import through
-from costmodel.explore.search.range_samples import Axis
+from costmodel.explore.search.range_samples import OF_A_VALUE, Axis, count_combinations, values_at
 from costmodel.explore.search.rank import Axes, Top
 from costmodel.explore.search.space import Keep, Space
-from costmodel.explore.search.stream import HERE, SearchOptions
+from costmodel.explore.search.stream import HERE, SearchOptions, through
 from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.explore.serving.fleet_size import counts_fleets, counts_replicas, sized, sized_apart, with_counts
 from costmodel.explore.serving.found_plans import (

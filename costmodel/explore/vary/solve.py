@@ -38,9 +38,8 @@ from costmodel.explore.search.range_samples import (
     samples_beyond,
     span,
 )
-from costmodel.explore.search.rank import Target, target_of
-from costmodel.explore.search.tally import UNWATCHED, Watcher
-from costmodel.explore.trial import trial_of, tried
+from costmodel.explore.search.rank import UNWATCHED, Target, Watcher, target_of
+from costmodel.explore.smallest_size import trial_of, tried
 from costmodel.explore.workload import KeptAnswer, PlanAnswer, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import in_ones

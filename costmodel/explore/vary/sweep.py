@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
-from costmodel.explore.search.range_samples import Axis
-from costmodel.explore.search.rank import shown_results
-from costmodel.explore.search.tally import UNWATCHED, Watcher
-from costmodel.explore.trial import tried
+from costmodel.explore.search.range_samples import Axis, combinations, count_combinations, fail_without_answers
+from costmodel.explore.search.rank import UNWATCHED, Watcher, shown_results
+from costmodel.explore.smallest_size import tried
 from costmodel.explore.workload import Trial, Workload
 from costmodel.ground.record import record
 

@@ -13,7 +13,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.plan_constraints import micro_batches
-from costmodel.explore.rank_sizes import RankGrowth
+from costmodel.explore.smallest_size import RankGrowth
 from costmodel.explore.workload import PlanAnswer
 from costmodel.ground.errors import Fault
 from costmodel.ground.units import counted

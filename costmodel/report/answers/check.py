@@ -14,8 +14,7 @@ from costmodel.documents.schemas.baseline import Baseline
 from costmodel.documents.schemas.results import BAND_ENDS, COLUMNS, is_money
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
-from costmodel.explore.compare.compare import MovedFigure
-from costmodel.explore.compare.plan_figures import plan_in_words
+from costmodel.explore.compare.compare import MovedFigure, plan_in_words
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib, percent, rounded_percent
 from costmodel.report.answers.compare import figures_json, inputs, inputs_json, moved

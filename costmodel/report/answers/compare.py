@@ -12,8 +12,16 @@ from rich.text import Text
 
 from costmodel.documents.schemas.results import COLUMNS, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
-from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Side
-from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, plan_in_words, unit_of
+from costmodel.explore.compare.compare import (
+    MEMORY,
+    TRAFFIC,
+    Difference,
+    Input,
+    MovedFigure,
+    Side,
+    plan_in_words,
+    unit_of,
+)
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained, table_of

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from costmodel.estimate.evaluate.answer_facts import facts_of
-from costmodel.explore.diagnose.causes import Cause
-from costmodel.explore.diagnose.diagnose import Diagnosis, Explanation
+from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, Explanation
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.answers.plan_answer import following
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, explained

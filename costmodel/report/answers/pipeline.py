@@ -22,8 +22,7 @@ from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled, visibl
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from costmodel.explore.explain.pipelines import Offer, Pipelines
-    from costmodel.explore.explain.schedule_order import Kind
+    from costmodel.explore.explain.schedule_order import Kind, Offer, Pipelines
 
 MOST_RANKS, CELLS, FEWEST_CELLS = 8, 62, 16
 _TRACED = {"F": ("forward", "good"), "B": ("backward", "bad"), "W": ("weight gradient", "yellow")}

@@ -19,9 +19,8 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import Reason
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.explore.search.found import SearchResult
-from costmodel.explore.search.rank import Front, Plan
-from costmodel.explore.search.tally import PlanCounts
+from costmodel.explore.search.rank import Front, Plan, PlanCounts
+from costmodel.explore.search.stream import SearchResult
 from costmodel.explore.search.variants import Inputs
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of

@@ -6,8 +6,7 @@ from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.search.rank import Front, Plan
-from costmodel.explore.search.tally import PlanCounts
+from costmodel.explore.search.rank import Front, Plan, PlanCounts
 from costmodel.explore.search.variants import Inputs
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.search import SearchWords, example_of

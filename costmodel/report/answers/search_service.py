@@ -21,7 +21,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.kept_answers import layout_words
-from costmodel.explore.search.tally import PlanCounts
+from costmodel.explore.search.rank import PlanCounts
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch, compared
 from costmodel.ground.counts import number_of, ordinal

@@ -16,14 +16,13 @@ from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.compare.compare import plan_in_words
 from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.input_paths import leaves
-from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.kept_answers import brief_words
-from costmodel.explore.search.bands import unsure
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
-from costmodel.explore.search.training_space import Ranked
+from costmodel.explore.search.training_space import Ranked, unsure
 from costmodel.explore.structure_words import CHOICES, choice_words, short_words, split_words
 from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, ordinal
 from costmodel.ground.record import record
@@ -253,13 +252,13 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """Explained figures of the first plans."""
-        from costmodel.explore.page.ranked_nodes import RankedFacts
+        from costmodel.explore.page.report_facts import RankedFacts
 
         return RankedFacts(self.found).nodes
 
     def row_traces(self, traces: TraceWriter) -> dict[str, Any]:
         """The places of the first plans' traces on a page."""
-        from costmodel.explore.page.ranked_nodes import MOST, TRACED, key_of
+        from costmodel.explore.page.report_facts import MOST, TRACED, key_of
 
         rows = range(min(MOST, len(self.found.best)))
         places = {name: [traces.of(key_of(place, name)) for place in rows] for name in TRACED}

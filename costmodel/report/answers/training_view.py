@@ -16,7 +16,7 @@ from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import sent_transfers
-from costmodel.explore.explain.explained_answer import ExplainedAnswer
+from costmodel.explore.explain.effects import ExplainedAnswer
 from costmodel.ground.counts import EXCHANGING, number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time
@@ -40,8 +40,7 @@ from costmodel.report.terminal.style.theme import DIM, styled
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
-    from costmodel.explore.page.operations import Operation
-    from costmodel.explore.page.plan_facts import PlanFacts
+    from costmodel.explore.page.plan_facts import Operation, PlanFacts
     from costmodel.explore.page.report_facts import ReportFacts
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
     from costmodel.report.answers.plan_view import PlanBeside
@@ -176,7 +175,7 @@ class TrainingView:
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
         """The search with plans to choose from, the sensitivity of the step, and published runs."""
-        from costmodel.explore.page.ranked_nodes import RankedFacts
+        from costmodel.explore.page.report_facts import RankedFacts
         from costmodel.report.answers.around_plan import around as beside_plan
         from costmodel.report.answers.measured_runs import measured_section
         from costmodel.report.answers.search_training import TrainingWords
@@ -231,7 +230,7 @@ def _time_figure(view: TrainingView) -> Draw:
 
 def _roofline(found: Sequence[Operation]) -> list[Section]:
     """The matrix products under the roofs of the accelerator."""
-    from costmodel.explore.page.operations import roofs
+    from costmodel.explore.page.plan_facts import roofs
     from costmodel.report.page.training_figures import roofline_figure
 
     if not found:

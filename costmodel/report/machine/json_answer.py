@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.explore.explain.model_memory import Alone
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.evaluate_plans import verdict
-from costmodel.explore.page.reachable_plans import AXES
+from costmodel.explore.page.report_facts import AXES
 from costmodel.explore.search.search import TrainingSearch
 from costmodel.explore.search.training_space import Ranked
 from costmodel.ground.counts import IN_ORDER

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from costmodel.explore.page.operations import Operation, roofs
-from costmodel.explore.page.plan_facts import PlanFacts, Window
+from costmodel.explore.page.plan_facts import Operation, PlanFacts, Window, roofs
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, PlotSpan, SvgFigure, Timeline
 from costmodel.report.page.values import seconds

@@ -12,7 +12,7 @@ import pytest
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.run.whole_run import spares_of
-from costmodel.explore.explain.explained_answer import explained_plan
+from costmodel.explore.explain.effects import explained_plan
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.run import run, run_json
 from costmodel.report.answers.training_view import TrainingView

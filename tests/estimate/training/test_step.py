@@ -17,8 +17,7 @@ from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.training.time.layer_kernels import linear
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.search.plan_batches import valid_blocks
-from costmodel.explore.search.search_space import grids, stem
+from costmodel.explore.search.search_space import grids, stem, valid_blocks
 from estimate.cases import ask, costs, inputs, model, one, with_mixer, without_network, written_out
 
 TERMS = (

@@ -19,8 +19,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.predict import Answer, answer, plan_to_mapping
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.explore.diagnose.causes import Cause, causes
-from costmodel.explore.diagnose.diagnose import Diagnosis, _value, diagnose
+from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, _value, causes, diagnose
 from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, PredictedTerms, of_evaluation, with_figure
 from costmodel.explore.search.search import search
 from costmodel.ground.counts import SIZES

@@ -10,8 +10,7 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import predict
-from costmodel.explore.diagnose.causes import causes
-from costmodel.explore.diagnose.diagnose import diagnose
+from costmodel.explore.diagnose.diagnose import causes, diagnose
 from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, of_evaluation
 
 from .planted import SCENARIOS, own, trial

@@ -9,8 +9,7 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import predict
-from costmodel.explore.explain.pipelines import SCHEDULES, Pipelines, named, pipelines
-from costmodel.explore.explain.schedule_order import events
+from costmodel.explore.explain.schedule_order import SCHEDULES, Pipelines, events, named, pipelines
 from costmodel.ground.errors import CostModelError
 
 NAME = "llama-3-70b-512"

@@ -18,9 +18,8 @@ from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.rl import search_splits
 from costmodel.explore.search import search as of_training
 from costmodel.explore.search.checkpoint import written_tally
-from costmodel.explore.search.found import SearchResult
 from costmodel.explore.search.range_samples import axes
-from costmodel.explore.search.stream import HERE, SearchOptions, SearchProgress
+from costmodel.explore.search.stream import HERE, SearchOptions, SearchProgress, SearchResult
 from costmodel.explore.serving import search_layouts
 from costmodel.ground.errors import CostModelError
 

@@ -15,7 +15,7 @@ from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.shared.plan_batch import Block, one_row
 from costmodel.estimate.training.plan_constraints import Mask
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.search import plan_batches
+from costmodel.explore.search import search_space as plan_batches
 from costmodel.explore.search.search import search
 from costmodel.explore.search.search_space import grids, stem
 from costmodel.ground.counts import SIZES

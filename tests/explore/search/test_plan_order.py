@@ -13,9 +13,9 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.equations.run.uncertainty import TENTH
-from costmodel.explore.search.bands import SURE, unsure
 from costmodel.explore.search.next_measurement import advised, first_better
 from costmodel.explore.search.search import TrainingSearch, search
+from costmodel.explore.search.training_space import SURE, unsure
 
 ONE = {"matmul": 0.05, "tp": 0.03, "dp": 0.0}
 OTHER = {"matmul": 0.05, "tp": 0.0, "dp": 0.04}

@@ -68,7 +68,7 @@ def test_the_front_does_not_change_the_ranking() -> None:
 @pytest.mark.parametrize("rows", [7, 1000])
 def test_the_front_does_not_depend_on_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = search(spaced(), 3, workers=1, pareto=PAIRS[3]).tally.front
-    monkeypatch.setattr("costmodel.explore.search.plan_batches.BLOCK_ROWS", rows)
+    monkeypatch.setattr("costmodel.explore.search.search_space.BLOCK_ROWS", rows)
     assert search(spaced(), 3, workers=1, pareto=PAIRS[3]).tally.front == expected
 
 

@@ -452,7 +452,7 @@ def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_the_size_of_blocks_does_not_matter(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     whole = searched(spaced(), 20)
-    monkeypatch.setattr("costmodel.explore.search.plan_batches.BLOCK_ROWS", rows)
+    monkeypatch.setattr("costmodel.explore.search.search_space.BLOCK_ROWS", rows)
     cut = searched(spaced(), 20)
     assert [row.sizes for row in cut.best] == [row.sizes for row in whole.best]
     assert [row.score for row in cut.best] == pytest.approx([row.score for row in whole.best], rel=1e-12)

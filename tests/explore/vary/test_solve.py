@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from costmodel.explore.search.range_samples import SAMPLES
-from costmodel.explore.trial import tried
+from costmodel.explore.smallest_size import tried
 from costmodel.explore.vary import solve as solving
 from costmodel.explore.workload import Trial
 from costmodel.ground.counts import SIZES

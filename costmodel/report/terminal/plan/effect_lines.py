@@ -13,7 +13,7 @@ from costmodel.report.terminal.style.theme import styled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.report.terminal.style.layout import Line
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from costmodel.estimate.evaluate.predict import Answer
-    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.effects import ExplainedAnswer
 
 _RARER = "no single key fixes this; state rarer failures under run.failures, or shorter stops for each of them"
 _NOTHING = "no single key fixes this; costmodel search shows whether several together do"

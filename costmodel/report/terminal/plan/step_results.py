@@ -24,7 +24,7 @@ from costmodel.report.terminal.style.theme import styled
 if TYPE_CHECKING:
     from costmodel.estimate.shared.plan_batch import Block
     from costmodel.estimate.training.training_inputs import TrainingInputs
-    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.effects import ExplainedAnswer
 
 OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # shown only where not zero
 # Terms that only some plans can have, by the axes of which one must have several ranks.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from costmodel.estimate.evaluate.predict import Answer
-    from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.explore.explain.run_levers import RunOutlook
 
 WELL = 0.95  # goodput from which what moves it is not asked about

@@ -25,7 +25,7 @@ from costmodel.ground.errors import CostModelError as CostModelError
 from costmodel.ground.errors import WrongCall as WrongCall
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -23,7 +23,7 @@ from costmodel.evidence.validate import validate
 from costmodel.explore.page import report_facts, rl_facts, serving_facts
 from costmodel.explore.serving import search_remedies, smallest_cluster
 from costmodel.explore.vary import sensitivity
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 ROOT = Path(__file__).resolve().parents[1]
 PURE = (

@@ -13,7 +13,7 @@ from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario

@@ -14,7 +14,7 @@ from costmodel.commands.evidence import WhereOption, chosen_values, named_once
 from costmodel.commands.output import updating, written_together
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 FilesArgument = Annotated[
     list[str] | None,

@@ -15,7 +15,7 @@ from costmodel.commands.pages import drawn
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario

@@ -10,7 +10,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.shared import answering, answering_document
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 
 class DocumentGroup(StrEnum):

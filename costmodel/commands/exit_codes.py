@@ -20,7 +20,7 @@ from costmodel.commands.environment_errors import is_completing, surroundings
 from costmodel.commands.output import discard, printed
 from costmodel.ground.errors import CostModelError
 from costmodel.report.terminal.documents.faults import faults
-from costmodel.report.terminal.style.theme import BAD, terminal_width, visible
+from costmodel.report.terminal.style.layout import BAD, terminal_width, visible
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
 

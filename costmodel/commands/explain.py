@@ -14,7 +14,7 @@ from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, fail
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 RanksOption = Annotated[
     int | None, optional("--ranks", min=2, max=64, help="Ranks of ring-all-reduce, shown step by step")

@@ -11,7 +11,7 @@ import typer
 from costmodel.commands import pages
 from costmodel.commands.shared import answering_with_file
 from costmodel.commands.short_form import Question, asking
-from costmodel.report.terminal.style.answer import Filed, Reply
+from costmodel.report.terminal.style.layout import Filed, Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario

@@ -20,8 +20,7 @@ from costmodel.commands.command_table import COMMANDS, USED_BY_ALL
 from costmodel.commands.output import printed
 from costmodel.commands.shared import OUTPUT_PANEL
 from costmodel.ground.counts import number_of
-from costmodel.report.terminal.style.layout import CellTable, Line, laid, typed
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled, terminal_width
+from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, CellTable, Line, laid, styled, terminal_width, typed
 
 _PIPED = 80  # columns of help that no terminal shows
 _MOST_NAMES = 0.45  # share of a line beyond which names stand above what they mean

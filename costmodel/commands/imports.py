@@ -11,7 +11,7 @@ from costmodel.commands import completion
 from costmodel.commands.shared import answering_document, optional
 from costmodel.commands.short_form import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.style.answer import Filed, Reply
+from costmodel.report.terminal.style.layout import Filed, Reply
 
 if TYPE_CHECKING:
     from costmodel.exchange.imported import Imported

@@ -13,8 +13,7 @@ from costmodel.commands import pages
 from costmodel.commands.exit_codes import Exit
 from costmodel.commands.shared import answering, optional
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.style.answer import Reply
-from costmodel.report.terminal.style.theme import DIM, console
+from costmodel.report.terminal.style.layout import DIM, Reply, console
 
 
 class DeviceKind(StrEnum):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from costmodel.commands.progress import is_quiet
 from costmodel.ground.errors import Place, fail
 from costmodel.report.page.forms import Form, page_forms
-from costmodel.report.terminal.style.answer import Filed, Reply
+from costmodel.report.terminal.style.layout import Filed, Reply
 
 if TYPE_CHECKING:
-    from costmodel.report.answers.plan_view import PlanView
+    from costmodel.report.answers.plan_answer import PlanView
     from costmodel.report.document import AnswerDocument, Draw
-    from costmodel.report.page.content import HtmlPage
+    from costmodel.report.page.document_page import HtmlPage
     from costmodel.report.terminal.style.layout import Line
 
 _OUTPUT = ("-o", "--output", "--format")

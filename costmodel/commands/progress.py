@@ -39,8 +39,8 @@ class WaitingLine:
         self.timer.start()
 
     def _draw(self) -> None:
+        from costmodel.report.terminal.style.layout import live_console
         from costmodel.report.terminal.style.progress import waiting_line
-        from costmodel.report.terminal.style.theme import live_console
 
         with self.lock:
             if self.timer is not None:
@@ -143,8 +143,8 @@ def metered() -> Iterator[Callable[[ProgressMark], None]]:
     if _quiet or not sys.stderr.isatty():
         yield lambda mark: None
         return
+    from costmodel.report.terminal.style.layout import live_console
     from costmodel.report.terminal.style.progress import Meter
-    from costmodel.report.terminal.style.theme import live_console
 
     began, meter = time.monotonic(), Meter(live_console())
 

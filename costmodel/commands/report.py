@@ -17,12 +17,12 @@ from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import CostModelError, Place, fail
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.report.answers.plan_view import PlanBeside, PlanView
-    from costmodel.report.page.content import HtmlPage
+    from costmodel.report.answers.plan_answer import PlanBeside, PlanView
+    from costmodel.report.page.document_page import HtmlPage
     from costmodel.report.page.forms import Form
 
 
@@ -105,7 +105,7 @@ def _watched(question: Question, path: str, figure: FigureName | None) -> Reply:
 def _print_gone(path: Path) -> None:
     """Print on standard error that a watched file is missing."""
     from costmodel.commands.output import printed
-    from costmodel.report.terminal.style.theme import WARN, styled
+    from costmodel.report.terminal.style.layout import WARN, styled
 
     printed([styled(f"{path} is missing; the page stays as it is until the file is back", WARN)], stderr=True)
 

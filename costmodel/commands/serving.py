@@ -13,7 +13,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of,
 from costmodel.estimate.serving.serving_inputs import check_one_kind
 from costmodel.estimate.serving.waiting_requests import waiting_requests
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.report.answers.export import Found

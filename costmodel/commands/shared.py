@@ -18,9 +18,18 @@ from costmodel.commands.exit_codes import Exit
 from costmodel.commands.output import allowed, known_suffix, printed, write_file
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.machine.runner_forms import of_faults
-from costmodel.report.terminal.style.answer import Filed, Reply
-from costmodel.report.terminal.style.layout import laid, of_length
-from costmodel.report.terminal.style.theme import DIM, colour, harmless, styled, terminal_width, visible
+from costmodel.report.terminal.style.layout import (
+    DIM,
+    Filed,
+    Reply,
+    colour,
+    harmless,
+    laid,
+    of_length,
+    styled,
+    terminal_width,
+    visible,
+)
 
 
 class AnswerFormat(StrEnum):

@@ -17,7 +17,7 @@ from costmodel.commands.output import allowed, write_file
 from costmodel.commands.shared import KEYS_PANEL, SetOption, optional
 from costmodel.ground.errors import CostModelError, WrongCall, fail
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario

@@ -8,7 +8,7 @@ from costmodel.commands.workload_commands import TOP, SearchQuestion, search_rep
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.effects import ExplainedAnswer
@@ -62,7 +62,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     """Settings of the best plan of a search, or of the nearest to fit, and a phrase on their origin."""
     from costmodel.estimate.shared.reasons import REFUSALS
     from costmodel.explore.search.search import search as search_space
-    from costmodel.report.terminal.plan.plan_settings import plan_settings
+    from costmodel.report.terminal.plan.plan_lines import plan_settings
 
     held = training(case)
     found = search_space(held, 1, workers=1)

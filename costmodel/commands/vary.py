@@ -9,7 +9,7 @@ import typer
 from costmodel.commands.pages import drawn
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking, with_plan
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 BestOption = Annotated[
     bool,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from costmodel.commands import pages
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.explore.search.variants import Inputs
     from costmodel.report.answers.export import Found
-    from costmodel.report.answers.plan_view import PlanView
+    from costmodel.report.answers.plan_answer import PlanView
     from costmodel.report.answers.search import SearchWords
     from costmodel.report.document import Section
     from costmodel.report.terminal.style.layout import Line
@@ -51,8 +51,8 @@ def searching(asked: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOpt
     from costmodel.commands.output import printed
     from costmodel.commands.progress import metered, stoppable
     from costmodel.explore.search.stream import SearchOptions
+    from costmodel.report.terminal.style.layout import styled
     from costmodel.report.terminal.style.progress import of_search
-    from costmodel.report.terminal.style.theme import styled
     from costmodel.report.workload_words import words_of
 
     if asked.into is None and (asked.resume or asked.keep_all):

@@ -25,8 +25,7 @@ from costmodel.report.document import Cell, Column, Draw, Value, Verdict, chance
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.head import price_fields, remark_counts, remarks
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, DIM, styled
+from costmodel.report.terminal.style.layout import BAD, DIM, Line, styled
 from costmodel.report.workload_words import words_of
 
 NARROW = ("nodes", "p99 P90", "P90")  # columns that a narrow terminal has no room for
@@ -225,7 +224,7 @@ def _ends(of: Callable[[str], float], name: str) -> tuple[float, float, float]:
 def _range_figure(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw:
     """A bar for each plan or scenario up to P10, on to the prediction, and on to P90."""
     from costmodel.report.page.figures import BarRow, Bars, Piece
-    from costmodel.report.page.values import round_unit
+    from costmodel.report.page.plots import round_unit
 
     say, rows, most = partial(words_of(kind).result, name), [], 0.0
     legend = (("first", "up to P10"), ("second", "on to the prediction"), ("quiet", "on to P90"))

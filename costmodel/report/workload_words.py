@@ -14,8 +14,7 @@ from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
 from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, price_varies, title
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import HEAD, WARN, Line, styled
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -203,9 +202,14 @@ def _serving() -> WorkloadWords:
     from costmodel.estimate.serving.limits_chance import OWN
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.report.terminal.serving import serving_estimate
-    from costmodel.report.terminal.serving.serving_formatting import TERMS, band, plan_words, result
-    from costmodel.report.terminal.serving.serving_reasons import reason
-    from costmodel.report.terminal.serving.waiting_loads import at_most_lines
+    from costmodel.report.terminal.serving.serving_formatting import (
+        TERMS,
+        at_most_lines,
+        band,
+        plan_words,
+        reason,
+        result,
+    )
 
     def sized(found: Scaled) -> list[Line]:
         from costmodel.report.terminal.serving.serving_sizes import lines
@@ -255,7 +259,7 @@ def _serving() -> WorkloadWords:
 
 def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:
     """A note after a missed limit: more arrives than is answered, or no engine can meet the limit."""
-    from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
+    from costmodel.report.terminal.serving.serving_formatting import past_bandwidth
 
     more = " of what is answered; more arrives" if answer.overload and limit.holds(answer.costs[limit.column]) else ""
     return f"{more}{past_bandwidth(limit, answer.costs['bandwidth_bound'])}"
@@ -272,14 +276,14 @@ def _rl() -> WorkloadWords:
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.explore.kept_answers import both_words
-    from costmodel.report.terminal.rl.rl_estimate import rl_conclusion
-    from costmodel.report.terminal.rl.rl_formatting import (
+    from costmodel.report.terminal.rl.rl_estimate import (
         NAMES,
         band,
         iteration_words,
         problems,
         reason,
         result,
+        rl_conclusion,
         titled,
     )
     from costmodel.report.terminal.style.head import job_lines

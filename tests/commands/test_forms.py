@@ -22,7 +22,7 @@ from costmodel.commands.documents import DocumentKind
 from costmodel.commands.shared import answering
 from costmodel.documents.reader.folders import FOLDER_OF
 from costmodel.report.machine.formats import csv_text
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.layout import Reply
 
 Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]

@@ -29,13 +29,13 @@ from costmodel.explore.serving import search_layouts
 from costmodel.ground.counts import ordinal
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.around_plan import around
-from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.answers.plan_answer import PlanView
 from costmodel.report.answers.search import SearchWords
 from costmodel.report.answers.search_rl import RlWords
 from costmodel.report.answers.search_service import ServiceWords
 from costmodel.report.answers.search_training import TrainingWords
+from costmodel.report.page.document_page import page_html
 from costmodel.report.page.plan_page import report_page, report_text
-from costmodel.report.page.render import page_html
 from costmodel.report.workload_words import words_of
 
 SERVES, LEARNS = "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"

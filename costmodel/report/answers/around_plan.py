@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.explore.search.rank import Plan
 from costmodel.explore.search.variants import Inputs
 from costmodel.ground.counts import ordinal
-from costmodel.report.answers.plan_answer import works
-from costmodel.report.answers.plan_view import PlanBeside, PlanView
+from costmodel.report.answers.plan_answer import PlanBeside, PlanView, works
 from costmodel.report.answers.search import (
     SAME_AS_BEST,
     SearchWords,

@@ -44,7 +44,6 @@ from costmodel.report.document import (
     chance_verdict,
 )
 from costmodel.report.machine.answer_fields import known, notes
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import (
     command,
     hourly,
@@ -56,8 +55,7 @@ from costmodel.report.terminal.style.head import (
     title,
     written_off,
 )
-from costmodel.report.terminal.style.layout import Abridged, Line, shorter, typed
-from costmodel.report.terminal.style.theme import BAD, HEAD, styled
+from costmodel.report.terminal.style.layout import BAD, HEAD, Abridged, Line, head, shorter, styled, typed
 from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
 from costmodel.report.workload_words import subject_fields, words_of
 
@@ -301,8 +299,7 @@ class _Traded:
 
     def plot(self, width: float) -> SvgFigure:
         """The figure of a page."""
-        from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
-        from costmodel.report.page.values import round_unit
+        from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, round_unit
 
         result, columns = words_of(self.found.asked.case.kind).result, self.found.asked.columns
         role = dict(zip(self.accelerators, _ROLES, strict=False))

@@ -32,11 +32,20 @@ from costmodel.report.document import (
 from costmodel.report.machine.answer_fields import flags_json, known
 from costmodel.report.machine.formats import json_text, markdown_text
 from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.document_lines import section_lines
 from costmodel.report.terminal.style.head import command, job_lines
-from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, chance_style, styled
+from costmodel.report.terminal.style.layout import (
+    BAD,
+    DIM,
+    GOOD,
+    HEAD,
+    WARN,
+    CellTable,
+    Line,
+    chance_style,
+    head,
+    styled,
+)
 from costmodel.report.workload_words import subject_fields, varied_head, words_of
 
 _BOUNDS = {"at_most": "≤", "at_least": "≥", "target": "≈"}

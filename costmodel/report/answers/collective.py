@@ -11,12 +11,10 @@ from costmodel.estimate.machine.collective_time import ALGORITHMS, FITTED
 from costmodel.explore.collective import signed_error
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import line
 from costmodel.report.terminal.style.formatting import BAND, between, signed
 from costmodel.report.terminal.style.head import machine_words
-from costmodel.report.terminal.style.layout import typed
-from costmodel.report.terminal.style.theme import HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import HEAD, WARN, head, styled, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

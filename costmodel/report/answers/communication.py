@@ -13,9 +13,8 @@ from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import trace_of_transfer
 from costmodel.ground.units import percent, show, show_time, significant, time_unit
-from costmodel.report.answers.plan_answer import plan_answer, plan_rows
+from costmodel.report.answers.plan_answer import PlanView, plan_answer, plan_rows
 from costmodel.report.answers.plan_parts import PlanTraffic, SentMessage
-from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -27,7 +26,7 @@ from costmodel.report.document import (
     traced,
 )
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.style.theme import HEAD, styled
+from costmodel.report.terminal.style.layout import HEAD, styled
 
 
 def communication(view: PlanView) -> AnswerDocument:

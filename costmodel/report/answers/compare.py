@@ -26,7 +26,6 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained, table_of
 from costmodel.report.machine.answer_fields import flags_json
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
 from costmodel.report.terminal.style.head import (
     command,
@@ -37,8 +36,7 @@ from costmodel.report.terminal.style.head import (
     left_out_words,
     with_facts,
 )
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, Line, head, styled
 from costmodel.report.trials import range_figures
 from costmodel.report.workload_words import words_of
 

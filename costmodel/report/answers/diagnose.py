@@ -10,11 +10,9 @@ from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, Explanation
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.answers.plan_answer import following
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, explained
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import between
 from costmodel.report.terminal.style.head import command, fact_fields, title
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, GOOD, WARN, styled
+from costmodel.report.terminal.style.layout import BAD, GOOD, WARN, Line, head, styled
 from costmodel.report.workload_words import words_of
 
 _SHOWN = 6

@@ -18,12 +18,10 @@ from costmodel.explore.export_serving import ExportedEngine
 from costmodel.explore.kept_answers import both_words as rl_words
 from costmodel.ground.counts import number_of
 from costmodel.report.document import AnswerDocument, Section
-from costmodel.report.terminal.rl.rl_formatting import result as rl_result
+from costmodel.report.terminal.rl.rl_estimate import result as rl_result
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.layout import Line, drawn, typed
-from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
+from costmodel.report.terminal.style.layout import BAD, DIM, WARN, Line, drawn, head, styled, typed
 
 _DEGREES = ("tp", "cp", "pp", "vpp", "ep", "dp")
 _OF_A_REPLICA = ("tp", "pp", "ep", "dp_attention", "dcp")

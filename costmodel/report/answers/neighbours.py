@@ -11,14 +11,12 @@ from costmodel.explore.vary.neighbours import Neighbour
 from costmodel.explore.workload import Workload
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.units import show_time
-from costmodel.report.answers.plan_answer import following, plan_answer
-from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.answers.plan_answer import PlanView, following, plan_answer
 from costmodel.report.answers.search import SAME_AS_BEST
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.layout import Line, styled
 from costmodel.report.trials import heads_of, trial_settings
 from costmodel.report.workload_words import words_of
 

@@ -27,8 +27,7 @@ from costmodel.report.document import Cell, Column, Section, Table, Value
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import joined
 from costmodel.report.terminal.style.head import command
-from costmodel.report.terminal.style.layout import Line, typed
-from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+from costmodel.report.terminal.style.layout import DIM, HEAD, Line, styled, typed
 
 _SHOWN = 6  # measurements in a terminal
 _ODD = 10.0  # times the prediction, or less, from which a time is of something else

@@ -16,8 +16,7 @@ from costmodel.report.answers.plan_answer import plan_answer, plan_rows
 from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, traced
 from costmodel.report.terminal.style.head import title
-from costmodel.report.terminal.style.layout import WidthDrawing, drawn, laid
-from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled, visible
+from costmodel.report.terminal.style.layout import DIM, HEAD, WidthDrawing, bar, drawn, laid, styled, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,17 +23,16 @@ from costmodel.report.answers.plan_parts import PlanRun, RunFigure
 from costmodel.report.document import Draw, Headline, Section, chance_verdict
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.rl import rl_estimate
-from costmodel.report.terminal.rl.rl_formatting import NAMES, result
+from costmodel.report.terminal.rl.rl_estimate import NAMES, result
 from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Abridged, Line
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.layout import Abridged, Line, styled
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.rl_facts import RlFacts
+    from costmodel.report.answers.plan_answer import PlanBeside
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
-    from costmodel.report.answers.plan_view import PlanBeside
 
 _ROLES = {
     "generation": "third",

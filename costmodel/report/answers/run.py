@@ -12,9 +12,8 @@ from typing import Any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
 from costmodel.ground.units import percent, rounded_percent, show_time
-from costmodel.report.answers.plan_answer import parts_section, plan_answer
+from costmodel.report.answers.plan_answer import PlanView, parts_section, plan_answer
 from costmodel.report.answers.plan_parts import PlanRun, TimePart
-from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -30,8 +29,7 @@ from costmodel.report.document import (
 from costmodel.report.page.document_page import settings_of
 from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import assumed_lines, command
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.layout import Line, styled
 from costmodel.report.trials import range_figures
 
 _SHOWN = 3  # changes that would help, in a terminal

@@ -13,11 +13,9 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, significant
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
 from costmodel.report.machine.answer_fields import known, notes
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import joined
 from costmodel.report.terminal.style.head import assumed_of_all, command, subject_words
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, bar, styled
+from costmodel.report.terminal.style.layout import BAD, Line, bar, head, styled
 from costmodel.report.trials import (
     against_words,
     aside_lines,

@@ -40,12 +40,23 @@ from costmodel.report.document import (
     chance_verdict,
 )
 from costmodel.report.machine.answer_fields import notes, plain
-from costmodel.report.terminal.search.varied_keys import few, headings
+from costmodel.report.terminal.search.refusals import few, headings
 from costmodel.report.terminal.style.charts import ScatterPoint, scatter
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import command, price_varies, prices, title
-from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, as_many, shorter, typed
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import (
+    BAD,
+    DIM,
+    HEAD,
+    WARN,
+    Abridged,
+    CellTable,
+    Line,
+    as_many,
+    shorter,
+    styled,
+    typed,
+)
 from costmodel.report.trials import plan_sides, range_figures
 from costmodel.report.workload_words import held_lines, varied_head, words_of
 
@@ -674,7 +685,7 @@ def _without_points(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> Ite
 
 def front_figure(words: SearchWords[Inputs, Plan]) -> Draw:
     """The front, the best plans and the scenario's own as points of a page."""
-    from costmodel.report.page.search_figures import DrawnPlan, plans_plot
+    from costmodel.report.page.plots import DrawnPlan, plans_plot
 
     found = words.found
     assert found.front is not None
@@ -688,7 +699,7 @@ def front_figure(words: SearchWords[Inputs, Plan]) -> Draw:
 
 def ranking_figure(words: SearchWords[Inputs, Plan]) -> Draw:
     """The best plans as points of a page."""
-    from costmodel.report.page.search_figures import DrawnPlan, plans_plot
+    from costmodel.report.page.plots import DrawnPlan, plans_plot
 
     drawn = []
     for place, plan in enumerate(words.found.best[:_FEW_DOTS], 1):

@@ -20,11 +20,10 @@ from costmodel.ground.units import gib, rounded_percent, show_time
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
 from costmodel.report.document import Cell, Column
 from costmodel.report.machine import rl_json
-from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
+from costmodel.report.terminal.rl.rl_estimate import NAMES, reason, result
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import remarks
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, WARN, styled
+from costmodel.report.terminal.style.layout import BAD, WARN, Line, styled
 
 _SURELY = 0.995  # a chance to fit that rounds to all
 
@@ -143,7 +142,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         stated = [f"{code} {REFUSALS[code].title}: {reason(answer, code)}" for code in plan.broken]
         if not self.found.best or plan is self.found.best[0]:
             return stated
-        from costmodel.report.page.search_figures import lost_time
+        from costmodel.report.page.plots import lost_time
 
         terms = {name: NAMES[name] for name in PHASES} | {"overlapped": "hidden"}
         lost = lost_time(plan.costs, self.found.best[0].costs, "iteration_time", terms, "an iteration")

@@ -31,24 +31,28 @@ from costmodel.report.answers.search import PlanColumn, SearchWords, without_saf
 from costmodel.report.document import Cell, Column
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import plan as plan_fields
-from costmodel.report.terminal.search.varied_keys import headings
-from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words, replica_words, whole_nodes_words
+from costmodel.report.terminal.search.refusals import headings
 from costmodel.report.terminal.serving.serving_formatting import (
     bound_words,
+    brief,
     chance_of,
     counted_for,
+    gpus_words,
     lengths_words,
     limits_of_batch,
     load_words,
     never_kept_line,
+    past_bandwidth,
     rate_words,
+    rent_words,
+    replica_words,
     result,
     share_words,
     unlimited,
+    waiting_lines,
+    whole_nodes_words,
     without_room,
 )
-from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
-from costmodel.report.terminal.serving.waiting_loads import brief, waiting_lines
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import (
     command,
@@ -60,8 +64,7 @@ from costmodel.report.terminal.style.head import (
 )
 from costmodel.report.terminal.style.head import price_lines as own_price
 from costmodel.report.terminal.style.head import remarks as remark_lines
-from costmodel.report.terminal.style.layout import Abridged, CellTable, Detail, Line, typed
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, Abridged, CellTable, Detail, Line, styled, typed
 
 PAID = "GPUs paid"
 OF_FLEETS = ("gpus_needed", "rent_per_month")  # objectives beside which the GPUs that a load needs have their rent

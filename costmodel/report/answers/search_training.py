@@ -32,14 +32,11 @@ from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWord
 from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
 from costmodel.report.machine import json_answer
 from costmodel.report.machine.answer_fields import notes
-from costmodel.report.terminal.plan.plan_settings import plan_settings
-from costmodel.report.terminal.plan.plan_words import plan_words
-from costmodel.report.terminal.search.refusals import reason, reason_of, remedies_json, remedy_lines
-from costmodel.report.terminal.search.varied_keys import headings
+from costmodel.report.terminal.plan.plan_lines import plan_settings, plan_words
+from costmodel.report.terminal.search.refusals import headings, reason, reason_of, remedies_json, remedy_lines
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result, spaced
 from costmodel.report.terminal.style.head import command, price_fields, remarks
-from costmodel.report.terminal.style.layout import Abridged, CellTable, Detail, Line, typed
-from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
+from costmodel.report.terminal.style.layout import BAD, DIM, WARN, Abridged, CellTable, Detail, Line, styled, typed
 
 _BEHIND = ALWAYS[1:]  # of tp and the sizes over one
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
@@ -266,7 +263,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def notes(self, plan: Ranked) -> list[str]:
         """Sentences on a plan's loss against the best, and remarks on it."""
-        from costmodel.report.page.search_figures import lost_time
+        from costmodel.report.page.plots import lost_time
 
         stated = [f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}" for code in plan.remarked]
         best = self.found.best[0]

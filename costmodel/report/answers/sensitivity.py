@@ -17,11 +17,9 @@ from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import significant
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import two_sided
 from costmodel.report.terminal.style.head import command, title, with_facts
-from costmodel.report.terminal.style.layout import Abridged, Line
-from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+from costmodel.report.terminal.style.layout import DIM, HEAD, Abridged, Line, head, styled
 from costmodel.report.trials import short_path
 from costmodel.report.workload_words import plan_fields, plan_head, words_of
 

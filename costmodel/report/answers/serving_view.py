@@ -24,16 +24,15 @@ from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMess
 from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict
 from costmodel.report.terminal.serving import serving_estimate
 from costmodel.report.terminal.serving.serving_formatting import TERMS, band, limits_on, result
-from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.layout import CellTable, Line, styled
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.explore.serving.cache_levers import CacheLever
     from costmodel.report.answers.around_plan import Texts
+    from costmodel.report.answers.plan_answer import PlanBeside
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
-    from costmodel.report.answers.plan_view import PlanBeside
 
 _OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
 _BANDS = "from the errors of kernel fits; for prefill from engine benchmarks"
@@ -226,7 +225,7 @@ def _other_loads(facts: ServingFacts) -> Texts:
 def _token_figure(answer: ServingAnswer) -> Draw:
     """A bar for each term of the time per token, the longest first."""
     from costmodel.report.page.figures import FigureEntry, amounts
-    from costmodel.report.page.values import term_role
+    from costmodel.report.page.plots import term_role
 
     terms = sorted(((words, name, answer.costs[name]) for words, name in TERMS), key=lambda item: -item[2])
     entries = [FigureEntry(words, value, term_role(name), machine_name(name)) for words, name, value in terms if value]

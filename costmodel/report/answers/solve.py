@@ -20,7 +20,6 @@ from costmodel.ground.errors import Fault
 from costmodel.ground.units import percent
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS, between, listed, spaced
 from costmodel.report.terminal.style.head import (
     command,
@@ -30,8 +29,7 @@ from costmodel.report.terminal.style.head import (
     title,
     with_facts,
 )
-from costmodel.report.terminal.style.layout import Line, typed
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, Line, head, styled, typed
 from costmodel.report.trials import (
     against_words,
     figure_words,

@@ -17,12 +17,10 @@ from costmodel.ground.errors import fail
 from costmodel.ground.units import percent
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table
 from costmodel.report.machine.answer_fields import notes
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import line
 from costmodel.report.terminal.style.formatting import joined, spaced
 from costmodel.report.terminal.style.head import hourly, price_varies, prices, title
-from costmodel.report.terminal.style.layout import Line, WidthDrawing
-from costmodel.report.terminal.style.theme import BAD, DIM, WARN, bar, styled
+from costmodel.report.terminal.style.layout import BAD, DIM, WARN, Line, WidthDrawing, bar, head, styled
 from costmodel.report.trials import (
     against_words,
     aside_lines,

@@ -33,17 +33,16 @@ from costmodel.report.document import (
     made_of,
     traced,
 )
-from costmodel.report.terminal.plan.effect_lines import blank
+from costmodel.report.terminal.plan.step_results import blank
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import DIM, styled
+from costmodel.report.terminal.style.layout import DIM, Line, styled
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.plan_facts import Operation, PlanFacts
     from costmodel.explore.page.report_facts import ReportFacts
+    from costmodel.report.answers.plan_answer import PlanBeside
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
-    from costmodel.report.answers.plan_view import PlanBeside
 
 LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
 
@@ -95,7 +94,7 @@ class TrainingView:
     def plain(self) -> dict[str, Any]:
         """The plan's results as plain values."""
         from costmodel.report.machine.json_answer import answered, fixes
-        from costmodel.report.terminal.plan.effect_lines import with_effects
+        from costmodel.report.terminal.plan.step_results import with_effects
 
         row, against = partial(answered, self.answer), partial(fixes, self.answer)
         return with_effects(plan_json(self, row, against, convention=self.answer.inputs.convention), self.answer)
@@ -113,7 +112,7 @@ class TrainingView:
 
     def headlines(self) -> list[Headline]:
         """The numbers one asks for first."""
-        from costmodel.report.terminal.plan.plan_words import verdict_words
+        from costmodel.report.terminal.plan.plan_lines import verdict_words
 
         costs, cell = self.answer.costs, partial(result_cell, self)
         room = verdict(costs["memory_share"])
@@ -152,7 +151,7 @@ class TrainingView:
 
     def traffic(self) -> PlanTraffic:
         """The communication of a step."""
-        from costmodel.report.terminal.plan.effect_lines import effect_lines
+        from costmodel.report.terminal.plan.step_results import effect_lines
 
         return training_traffic(self.answer, effect_lines(self.answer, fully=True))
 
@@ -177,8 +176,8 @@ class TrainingView:
         """The search with plans to choose from, the sensitivity of the step, and published runs."""
         from costmodel.explore.page.report_facts import RankedFacts
         from costmodel.report.answers.around_plan import around as beside_plan
-        from costmodel.report.answers.measured_runs import measured_section
         from costmodel.report.answers.search_training import TrainingWords
+        from costmodel.report.answers.validate import measured_section
         from costmodel.report.page.plan_choices import choices_data
 
         notify("search")
@@ -214,7 +213,7 @@ def _losses(view: TrainingView) -> Table:
 def _time_figure(view: TrainingView) -> Draw:
     """A waterfall from the ideal time to the predicted step."""
     from costmodel.report.page.figures import FigureEntry, waterfall
-    from costmodel.report.page.values import term_role
+    from costmodel.report.page.plots import term_role
 
     words, losses = {name: each for each, name in TIME_TERMS} | LOSSES, view.facts.losses
     entries = [

@@ -10,8 +10,8 @@ from costmodel.documents.reader.folders import result_name
 from costmodel.documents.schemas.results import ResultColumn, machine_name
 from costmodel.estimate.evaluate.answer_facts import Subject
 from costmodel.estimate.shared.reasons import REMARKS
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import fact_fields, title
+from costmodel.report.terminal.style.layout import head
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.foreign_readers import Foreign

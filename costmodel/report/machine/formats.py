@@ -13,9 +13,16 @@ from rich.text import Text
 
 from costmodel.documents.text.digest import sealed
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.style.answer import Reply
-from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, of_length
-from costmodel.report.terminal.style.theme import HEAD, harmless, visible
+from costmodel.report.terminal.style.layout import (
+    HEAD,
+    CellTable,
+    Line,
+    Reply,
+    WidthDrawing,
+    harmless,
+    of_length,
+    visible,
+)
 
 READ_AGAIN = {"costmodel/result/v1", "costmodel/search/v2", "costmodel/baseline/v1"}  # schemas of files with a digest
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")

@@ -13,8 +13,8 @@ from costmodel.explore.kept_answers import whole_plan
 from costmodel.ground.counts import SIZES
 from costmodel.report.machine.answer_fields import assumed_json, known, read_from
 from costmodel.report.terminal.search.refusals import remedies_json
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import price_fields
+from costmodel.report.terminal.style.layout import head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from costmodel.ground.errors import fail
 
 if TYPE_CHECKING:
-    from costmodel.report.page.content import HtmlPage
+    from costmodel.report.page.document_page import HtmlPage
     from costmodel.report.page.plots import SvgFigure
 
 Form = Callable[[], str | bytes]
@@ -33,19 +33,19 @@ def figure_forms(figure: Callable[[], Callable[[float], SvgFigure] | None]) -> d
 
 
 def _html(page: HtmlPage) -> str:
-    from costmodel.report.page.render import page_html
+    from costmodel.report.page.document_page import page_html
 
     return page_html(page)
 
 
 def _svg(figure: SvgFigure) -> str:
-    from costmodel.report.page.render import figure_svg
+    from costmodel.report.page.document_page import figure_svg
 
     return figure_svg(figure)
 
 
 def _png(figure: SvgFigure) -> bytes:
-    from costmodel.report.page.render import figure_png
+    from costmodel.report.page.document_page import figure_png
 
     return figure_png(figure)
 

@@ -14,8 +14,8 @@ from costmodel.explore.search.training_space import Ranked
 from costmodel.ground.counts import IN_ORDER
 from costmodel.ground.units import gib, percent
 from costmodel.report.page.document_page import row_commands
-from costmodel.report.page.values import TERM_WORDS, seconds
-from costmodel.report.terminal.plan.plan_settings import plan_settings
+from costmodel.report.page.plots import TERM_WORDS, seconds
+from costmodel.report.terminal.plan.plan_lines import plan_settings
 
 _DIGITS = 7  # of figures
 

@@ -14,18 +14,26 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.communication import traffic_sections
 from costmodel.report.answers.memory import memory_section
-from costmodel.report.answers.plan_answer import estimate, result_cell, standing
+from costmodel.report.answers.plan_answer import PlanBeside, PlanView, estimate, result_cell, standing
 from costmodel.report.answers.plan_parts import PlanRun
-from costmodel.report.answers.plan_view import PlanBeside, PlanView
 from costmodel.report.answers.run import run_headlines, run_sections, run_words
 from costmodel.report.document import Draw, Headline, Section, Verdict
-from costmodel.report.page.content import SIGNS, HtmlPage, PageTable, Part, inputs_part, remark_findings, scenario_part
-from costmodel.report.page.document_page import plain_words, section_data, section_part
+from costmodel.report.page.document_page import (
+    SIGNS,
+    HtmlPage,
+    PageTable,
+    Part,
+    inputs_part,
+    plain_words,
+    remark_findings,
+    scenario_part,
+    section_data,
+    section_part,
+)
 from costmodel.report.page.trace import Traces, is_light, opened, traced_roots
 from costmodel.report.terminal.style.document_lines import document_lines, section_lines
 from costmodel.report.terminal.style.head import title
-from costmodel.report.terminal.style.layout import Line, of_length
-from costmodel.report.terminal.style.theme import HEAD, styled
+from costmodel.report.terminal.style.layout import HEAD, Line, of_length, styled
 from costmodel.report.workload_words import words_of
 
 RUN = "run"  # the figure of a whole run

@@ -1,4 +1,4 @@
-"""Figures over two axes: points, curves with bands, roofs, and the timeline of a pipeline."""
+"""Plots of points, for pages and documents."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import ClassVar
 
+from costmodel.documents.schemas.results import ResultColumn
 from costmodel.ground.record import record
-from costmodel.ground.units import time_unit
+from costmodel.ground.units import show_time, time_unit
+from costmodel.report.terminal.style.formatting import TIME_TERMS, is_held
 
 # The marks that every figure is made of, and the figure that holds them.
 
@@ -442,3 +445,105 @@ class Timeline:
             )
         marks.append(Words(scale.end, bottom + 34, "time", "end", TITLE))
         return SvgFigure(self.key, self.title, self.description, width, bottom + 42, marks)
+
+
+TERM_WORDS = {key: words for words, key in TIME_TERMS}
+TERM_ROLES = {
+    "matmul": "matmul",
+    "attention": "attention",
+    "memory_bound": "memory_bound",
+    "launch": "launch",
+    "bubble": "bubble",
+    "optimizer": "optimizer",
+    "offload_exposed": "offload",
+    "host_time": "launch",
+    "prompts_between": "recomputed",
+}
+
+
+def round_unit(name: str, unit: str, highest: float) -> float:
+    """The unit of an axis for a result of this size, in which ticks are round numbers."""
+    if unit == "s":
+        return time_unit(highest)
+    if unit == "B" and is_held(name):
+        return 2.0**30
+    return 0.01 if unit == "1" else 1.0
+
+
+def term_role(name: str) -> str:
+    """The colour of a term of the step; all exposed communication has the same one."""
+    return TERM_ROLES.get(name, "network")
+
+
+def seconds(value: float) -> str:
+    """A time in words."""
+    return show_time(value)
+
+
+_LOST = 4  # terms of the time that a plan loses
+_LEGEND = [("first", "on the front"), ("quiet", "among the best"), ("third", "best"), ("second", "yours")]
+_WORKS = [("first", "works"), ("second", "breaks a limit, or may not work")]
+
+
+@record
+class DrawnPlan:
+    """A plan of a figure: its results, its words, its colour and its label."""
+
+    costs: Mapping[str, float]
+    words: str
+    role: str
+    label: str = ""
+
+
+def plans_plot(
+    axes: tuple[str, str],
+    plans: Sequence[DrawnPlan],
+    columns: Mapping[str, ResultColumn],
+    result: Callable[[str, float], str],
+    *,
+    front: bool,
+) -> Plot:
+    """A plot of plans by two results; front: whether they are a Pareto front and other plans, or a ranking."""
+    points = [_point(plan, axes, result, front=front) for plan in plans]
+    points = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
+    across, up = (
+        PlotAxis(
+            f"{name.replace('_', ' ')}, {columns[name].better} is better",
+            partial(result, name),
+            unit=round_unit(name, columns[name].unit, max(values, default=1.0)),
+        )
+        for name, values in zip(axes, ([p.x for p in points], [p.y for p in points]), strict=True)
+    )
+    better = " and ".join(f"{columns[name].better} {name}" for name in axes)
+    seen = {point.role for point in points}
+    legend = [entry for entry in (_LEGEND if front else _WORKS) if entry[0] in seen]
+    title, key = " against ".join(axes), "front" if front else "plans"
+    return Plot(key, title, f"{len(points)} plans; {better} are better.", across, up, points, legend=legend)
+
+
+def _point(plan: DrawnPlan, axes: tuple[str, str], result: Callable[[str, float], str], *, front: bool) -> PlotPoint:
+    x, y = (plan.costs.get(name, math.nan) for name in axes)
+    tip = f"{plan.words}: {result(axes[0], x)}, {result(axes[1], y)}"
+    large = 7 if plan.label else 4 if front else 5
+    return PlotPoint(x, y, plan.role, tip, plan.words, plan.label, large, plan.label == "yours")
+
+
+def lost_time(
+    costs: Mapping[str, float], best: Mapping[str, float], name: str, terms: Mapping[str, str], per: str
+) -> str:
+    """A sentence on the time that a plan loses against the best, by term; empty if it is not known."""
+    gap = costs[name] - best[name]
+    if not math.isfinite(gap):
+        return ""
+    moved = [
+        (-1.0 if key == "overlapped" else 1.0, costs.get(key, math.nan) - best.get(key, math.nan), words)
+        for key, words in terms.items()
+    ]
+    known = [(sign * value, words) for sign, value, words in moved if abs(value) > abs(gap) / 20]
+    shown = ", ".join(f"{words} {_signed(value)}" for value, words in sorted(known, key=lambda it: -abs(it[0]))[:_LOST])
+    more = f" {shown[:1].upper()}{shown[1:]}." if shown else ""
+    return f"Against plan 1: {_signed(gap)} {per}.{more}"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else '−'}{show_time(abs(value))}"

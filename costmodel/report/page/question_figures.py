@@ -15,8 +15,7 @@ from costmodel.explore.workload import RANKS, Trial
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
-from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
-from costmodel.report.page.values import round_unit
+from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, round_unit
 from costmodel.report.terminal.style.formatting import ENDS, spaced
 from costmodel.report.trials import short_path, tick_words
 from costmodel.report.workload_words import words_of

@@ -14,17 +14,14 @@ from costmodel.documents.schemas.results import is_money
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.memory import memory_section
-from costmodel.report.answers.plan_answer import result_cell, works
-from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.answers.plan_answer import PlanView, result_cell, works
 from costmodel.report.document import Cell
-from costmodel.report.page.content import HtmlPage, PageTable, Part
-from costmodel.report.page.document_page import section_part
+from costmodel.report.page.document_page import HtmlPage, PageTable, Part, section_part
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import findings
 from costmodel.report.page.trace import PrefixedTraces, Traces, opened
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import title
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.layout import CellTable, Line, head
 from costmodel.report.workload_words import words_of
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from costmodel.explore.page.plan_facts import Operation, PlanFacts, Window, roofs
 from costmodel.ground.units import show, show_time, significant
-from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, PlotSpan, SvgFigure, Timeline
-from costmodel.report.page.values import seconds
+from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, PlotSpan, SvgFigure, Timeline, seconds
 
 _ROLES = {"F": "forward", "B": "backward", "W": "weight"}
 _WORDS = {"F": "forward", "B": "backward", "W": "weight gradient"}

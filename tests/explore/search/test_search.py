@@ -36,7 +36,7 @@ from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.search import counts_line
 from costmodel.report.answers.search_training import TrainingWords
-from costmodel.report.terminal.plan.plan_settings import plan_settings
+from costmodel.report.terminal.plan.plan_lines import plan_settings
 
 SPACE: dict[str, list[Any]] = {
     "tp": [1, 2, 3, 8],

@@ -16,9 +16,7 @@ from rich.text import Text
 
 from costmodel.ground.errors import CostModelError
 from costmodel.report.machine.formats import csv_text, json_text, jsonl_text, markdown_text
-from costmodel.report.terminal.style.answer import Reply
-from costmodel.report.terminal.style.layout import CellTable, drawn
-from costmodel.report.terminal.style.theme import HEAD, styled
+from costmodel.report.terminal.style.layout import HEAD, CellTable, Reply, drawn, styled
 
 
 def read(rows: list[dict[str, Any]], **more: Any) -> list[dict[str, str]]:

@@ -21,10 +21,9 @@ from costmodel.explore.page.report_facts import runs_on
 from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import show_time
-from costmodel.report.answers.measured_runs import measured_section
-from costmodel.report.page.content import HtmlPage
+from costmodel.report.answers.validate import measured_section
+from costmodel.report.page.document_page import HtmlPage, page_html
 from costmodel.report.page.plots import Scale, ticks
-from costmodel.report.page.render import page_html
 from costmodel.report.terminal.serving.serving_formatting import result
 from costmodel.report.terminal.style.formatting import percent
 

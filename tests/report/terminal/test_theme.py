@@ -14,8 +14,8 @@ from costmodel.ground.errors import Fault, Place
 from costmodel.report.machine.answer_fields import plain
 from costmodel.report.machine.formats import json_text as text
 from costmodel.report.terminal.documents.faults import fault_lines
-from costmodel.report.terminal.style import theme
-from costmodel.report.terminal.style.theme import bar, columns
+from costmodel.report.terminal.style import layout as theme
+from costmodel.report.terminal.style.layout import bar, columns
 
 
 @given(share=some.floats(allow_nan=False), width=some.integers(1, 80))

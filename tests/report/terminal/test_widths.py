@@ -24,9 +24,17 @@ from costmodel.commands.command_table import QUESTIONS
 from costmodel.explore.explain.pages import all_words
 from costmodel.ground.errors import Fault, Place
 from costmodel.report.terminal.documents.faults import faults
-from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, laid, of_length, typed
+from costmodel.report.terminal.style.layout import (
+    FEW_COLOURS,
+    PALETTE,
+    CellTable,
+    Line,
+    WidthDrawing,
+    laid,
+    of_length,
+    typed,
+)
 from costmodel.report.terminal.style.progress import Meter, ProgressMark, fitting
-from costmodel.report.terminal.style.theme import FEW_COLOURS, PALETTE
 
 NAME = "llama-3-70b-512"
 RL = "grpo-qwen-2.5-7b-64"

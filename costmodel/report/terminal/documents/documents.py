@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.ground.units import percent
 from costmodel.report.machine.formats import json_text
-from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import CellTable, Line, drawn
-from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+from costmodel.report.terminal.style.layout import DIM, HEAD, CellTable, Line, drawn, head, styled
 
 if TYPE_CHECKING:
     from costmodel.documents.keys.key_list import ScenarioKey

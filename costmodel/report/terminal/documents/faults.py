@@ -8,8 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from costmodel.ground.errors import WARNINGS, Fault, Place
-from costmodel.report.terminal.style.layout import drawn, laid
-from costmodel.report.terminal.style.theme import BAD, DIM, WARN, visible
+from costmodel.report.terminal.style.layout import BAD, DIM, WARN, drawn, laid, visible
 
 MOST_FAULTS = 20
 _MOST_ALIKE = 3  # faults with the same words that are shown one by one; of more, the first stands for all

@@ -14,9 +14,7 @@ from costmodel.explore.import_file import ImportedFile, is_fixed, origins
 from costmodel.explore.import_runs import ImportedResults, ImportedRun
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent
-from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import CellTable, Line, drawn
-from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import DIM, HEAD, WARN, CellTable, Line, drawn, head, styled
 
 _KINDS: tuple[LossKind, ...] = ("not expressible", "approximated", "ignored")
 _WORDS = {

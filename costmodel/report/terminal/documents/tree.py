@@ -12,7 +12,7 @@ from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.ground.record import record
 from costmodel.ground.units import significant
 from costmodel.report.terminal.style.formatting import TIME_TERMS, figure, is_held
-from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import DIM, HEAD, WARN, styled
 
 _KNOWN = "from general knowledge, page not re-read"
 

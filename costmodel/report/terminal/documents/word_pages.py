@@ -11,9 +11,7 @@ from costmodel.documents.reader.answered_questions import AnsweredQuestion
 from costmodel.documents.reader.sources import argument_meaning
 from costmodel.explore.explain.explain import quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
-from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import DIM, HEAD, WARN, CellTable, Line, head, styled
 
 KeyValues = Sequence[tuple[str, str, str]]  # paths of a scenario with their values, and where these are from
 

@@ -22,11 +22,10 @@ from costmodel.ground.units import counted, gib, percent, show_memory
 from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
-from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
+from costmodel.report.terminal.plan.plan_lines import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import assumed_lines, job_lines, named_models, read_from
-from costmodel.report.terminal.style.layout import CellTable, Line, typed
-from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, WARN, styled
+from costmodel.report.terminal.style.layout import HEAD, VERDICT_STYLE, WARN, CellTable, Line, styled, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

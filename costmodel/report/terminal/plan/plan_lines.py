@@ -1,29 +1,86 @@
-"""What answers about one plan share: the plan at their head, what speaks against it, what was assumed, what to type."""
+"""A plan in a terminal: its settings, and words for them."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input, verdict
-from costmodel.estimate.evaluate.predict import ENDLESS, TOO_LARGE
+from costmodel.estimate.evaluate.predict import ENDLESS, TOO_LARGE, plan_to_mapping, structure_of, usual_etp
 from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.ground.units import gib, percent, show_time
-from costmodel.report.terminal.plan.plan_words import plan_words
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.parallelism.pipeline import stage_layers
+from costmodel.explore.kept_answers import degree_words, form_words
+from costmodel.explore.structure_words import choice_words
+from costmodel.ground.counts import IN_ORDER, OF_ITSELF_ONE, SIZES
+from costmodel.ground.errors import value_text
+from costmodel.ground.units import gib, percent, rounded_percent, show_time
 from costmodel.report.terminal.search.refusals import reason, remedy_lines
-from costmodel.report.terminal.style.formatting import TIME_TERMS
+from costmodel.report.terminal.style.formatting import TIME_TERMS, between
 from costmodel.report.terminal.style.head import head_of, remarks
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, styled
+from costmodel.report.terminal.style.layout import BAD, Line, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.explain.effects import ExplainedAnswer
+    from costmodel.explore.search.training_space import Ranked
+
+
+def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
+    """Settings that turn the scenario's own plan into another."""
+    own = inputs.case.scenario.plan
+    plan = own or Plan()
+    plan = plan.model_copy(update={"etp": plan.etp or usual_etp(inputs, wanted.sizes["tp"])})
+    derived = {"dp"} if plan.dp is None else set()
+    needed = {
+        name: f"{wanted.sizes[name]:.0f}"
+        for name in IN_ORDER
+        if name not in derived
+        and ((own is None and name not in OF_ITSELF_ONE) or getattr(plan, name) != wanted.sizes[name])
+    }
+    sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
+    follows, _ = structure_of(inputs, sized)
+    ahead, there = (Plan.model_validate(plan_to_mapping(structure)) for structure in (wanted.structure, follows))
+    for choice in fields(Structure):
+        value = getattr(ahead, choice.name)
+        if value != getattr(there, choice.name):
+            needed[choice.name] = value_text(value)
+    return {f"plan.{name}": value for name, value in needed.items()}
+
+
+def memory_band(costs: dict[str, float]) -> str:
+    """The P10–P90 band of peak memory."""
+    return between(f"{gib(costs['memory_peak_low'])} GiB", f"{gib(costs['memory_peak_high'])} GiB")
+
+
+def verdict_words(costs: Mapping[str, float]) -> str:
+    """Whether a plan fits; where the P90 of its memory does not, its chance to."""
+    if costs["memory_share"] > 1 or fits_at_p90(costs):
+        return verdict(costs["memory_share"])
+    return f"at risk: {rounded_percent(costs['fit_chance'])} to fit"
+
+
+def plan_words(answer: Answer) -> str:
+    """The plan in one line."""
+    block, structure = answer.evaluation.block, answer.evaluation.block.structure
+    sizes = degree_words(block)
+    layers = stage_layers(answer.inputs.model, block)
+    held = [f"{number(each):g}" for each in layers.stages(float(block.pp[0]))]
+    over = answer.inputs.groups and structure.shares == "stages"  # each group's layers are lines of their own
+    if len(set(held)) > 1 and not over:
+        sizes.append(f"layers {' '.join(held)}")
+    return " · ".join([*sizes, *form_words(block), *choice_words(structure)])
+
 
 _RARER = "no single key fixes this; state rarer failures under run.failures, or shorter stops for each of them"
 _NOTHING = "no single key fixes this; costmodel search shows whether several together do"

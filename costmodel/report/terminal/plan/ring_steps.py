@@ -9,9 +9,7 @@ from rich.text import Text
 from costmodel.evidence.measure.ring import RingRun
 from costmodel.explore.explain.ring_steps import Ring
 from costmodel.ground.units import show, show_time
-from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import HEAD, WARN, CellTable, Line, head, styled
 
 _ACROSS, _ACROSS_BESIDE = 8, 5  # ranks of which each has a column; beside measured times
 

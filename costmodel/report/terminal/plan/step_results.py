@@ -1,10 +1,10 @@
-"""One plan's estimate: conclusion first, figures with units, at home in 80 columns."""
+"""Results of a step in a terminal, and what changes do to them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -14,17 +14,54 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.ground.units import gib, percent, show, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import traced
-from costmodel.report.terminal.plan.effect_lines import effect_lines
-from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
+from costmodel.report.terminal.plan.plan_lines import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND, ENDS, TIME_TERMS, between
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import CellTable, Line, shorter
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.layout import CellTable, Line, shorter, styled
 
 if TYPE_CHECKING:
     from costmodel.estimate.shared.plan_batch import Block
     from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.explain.effects import ExplainedAnswer
+    from costmodel.report.terminal.style.layout import Line
+
+
+def effect_lines(answer: ExplainedAnswer, *, fully: bool = False) -> list[Line]:
+    """A line for each choice; fully with further remarks."""
+    lines: list[Line] = []
+    for each in answer.effects:
+        name = each.key.rpartition(".")[2]
+        if math.isnan(each.without):
+            lines += [styled(f"  {name} {each.value}"), *(styled(f"    {words}") for words in each.words)]
+            continue
+        saves = f"{'saves' if each.saved >= 0 else 'costs'} {show_time(abs(each.saved))} a step"
+        lines.append(styled(f"  {name} {each.value}: {saves}, {show_time(each.without)} without it"))
+        lines += [styled(f"    {words}") for words in each.words if fully or each.always]
+    return lines
+
+
+def with_effects(result: dict[str, Any], answer: ExplainedAnswer) -> dict[str, Any]:
+    """A result for programs, with the effects where there are any."""
+    if not answer.effects:
+        return result
+    values = [
+        {
+            "key": each.key,
+            "value": each.value,
+            "step_time_s": each.step_time,
+            "without_s": None if math.isnan(each.without) else each.without,
+            "saved_s": None if math.isnan(each.without) else each.saved,
+            "words": list(each.words),
+        }
+        for each in answer.effects
+    ]
+    return {**result, "effects": values}
+
+
+def blank(lines: Sequence[Line]) -> list[Line]:
+    """Lines, an empty one before them where there are any."""
+    return [Text(), *lines] if lines else []
+
 
 OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # shown only where not zero
 # Terms that only some plans can have, by the axes of which one must have several ranks.

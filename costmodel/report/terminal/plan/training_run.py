@@ -25,7 +25,7 @@ from costmodel.report.answers.plan_parts import PlanRun, RunChange, RunFigure
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import between, result
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.layout import styled
 
 if TYPE_CHECKING:
     from rich.text import Text

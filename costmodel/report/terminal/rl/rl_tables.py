@@ -14,9 +14,8 @@ from costmodel.ground.units import show, show_time
 from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger, PlanTraffic, SentMessage
 from costmodel.report.document import Cell, Column, Section, Table, traced
-from costmodel.report.terminal.rl.rl_formatting import fit_words
-from costmodel.report.terminal.style.layout import Abridged, Line
-from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, WARN, styled
+from costmodel.report.terminal.rl.rl_estimate import fit_words
+from costmodel.report.terminal.style.layout import BAD, GOOD, HEAD, WARN, Abridged, Line, styled
 
 
 def within(answer: RlAnswer) -> list[tuple[str, Transfer]]:

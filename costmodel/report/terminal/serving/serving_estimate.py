@@ -19,7 +19,6 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import made_of, traced
-from costmodel.report.terminal.serving.fleet_words import unpaid_words
 from costmodel.report.terminal.serving.serving_formatting import (
     TERMS,
     band,
@@ -30,15 +29,27 @@ from costmodel.report.terminal.serving.serving_formatting import (
     load_words,
     never_kept_line,
     plan_words,
+    reason,
     result,
     share_words,
+    unpaid_words,
+    waiting_lines,
 )
-from costmodel.report.terminal.serving.serving_reasons import reason
-from costmodel.report.terminal.serving.waiting_loads import waiting_lines
 from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import command, options_of, origin_lines, price_lines, remarks, subject_words
-from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, drawn, shorter, typed
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, chance_style, styled
+from costmodel.report.terminal.style.layout import (
+    BAD,
+    DIM,
+    HEAD,
+    Abridged,
+    CellTable,
+    Line,
+    chance_style,
+    drawn,
+    shorter,
+    styled,
+    typed,
+)
 
 _OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 _FULL = 0.99  # of the highest rate

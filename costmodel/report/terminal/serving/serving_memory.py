@@ -20,8 +20,7 @@ from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLed
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.plan.memory_breakdown import cache_rows
 from costmodel.report.terminal.style.formatting import listed
-from costmodel.report.terminal.style.layout import CellTable, Line, shorter
-from costmodel.report.terminal.style.theme import BAD, GOOD, styled
+from costmodel.report.terminal.style.layout import BAD, GOOD, CellTable, Line, shorter, styled
 
 _PLACES = {"memory": "host memory", "drives": "the host's drives", "store": "a store"}
 

@@ -20,18 +20,18 @@ from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, rounded_dollars, significant
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.serving.fleet_words import replica_words, unpaid_words
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     has_limits,
     rate_words,
+    reason,
+    replica_words,
     share_words,
     unlimited,
+    unpaid_words,
 )
-from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.style.head import command
-from costmodel.report.terminal.style.layout import Line, typed
-from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
+from costmodel.report.terminal.style.layout import BAD, DIM, WARN, Line, styled, typed
 
 _SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to a half is called a coin toss
 

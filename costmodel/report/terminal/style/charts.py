@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.layout import WidthDrawing, drawn, laid
-from costmodel.report.terminal.style.theme import bar, styled
+from costmodel.report.terminal.style.layout import WidthDrawing, bar, drawn, laid, styled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -32,8 +32,7 @@ from costmodel.explore.workload_flags import keys_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE
 from costmodel.ground.units import counted, percent, rounded_dollars, significant
-from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, as_many, shorter
-from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
+from costmodel.report.terminal.style.layout import DIM, HEAD, WARN, Abridged, CellTable, Line, as_many, shorter, styled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -17,7 +17,7 @@ from costmodel.exchange.detect import FORMATS as DETECTED
 from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.foreign_keys import ForeignKeys, Format
 from costmodel.exchange.huggingface.families import FAMILIES
-from costmodel.exchange.huggingface.family import FIELDS, UNSAID
+from costmodel.exchange.huggingface.family import FIELDS
 from costmodel.exchange.rows import NOTHING, Row, When, choice, known, nested, option, part, switch, written
 from costmodel.exchange.serving import benchmark
 from costmodel.exchange.serving.exported_command import ENGINES
@@ -26,6 +26,7 @@ from costmodel.exchange.training.formats import LAYERED
 from costmodel.exchange.training.layer import layer_of_rows
 from costmodel.explore.launch_formats import FORMATS
 from exchange.megatron.test_megatron_arguments import keys_of
+from exchange.unsaid import UNSAID
 
 BESIDE = {f"model.{key}" for key in ("schema", "name", "title", "source", "sources", "note", "check", "published")}
 OF_MODELS = [key for key in keys_of(Model, "model") if key not in BESIDE]

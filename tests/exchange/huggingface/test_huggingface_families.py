@@ -20,6 +20,7 @@ from costmodel.exchange.huggingface.families.refused import REFUSED, UNREAD, rea
 from costmodel.exchange.huggingface.family import FIELDS, DerivedValue, Fact, Family, ForeignOption
 from costmodel.ground.errors import CostModelError
 from exchange.published import model, parameters, read
+from exchange.unsaid import UNSAID
 
 COUNTS = reference("config_parameters")
 OPTIONS = reference("config_options")
@@ -168,27 +169,6 @@ def test_every_class_of_a_decoder_that_is_read_is_in_the_table() -> None:
 
 
 # --- the table itself, both ways
-
-
-COMPRESSED = "layers.compressed"
-# Keys of the model document that no option of a family states, and where they come from.
-UNSAID = {
-    "schema": "fixed", "name": "from the file", "title": "from the file", "source": "the file itself",
-    "sources": "the file itself", "check": "the file was read", "note": "free text", "published": "not in the file",
-    "layers.leading": "from the order of the layers", "layers.attention.shared_kv": "from the order of the layers",
-    "vision": "from the configuration of the tower",
-    "layers.latent.heads": "as of attention",
-    **dict.fromkeys((f"{COMPRESSED}.{key}" for key in ("heads", "head_dim", "window", "sinks")), "as of attention"),
-    **dict.fromkeys((f"{COMPRESSED}.{key}" for key in ("query_rank", "rope_dim")), "as of latent attention"),
-    f"{COMPRESSED}.entries.overlap": "of entries that an indexer picks",
-    **dict.fromkeys((f"{COMPRESSED}.entries.indexer.{key}" for key in ("heads", "head_dim", "top_k")),
-                    "as of latent attention"),
-    "layers.experts.hashed": "from the order of the layers",
-    "layers.experts.gated": "as of the MLP",
-    "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",
-    "prediction.layer": "as the last layer",
-    **dict.fromkeys(("stored", "stored_experts", "stored_wide", "stored_cache"), "from quantization_config"),
-}  # fmt: skip
 
 
 def test_every_key_of_the_model_document_is_filled_by_a_field_or_named_as_unsaid() -> None:

@@ -63,7 +63,6 @@ from costmodel.report.workload_words import held_lines, varied_head, words_of
 MOST_VALUES = 24  # shown of keys that vary
 _AGAINST = 4  # reasons of a value
 _DOTS, _FEW_DOTS = 200, 50  # plans of a ranking that are drawn beside a front, and alone
-_DIGITS = 7  # of figures of ranked plans
 SAME_AS_BEST = 1.0005  # times the figure of the best plan, up to which another is as good
 
 PlanColumn = tuple[Column, Callable[[Plan], Cell]]
@@ -556,15 +555,16 @@ def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: T
     from costmodel.report.page.document_page import row_commands
 
     keys = [words.keys(plan) for plan in plans]
-    sizes = [name for name in (keys[0] if keys else ()) if all(_is_plain(each.get(name)) for each in keys)]
+    plain = (int, float, str)
+    sizes = [name for name in (keys[0] if keys else ()) if all(isinstance(each.get(name), plain) for each in keys)]
     names = [name for name in words.drawn_results if plans and all(name in plan.costs for plan in plans)]
     known = [name for name in names if any(math.isfinite(plan.costs[name]) for plan in plans)]
     labels = words_of(words.case.kind).terms
-    columns = [_column(name, name, "", [each[name] for each in keys]) for name in sizes]
+    columns = [{"name": name, "label": name, "unit": "", "values": [each[name] for each in keys]} for name in sizes]
     for name in known:
         values = [_rounded(plan.costs[name]) for plan in plans]
-        column = _column(machine_name(name), labels.get(name, name), words.columns[name].unit, values)
-        columns.append({**column, "figure": name})
+        facts = {"name": machine_name(name), "label": labels.get(name, name), "unit": words.columns[name].unit}
+        columns.append({**facts, "values": values, "figure": name})
     return {
         "columns": columns,
         **row_commands(words.case, map(words.settings, plans)),
@@ -573,17 +573,9 @@ def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: T
     }
 
 
-def _column(name: str, label: str, unit: str, values: Sequence[Any]) -> dict[str, Any]:
-    return {"name": name, "label": label, "unit": unit, "values": values}
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, int | float | str)
-
-
 def _rounded(value: float) -> float | None:
-    """A figure rounded for a page; None if it is not finite."""
-    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    """A figure in 7 digits for a page; None if it is not finite."""
+    return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
 # ── a front ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, machine_name
 from costmodel.estimate.training.time import layer_kernels
 from costmodel.estimate.training.time import step as training
@@ -30,7 +29,8 @@ BASELINE = ROOT / "tests" / "baseline.json"
 GUIDE = ROOT / "docs" / "guide" / "ci.md"
 FILES = [f"scenarios/{path.name}" for path in sorted((ROOT / "scenarios").glob("*.yaml"))]
 SHIPPED = {
-    kind: [name for name in FILES if load_any(str(ROOT / name)).kind == kind] for kind in ("training", "serving")
+    kind: [name for name in FILES if f"kind: {kind}" in (ROOT / name).read_text("utf-8")]
+    for kind in ("training", "serving")
 }
 
 LIMITED = """\

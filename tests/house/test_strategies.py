@@ -7,7 +7,7 @@ import sys
 from typing import get_args
 
 import pytest
-from each import each
+from each import each, share_of
 
 from costmodel.documents.reader.library import bibliography, strategies
 from costmodel.documents.schemas.precision import Precision
@@ -47,7 +47,7 @@ def test_its_page_shows_the_formulas(word: str) -> None:
         assert [formula.name for formula in shown.formulas] == entry["equations"]
 
 
-@each("word", all_words())
+@each("word", share_of(all_words(), 3))
 def test_every_word_has_a_page(word: str) -> None:
     found = page(word)
     assert found.text or found.asked

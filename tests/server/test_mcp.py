@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import shlex
 import sys
@@ -11,12 +12,8 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp")
-
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
-
-from costmodel.server.mcp_server import TOOLS, tools
+if importlib.util.find_spec("mcp") is None:  # importing it takes a second of every worker that only collects
+    pytest.skip("mcp is not installed", allow_module_level=True)
 
 CONFIG = Path(__file__).resolve().parents[2] / "scenarios/examples/qwen3-8b/config.json"
 FLAGS = {"model": "llama-3.1-8b", "gpu": "h100", "gpus": 16}
@@ -24,6 +21,11 @@ FLAGS = {"model": "llama-3.1-8b", "gpu": "h100", "gpus": 16}
 
 async def asked(folder: Path, *calls: tuple[str, dict[str, Any]]) -> list[tuple[bool, str]]:
     """Whether each call is an error, and its text."""
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    from costmodel.server.mcp_server import TOOLS
+
     server = StdioServerParameters(command=sys.executable, args=["-m", "costmodel", "mcp"], cwd=str(folder))
     async with Client(stdio_client(server), read_timeout_seconds=600) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {*TOOLS}
@@ -61,6 +63,8 @@ def test_an_agent_gets_short_answers_with_their_command_line(tmp_path: Path, run
 
 
 def test_descriptions_are_short() -> None:
+    from costmodel.server.mcp_server import tools
+
     for tool in tools():
         assert 20 < len(tool.description or "") < 120
         assert len(json.dumps(tool.input_schema)) < 8_000

@@ -42,7 +42,7 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # programs that tests start w
     COMPILED = tempfile.TemporaryDirectory(prefix="costmodel-", ignore_cleanup_errors=True)
     os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
 
-LEFT: list[int] = []  # cases that each process left for --whole
+LEFT: dict[str, Any] = {}  # how many cases were left for --whole, and rows of slow.csv that no case has
 SHELL_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM", "COSTMODEL_PATH", "COSTMODEL_DEBUG")
 
 
@@ -94,7 +94,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             products.setdefault(name, (1 / mark.args[0], []))[1].append(item)
     for tried, cases in products.values():
         left |= {*cases}.difference(some_of(cases, tried if tried >= 1 else math.ceil(len(cases) * tried)))
-    LEFT.append(len(left))
+    LEFT["cases"] = len(left)
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        LEFT["rows"] = [row for rows in slow.values() for row in rows if row not in products]
     config.hook.pytest_deselected(items=[item for item in items if item in left])
     items[:] = [item for item in items if item not in left]
 
@@ -126,21 +128,23 @@ def _parameters(case: pytest.Item) -> list[tuple[str, int]]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker says how many cases it left."""
-    if output := getattr(session.config, "workeroutput", None):
-        output["left"] = sum(LEFT)
+    """A worker tells what it left."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["left"] = LEFT
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Every worker collected the same."""
-    LEFT[:] = [getattr(node, "workeroutput", {}).get("left", 0)]
+    LEFT.update(getattr(node, "workeroutput", {}).get("left", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What was not tried is no secret."""
-    if any(LEFT):
-        terminalreporter.write_line(f"{sum(LEFT):,} cases were left for --whole")
+    if count := LEFT.get("cases"):
+        terminalreporter.write_line(f"{count:,} cases were left for --whole: tests/slow.csv")
+    if rows := LEFT.get("rows"):
+        terminalreporter.write_line(f"{len(rows)} rows of tests/slow.csv name no test: {', '.join(rows[:3])} …")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,8 +10,32 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable
+from typing import Any, cast
 
 from costmodel.ground.counts import KINDS, kind_of, plural
+
+# Patterns that few questions use.
+
+
+class _LatePattern:
+    """A regular expression that is compiled when one of its functions is first used."""
+
+    def __init__(self, written: str, flags: int) -> None:
+        self.written, self.flags = written, flags
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = getattr(re.compile(self.written, self.flags), name)
+        return found
+
+
+def late_pattern(written: str, flags: int = 0) -> re.Pattern[str]:
+    """A regular expression as re.compile gives it, compiled when it is first used.
+
+    >>> late_pattern("a+").sub("b", "caat")
+    'cbt'
+    """
+    return cast("re.Pattern[str]", _LatePattern(written, flags))
+
 
 # Units and their multiples as people write them, with an example of each for messages.
 
@@ -100,9 +124,9 @@ _NUMBER = re.compile(
     r"\s*([-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\d,._])\s*(.*?)\s*\Z",
     re.ASCII,
 )
-_MONEY = re.compile(r"\s*(?:USD|\$)\s*([-+\d.,_eE]+)\s*([^/]*?)\s*(/.*)?\Z")
-_PER = re.compile(r"\s+per\s+")
-_FLOPS = re.compile(r"(?i)([kmgtpe]?)(fl)?ops?(/s|/sec)?\Z")  # a count or a rate: ambiguous, so refused
+_MONEY = late_pattern(r"\s*(?:USD|\$)\s*([-+\d.,_eE]+)\s*([^/]*?)\s*(/.*)?\Z")
+_PER = late_pattern(r"\s+per\s+")
+_FLOPS = late_pattern(r"(?i)([kmgtpe]?)(fl)?ops?(/s|/sec)?\Z")  # a count or a rate: ambiguous, so refused
 
 
 class UnitError(ValueError):

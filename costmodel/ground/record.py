@@ -55,7 +55,7 @@ def _first_init(made: Any) -> Callable[..., None]:
 
 @functools.cache
 def _defaults(made: Any) -> dict[str, Any] | None:
-    """The fields of a record with their defaults; None if they are set by rules that dataclasses alone has."""
+    """The fields of a record with their defaults; None if a dataclass has to set them."""
     known: dict[str, Any] = {}
     for kind in reversed(made.__mro__):
         inside = kind.__dict__

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 
 from costmodel.documents.reader.hub_names import squeezed
+from costmodel.ground.parsing import late_pattern
 
 # Names that match no document.
 OTHER = {
@@ -32,20 +33,20 @@ OTHER = {
     "trainium3": "trn3",
 }
 USUAL = {"a100": 80, "gh200": 96, "h20": 96, "v100": 16}  # GB of a part sold with more than one size of memory
-_DROPPED = re.compile(  # words that do not distinguish two accelerators
+_DROPPED = late_pattern(  # words that do not distinguish two accelerators
     r"\b(nvidia|amd|intel|google|aws|cloud|geforce|quadro|instinct|habana|tesla|tensor core|gpu|[hd]gx|"
     r"blackwell|grace|vera|workstation|edition|generation)\b|\brtx[ -]*(?=a\d)"
 )
-_BARE = re.compile(r"(?=\d{4})")  # a card named by its number alone
+_BARE = late_pattern(r"(?=\d{4})")  # a card named by its number alone
 _BETWEEN = " -_/:"
-_NAME = re.compile(r"(?P<part>[a-z\d-]+?)(?:-(?P<form>sxm|pcie|nvl|gcd)\d?)?(?:-(?P<memory>\d{2,3}))?")
-_BESIDE = re.compile(
+_NAME = late_pattern(r"(?P<part>[a-z\d-]+?)(?:-(?P<form>sxm|pcie|nvl|gcd)\d?)?(?:-(?P<memory>\d{2,3}))?")
+_BESIDE = late_pattern(
     r"\bsxm\d?\b|\bpcie\b|\bnvl\d*\b|\bgcd\b|\boam\b|\bhbm\de?\b|\bsuperchip\b|\btrillium\b|\bironwood\b|"
     r"\b\d+ ?g(?:i?b)?\b|[^a-z0-9]"
 )
 _AS_SOLD = 0.12  # of a logarithm: how far the GB of a name lie from those of the datasheet, which may be GiB
-_FORM = re.compile(r"sxm|pcie|nvl(?!\d)|gcd")
-_MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
+_FORM = late_pattern(r"sxm|pcie|nvl(?!\d)|gcd")
+_MEMORY = late_pattern(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 
 
 def accelerator_meant(

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from costmodel.documents.reader.folders import is_file, names, places
 from costmodel.documents.text.files import file_text
+from costmodel.ground.parsing import late_pattern
 
 _DIGITS = 9  # of a part of a release
-_OF_RELEASE = re.compile(r"(?P<engine>[a-z][a-z-]*?)(?:==|[-@ ])v?(?P<release>\d+(?:\.\d+)*[\w.]*)")
-_VERSION, _TITLE = re.compile(r"^  version: *(.+)$", re.M), re.compile(r"^title: *(.+)$", re.M)
+_OF_RELEASE = late_pattern(r"(?P<engine>[a-z][a-z-]*?)(?:==|[-@ ])v?(?P<release>\d+(?:\.\d+)*[\w.]*)")
+_VERSION, _TITLE = late_pattern(r"^  version: *(.+)$", re.M), late_pattern(r"^title: *(.+)$", re.M)
 
 
 class StackOfRelease(NamedTuple):

@@ -13,9 +13,10 @@ from pydantic import BaseModel
 from costmodel.documents.keys.suggestions import alike, holds
 from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.schemas.precision import STORED, STORED_EXPERTS, WeightType
+from costmodel.ground.parsing import late_pattern
 
-_ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf:(?://)?")
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(?::[\w.-]+)?", re.ASCII)
+_ADDRESS = late_pattern(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf:(?://)?")
+_NAME = late_pattern(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(?::[\w.-]+)?", re.ASCII)
 
 
 class StoredWords(NamedTuple):
@@ -60,12 +61,12 @@ sft mixture dpo rl lora merged finetuned? ft abliterated v\d+(?:[._]\d+)? \d{4} 
 """
 _MORE = "128g block dynamic kv kv8 unsloth hybrid asym sym compressed tensors"
 _KEPT = " ".join(row.words for row in STORED_WORDS)
-_ENDING = re.compile(rf"[-_.:](?:{'|'.join(f'{_RELEASE} {_KEPT} {_MORE}'.split())})\Z")
-_AHEAD = re.compile(r"(?:(?:meta|nvidia|c4ai)-|[a-z-]+_)(?=.)")
+_ENDING = late_pattern(rf"[-_.:](?:{'|'.join(f'{_RELEASE} {_KEPT} {_MORE}'.split())})\Z")
+_AHEAD = late_pattern(r"(?:(?:meta|nvidia|c4ai)-|[a-z-]+_)(?=.)")
 _OTHER_SHAPES = ("command-r-08-2024",)  # releases of another shape than the first one of that name
 _CACHED = "models--"  # how the cache of the hub names the folder of a model
 # What stands behind the name of a model: steps of its training, and pages of the hub.
-_INSIDE = re.compile(
+_INSIDE = late_pattern(
     r"checkpoint-\d+|(?:global_)?step[-_]?\d+|iter_\d+|epoch[-_]?\d+|actor|huggingface|hf|final|latest|tree|main"
 )
 # Names on the hub, without their owner, that are not those of the documents.
@@ -247,9 +248,9 @@ def nearest_shapes(name: str, known: Sequence[str]) -> list[str]:
 # The types that a checkpoint keeps its weights in, as its name on the hub or its path states them.
 
 _ROWS = tuple(
-    (re.compile(rf"(?:^|[-_.:])({'|'.join(row.words.split())})(?=$|[-_.:])"), row.type) for row in STORED_WORDS
+    (late_pattern(rf"(?:^|[-_.:])({'|'.join(row.words.split())})(?=$|[-_.:])"), row.type) for row in STORED_WORDS
 )
-_SCALED = re.compile(r"\Anvidia/.*|.*-kv\Z")  # of checkpoints with scales for the cache
+_SCALED = late_pattern(r"\Anvidia/.*|.*-kv\Z")  # of checkpoints with scales for the cache
 _OF_ATTENTION = 126 * 2 * 16384 * (16384 + 1024)  # parameters of Llama 3.1 405B
 _KIMI = {"stored": "bf16", "stored_experts": "int4-g32"}
 _LLAMA_405B = {"stored": "fp8", "stored_wide": _OF_ATTENTION + 2 * 3 * 16384 * 53248}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from costmodel.documents.keys.schema_paths import (
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail, quoted_value, value_text
+from costmodel.ground.parsing import late_pattern
 
 D = TypeVar("D", bound=BaseModel)
 
@@ -60,8 +60,8 @@ _ONE_KIND = ("cluster", "cluster.node", "cluster.node.accelerator", "accelerator
 _MIXED = "a scenario has one kind of node with one kind of accelerator: a mixed cluster is not modelled"
 _EACH = "write a scenario for each kind, or take the slowest for all; costmodel sweep --over cluster.node=A,B compares"
 _OF_TRANSFORMERS = {"architectures", "model_type", "transformers_version"}
-_SCHEMA = re.compile(r"costmodel/([\w-]+)/v\d+")
-_NAMED = re.compile(r"did you mean ('[^']*')")  # the value that a hint names
+_SCHEMA = late_pattern(r"costmodel/([\w-]+)/v\d+")
+_NAMED = late_pattern(r"did you mean ('[^']*')")  # the value that a hint names
 _MOST_GUESSED = 20  # of the first keys that are unknown, what was meant is looked for; it takes long
 
 

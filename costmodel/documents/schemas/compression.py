@@ -1,21 +1,20 @@
 """Compression of gradients in a plan: a method and its parameter."""
 
 import functools
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Document, Seconds, Share, optional
-from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.parsing import UnitError, late_pattern, parse
 from costmodel.ground.record import record
 
 Method = Literal["none", "fp16", "int8", "one-bit", "top-k", "powersgd"]
 PLAIN: tuple[Method, ...] = ("none", "fp16", "int8", "one-bit")
 _WRITTEN = "none, fp16, int8, one-bit, top-k 0.1 % or powersgd 4"
-_KEPT = re.compile(r"top-k +(\S.*)\Z")
-_RANK = re.compile(r"powersgd +([0-9]{1,5})\Z")
+_KEPT = late_pattern(r"top-k +(\S.*)\Z")
+_RANK = late_pattern(r"powersgd +([0-9]{1,5})\Z")
 
 
 @record

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -28,7 +27,7 @@ from costmodel.documents.schemas.base import (
     no_keys,
     optional,
 )
-from costmodel.ground.parsing import parse
+from costmodel.ground.parsing import late_pattern, parse
 
 
 class SourcedFit(Sourced):
@@ -55,7 +54,7 @@ class Fitted(Document):
 
 
 _SIZE = r"([\d.,]*\d)( ?[kMGT]?i?B)?"
-_BOUNDS = re.compile(rf"\b([a-z]+) {_SIZE} (?:to {_SIZE}|and more)")
+_BOUNDS = late_pattern(rf"\b([a-z]+) {_SIZE} (?:to {_SIZE}|and more)")
 
 
 @functools.lru_cache(maxsize=256)

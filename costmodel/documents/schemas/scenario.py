@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -74,7 +73,7 @@ from costmodel.ground.counts import (
     Split,
     Where,
 )
-from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.parsing import UnitError, late_pattern, parse
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ else:
     WholeRun = Annotated[Any, PartIn("run.WholeRun")]
 
 Fit = Literal["kaplan", "deepseek"]
-_FORM = re.compile(r"(kaplan|deepseek)(?: +(.+))?")
+_FORM = late_pattern(r"(kaplan|deepseek)(?: +(.+))?")
 _OF: dict[str, tuple[str, float, float, str]] = {
     "kaplan": ("1", 0.5, 20.0, "kaplan 2.0, of a loss in nats a token"),
     "deepseek": ("FLOP", 1e15, 1e30, "deepseek 1e24 FLOP, of the work of the run"),

@@ -1,18 +1,18 @@
 """How replicas synchronise their weights, as a plan states it."""
 
 import functools
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from costmodel.ground.parsing import late_pattern
 from costmodel.ground.record import record
 
 Way = Literal["all-reduce", "parameter-server", "async", "stale", "first"]
 USUAL = "all-reduce"
 _WRITTEN = "all-reduce, parameter-server, parameter-server 16, async, stale 4 or first 60"
-_FORM = re.compile(r"(all-reduce|async)|(parameter-server)( [0-9]{1,9})?|(stale|first) ([0-9]{1,9})")
+_FORM = late_pattern(r"(all-reduce|async)|(parameter-server)( [0-9]{1,9})?|(stale|first) ([0-9]{1,9})")
 
 
 @record

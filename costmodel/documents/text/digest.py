@@ -16,6 +16,7 @@ from typing import Any
 
 import costmodel
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.parsing import late_pattern
 
 DIGEST = "digest"
 _VERSION = "costmodel"  # the version that wrote a file; it moves whenever the keys of results do
@@ -79,7 +80,7 @@ _ANEW = {
     "baseline": "write it anew: costmodel check SCENARIO --against FILE --update",
     "result": "write it anew with --json, or read it with the version that wrote it",
 }
-_RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:\.dev(\d+))?", re.ASCII)
+_RELEASE = late_pattern(r"(\d+)\.(\d+)\.(\d+)(?:\.dev(\d+))?", re.ASCII)
 
 
 def _order(version: object) -> tuple[float, ...]:

@@ -13,12 +13,13 @@ from costmodel.documents.text.files import MAXIMUM_BYTES
 from costmodel.documents.text.json_tree import fault_of, looks_like_json
 from costmodel.documents.text.plain_yaml import NotYaml
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
+from costmodel.ground.parsing import late_pattern
 
 MAXIMUM_YAML = 1_000_000  # letters; its reader takes half a minute for four times as many
 LONGEST_WORD = 10_000  # letters; the scanner looks at each by itself
 WORTH_KEEPING = 50_000  # longer texts are read again, rather than held in memory
 _MAXIMUM_DEPTH = 32
-_BETWEEN_WORDS = re.compile(r"[\s,:'\"\[\]{}]+")
+_BETWEEN_WORDS = late_pattern(r"[\s,:'\"\[\]{}]+")
 _PLAIN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp"}
 _LINE_END = re.compile(r"\r\n|\r|\n")
 # What moves the cursor or turns what follows round, ends a line unseen, and halves of characters, which nothing prints.
@@ -260,8 +261,8 @@ def _syntax_fault(error: NotYaml, text: str, file: str) -> Fault:
     return Fault("D002", f"this is not YAML: {error.problem}", place, error.hint)
 
 
-_CHANGE = re.compile(r"[*×]\s*[\d.]+|[+-]\s*[\d.]+\s*%")  # of a value, which has to be computed
-_NO_SPACE = re.compile(r"(?<=[{,])(\s*[A-Za-z_]\w*):(?=[^\s,}])")
+_CHANGE = late_pattern(r"[*×]\s*[\d.]+|[+-]\s*[\d.]+\s*%")  # of a value, which has to be computed
+_NO_SPACE = late_pattern(r"(?<=[{,])(\s*[A-Za-z_]\w*):(?=[^\s,}])")
 
 
 def assigned(path: str, text: str, option: str = "") -> tuple[Place, Any]:

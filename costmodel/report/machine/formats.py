@@ -13,6 +13,7 @@ from rich.text import Text
 
 from costmodel.documents.text.digest import sealed
 from costmodel.ground.errors import fail
+from costmodel.ground.parsing import late_pattern
 from costmodel.report.terminal.style.layout import (
     HEAD,
     CellTable,
@@ -25,9 +26,9 @@ from costmodel.report.terminal.style.layout import (
 )
 
 READ_AGAIN = {"costmodel/result/v1", "costmodel/search/v2", "costmodel/baseline/v1"}  # schemas of files with a digest
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
-_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]")  # what a spreadsheet takes a cell for that begins so
-_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
+_SPECIAL = late_pattern(r"([\\`*_\[\]<>|~#])")
+_FORMULA = late_pattern(r"\s*[=+\-@＝＋－＠]")  # what a spreadsheet takes a cell for that begins so
+_NUMBER = late_pattern(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _EXACT = 2**53  # whole numbers up to here are the same as floats
 
 

@@ -20,7 +20,9 @@ TokensOption = Annotated[
 TermOption = Annotated[
     list[str] | None, optional("--term", metavar="NAME=TIME", help="A term of a profile, e.g. dp_exposed=0.5s; repeat")
 ]
-FromOption = Annotated[str, optional("--from", metavar="FILE", help="A table of name,value: step_time, terms")]
+FromOption = Annotated[
+    str, optional("--from", metavar="FILE", help="A log of training, a table of one run, or lines of name,value")
+]
 
 TraceOption = Annotated[str, optional("--trace", metavar="FILE", help="A trace of PyTorch's profiler")]
 
@@ -52,7 +54,7 @@ def diagnose(
       costmodel diagnose llama-3-70b-512 --mfu 39% --term dp_exposed=0.5s
       costmodel diagnose llama-3-70b-512 --step 18.9s --also global_batch=2048:34.2s
 
-    Terms have the names of estimate --json without their unit; tp_time to dp_time are communication, hidden or not.
+    Terms have the names that estimate prints, such as 'dp exposed'; dp=0.9s is communication, hidden or not.
     --trace reads them from a trace of torch.profiler, with prof.step() at the end of each step. Exit code 1 when the
     step is outside the band of the prediction, or the plan is invalid.
 

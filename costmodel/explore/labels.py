@@ -23,6 +23,8 @@ _WITH_CHANCE = re.compile(r"(.+) with a chance of [\d.]+ %")
 _LEFT_OUT = re.compile(r"(\w+) left out")
 _ERROR = re.compile(r"(in_sample|held_out|in_use)(?:_(median|p90|bias))?")
 _SIDE = re.compile(r"(before|after)_(name|model|cluster|nodes|gpus|sequence|global_batch)")
+_HIDDEN = re.compile(rf"({'|'.join(_GROUPS)}) communication that hides behind compute")
+_QUALIFIED = re.compile(r"(.+?)(?: of \d+)?(?: \(.+|: .+)")  # a cause, with the part or the examples behind it
 _UNIT = re.compile(r"(.+)_(?:bytes|s|usd|us)")
 
 
@@ -46,6 +48,10 @@ def _put_together(label: str) -> Iterator[tuple[str, str]]:
         yield f"a size of {found[1]} for which its fit has no measurement, and the range that it was made on", "N054"
     if (found := _WITH_CHANCE.fullmatch(label)) and (meant := labels().get(found[1])):
         yield f"{meant[0]}; by the bands, with at least that chance", meant[1]
+    if found := _HIDDEN.fullmatch(label):
+        yield "of a diagnosis: the share of this communication that costs no time", f"{found[1]}_exposed"
+    if (found := _QUALIFIED.fullmatch(label)) and found[1] in labels():
+        yield labels()[found[1]]
     if found := _LEFT_OUT.fullmatch(label):
         yield f"errors on the runs of each {found[1]} with constants fitted without it", found[1]
     if (bare := label.rstrip("0123456789,").strip()) in labels() and label[-1:].isdigit():
@@ -60,7 +66,7 @@ def _put_together(label: str) -> Iterator[tuple[str, str]]:
     first, _, rest = label.partition(", ")
     if rest and first in ("sustained", "network", "launch"):
         meaning, see = labels()[first]
-        yield f"{meaning or 'host time to issue an operation'}; of {rest}", see
+        yield f"{meaning or 'launch overhead: host time to issue an operation'}; of {rest}", see
 
 
 _PARTS = {

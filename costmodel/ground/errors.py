@@ -220,7 +220,8 @@ FAULT_CODES = {
     "The command line has none of them.",
     "H004": "As many requests wait as may; ask again after the seconds of Retry-After.",
     "C023": "diagnose takes the measurement of one step: --step 18.9s, --mfu 38% or --tokens-per-s 450k, terms "
-    "of a profile as --term dp_exposed=0.5s, or --from FILE with lines of name,value.",
+    "of a profile as --term dp_exposed=0.5s, or --from FILE: a log of training, a table of one run, or lines of "
+    "name,value.",
 }
 
 

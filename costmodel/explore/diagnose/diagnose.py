@@ -108,7 +108,7 @@ def _of_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     )
     yield Cause(
         "host",
-        "host time to issue an operation",
+        "launch overhead",
         "grows",
         "s",
         stack.launch.operation,
@@ -189,7 +189,7 @@ def _beside(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     if float(block.pp[0]) > 1:
         yield Cause(
             "stage",
-            f"one stage of {float(block.pp[0]):.0f} (layers, head, sequences)",
+            f"one slow stage of {float(block.pp[0]):.0f} (layers, head, sequences)",
             "added",
             "×",
             1.0,
@@ -219,7 +219,7 @@ def _one_part(answer: Answer, base: PredictedTerms, spread: float) -> Iterator[C
     if float(block.dp[0]) * float(block.pp[0]) * float(block.tp[0]) > 1:
         yield Cause(
             "one part",
-            "one accelerator beside all others",
+            "one slow accelerator",
             "added",
             "×",
             1.0,

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.documents.text.files import file_text
+from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.equations.run.economics import tokens_per_step, work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate
 from costmodel.estimate.evaluate.predict import plan_block
@@ -20,8 +20,13 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.exchange.logs.step_lines import read_log
+from costmodel.exchange.logs.trainer_log import measured_run, trainer_log
+from costmodel.exchange.tables.csv_cells import row_of, sheet
+from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.compare.input_paths import changed
-from costmodel.ground.counts import EXCHANGING
+from costmodel.explore.labels import meaning_of
+from costmodel.ground.counts import EXCHANGING, number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
@@ -199,17 +204,55 @@ def _term(text: str) -> tuple[str, float]:
 
 
 def _known(name: str) -> str:
-    if name not in (*TERMS, IDLE):
+    """The name of a term, which may be written as its label in `estimate`, or as the axis of its communication."""
+    plain = name.casefold().replace(" ", "_")
+    label = (meaning_of(name) or ("", ""))[1]
+    found = next((each for each in (plain, f"{plain}_time", label) if each in (*TERMS, IDLE)), "")
+    if not found:
         close = nearest(name, TERMS)
         hint = f"did you mean '{close}'?" if close else f"one of {', '.join(TERMS)}"
         raise fail("C023", f"'{name[:60]}' is no term of a step", None, hint)
-    return name
+    return found
 
 
 def _of_table(path: str) -> list[tuple[str, float]]:
-    """Lines of name,value: a term with its time, step_time, tokens_per_s or mfu; the first line may be a heading."""
+    """The figures of a file: of a log of training, a table of one run, or lines of name,value.
+
+    A line has a term with its time, step_time, tokens_per_s or mfu; the first line may be a heading.
+    """
+    text = file_text(path, largest=LARGEST_TABLE)
+    time = _of_runs(path, text) or _of_log(path, text)
+    return [("step_time", time)] if time else _of_lines(path, text)
+
+
+def _of_runs(path: str, text: str) -> float | None:
+    """The step time of a table of one measured run, as `import --as runs` writes it; None for other texts."""
+    if "step_time_s" not in text.partition("\n")[0].casefold():
+        return None
+    table = sheet(path, text, COLUMNS)
+    rows = [row_of(place, table.names, cells, COLUMNS) for place, cells in table.records]
+    if len(rows) != 1 or not rows[0].number("step_time_s"):
+        hint = "keep the line of the run that is meant, with its step_time_s; or --step 18.9s"
+        raise fail("C023", f"{path} has {number_of(len(rows), 'run')}, and one is compared", table.place, hint)
+    return rows[0].number("step_time_s")
+
+
+def _of_log(path: str, text: str) -> float | None:
+    """The median step time of a log of training behind its warm-up; None for other texts."""
+    try:
+        log = trainer_log(text, path) or read_log(text, path)
+    except CostModelError:
+        return None
+    time = measured_run(log).figures.get("step_time_s")
+    if time is None:
+        hint = f"costmodel import {path} --as runs prints what it has; --tokens-per-s or --mfu states the step too"
+        raise fail("C023", "the log has no time of its steps", Place(path), hint)
+    return time
+
+
+def _of_lines(path: str, text: str) -> list[tuple[str, float]]:
     found = []
-    for number_of_line, line in enumerate(file_text(path).splitlines(), 1):
+    for number_of_line, line in enumerate(text.splitlines(), 1):
         name, separator, value = (part.strip() for part in line.partition(","))
         if not line.strip() or line.startswith("#") or (number_of_line == 1 and value in ("time", "value")):
             continue

@@ -57,10 +57,11 @@ def _conclusion(found: Diagnosis) -> str:
 
 def _measured(found: Diagnosis) -> Section:
     """A table of the measured and the predicted step, with a verdict."""
-    band, step, line = between(show_time(found.low), show_time(found.high)), found.base.step, _explain(found)
+    step, line, digits = found.base.step, _explain(found), _digits(found)
+    band = between(show_time(found.low, digits), show_time(found.high, digits))
     rows: list[list[Cell]] = [
-        ["measured", show_time(found.measured.step), ""],
-        ["predicted", explained(show_time(step), step, "step_time", line("step_time")), f"({band})"],
+        ["measured", show_time(found.measured.step, digits), ""],
+        ["predicted", explained(show_time(step, digits), step, "step_time", line("step_time")), f"({band})"],
     ]
     beneath = [styled(f"  {_verdict(found)}", GOOD if found.inside else BAD)]
     beneath += [styled(f"  trace: {note}") for note in found.measured.notes]
@@ -69,6 +70,13 @@ def _measured(found: Diagnosis) -> Section:
         beneath.append(styled(words, WARN))
     table = Table([Column("", "k"), Column(""), Column("", "l")], rows, headed=False)
     return Section("measured", "Measured beside predicted", table=table, beneath=beneath)
+
+
+def _digits(found: Diagnosis) -> int:
+    """Digits of the measured step and its band: more where an end would read as the measured step."""
+    times = [(found.measured.step, end) for end in (found.low, found.high)]
+    alike = (digits for digits in range(3, 6) if all(show_time(a, digits) != show_time(b, digits) for a, b in times))
+    return next(alike, 6)
 
 
 def _explain(found: Diagnosis) -> Callable[[str], str]:
@@ -112,14 +120,12 @@ def _causes(found: Diagnosis) -> list[Section]:
         needed = _figure(one.cause, one.value or 0.0)
         expected = between(*(_figure(one.cause, end) for end in one.range))
         rows.append([f"{place}", one.cause.words, needed, expected, _against(one)])
-    if (more := len(rows) - _SHOWN) > 0:
-        beneath.append(styled(f"  {more} more in --json"))
     if found.impossible:
         nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_TOLD_APART]
         stated = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
         beneath.append(styled(f"  not enough alone: {stated}"))
     names = [Column(""), Column("one cause that would explain all of it", "l"), Column("needed"), Column("expected")]
-    table = Table([*names, Column("", "l")], rows, most=_SHOWN) if rows else None
+    table = Table([*names, Column("", "l")], rows, brief=_SHOWN, rest="cause") if rows else None
     return [Section("causes", "Causes", table=table, beneath=beneath)] if rows or beneath else []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.diagnose.diagnose import causes, diagnose
 from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, of_evaluation
+from costmodel.explore.explain.pages import page
 
 from .planted import SCENARIOS, own, trial
 
@@ -136,7 +138,7 @@ def test_a_table_says_the_same_as_options(run: Any, tmp_path: Path) -> None:
         ("--mfu", "38"),
         ("--step", "20 s", "--mfu", "46 %"),
         ("--step", "20 s", "--term", "dp"),
-        ("--step", "20 s", "--term", "dp=3 s"),
+        ("--step", "20 s", "--term", "network=3 s"),
         ("--step", "20 s", "--term", "dp_exposed=fast"),
         ("--tokens-per-s", "many"),
     ],
@@ -163,3 +165,38 @@ def test_terms_longer_than_their_step_are_refused(terms: tuple[str, ...], run: A
 def test_a_step_far_from_its_prediction_is_doubted(step: str, other: bool, run: Any) -> None:
     assert json_of(run, "--step", step)["of_another_job"] is other
     assert ("Is this the same job?" in run("diagnose", NAME, "--step", step).out) is other
+
+
+def test_a_log_and_a_table_of_a_run_state_the_step(run: Any, tmp_path: Path) -> None:
+    """A log has the median behind its warm-up; a table of several runs does not say which is meant."""
+    lines = (
+        f" iteration {step}/ 50 | elapsed time per iteration (ms): {18900 + step % 2}.0 |" for step in range(1, 31)
+    )
+    (tmp_path / "run.log").write_text("\n".join(lines), "utf-8")
+    (tmp_path / "one.csv").write_text("id,step_time_s\na,18.9\n", "utf-8")
+    (tmp_path / "two.csv").write_text("id,step_time_s\na,18.9\nb,19.9\n", "utf-8")
+    assert json_of(run, "--from", str(tmp_path / "run.log"))["measured_s"] == pytest.approx(18.9, rel=1e-4)
+    assert json_of(run, "--from", str(tmp_path / "one.csv"))["measured_s"] == 18.9
+    assert "has 2 runs, and one is compared" in run("diagnose", NAME, "--from", "two.csv", cwd=tmp_path).err
+
+
+def test_terms_go_by_the_labels_of_estimate(run: Any) -> None:
+    stated = ("dp exposed=0.5s", "matrix multiply=12s", "Pipeline bubble=0.6s", "tp=1.5s")
+    found = json_of(run, "--step", "18.9s", *(word for text in stated for word in ("--term", text)))
+    assert found["terms_s"] == {"dp_exposed": 0.5, "matmul": 12.0, "bubble": 0.6, "tp_time": 1.5}
+
+
+def test_an_end_of_the_band_does_not_read_as_the_measured_step(run: Any) -> None:
+    high = json_of(run, "--step", "18.9s")["predicted_high_s"]
+    shown = run("diagnose", NAME, "--step", f"{high + 1e-3!r}s").out
+    measured, band = (re.search(pattern, shown) for pattern in (r"measured +(\S+) s", r"– (\S+) s\)"))
+    assert measured is not None
+    assert band is not None
+    assert float(measured[1]) > float(band[1])
+
+
+def test_every_cause_has_a_page() -> None:
+    """Also with the part, or the examples, that its words name."""
+    for name in ("llama-3-70b-512", "deepseek-v3-2048"):
+        for cause in causes(*own(name)):
+            assert page(cause.words).text.startswith("of a diagnosis: "), cause.words

@@ -72,6 +72,7 @@ def explain(
       costmodel explain ring_time
       costmodel explain llama-3-70b-512 plan
       costmodel explain llama-3-70b-512 step_time --worth
+      costmodel explain collective all-reduce 256MB --gpus 16
       costmodel explain ring-all-reduce --ranks 4 --run
       costmodel explain matrix multiply
       costmodel explain L002
@@ -81,6 +82,8 @@ def explain(
     Next: --depth 6 goes further down
     """
     what = "-" if question.held is not None else question.scenario or ""
+    if what == "collective" and quantity is not None and (found := _collective(question, quantity, more or [], depth)):
+        return found
     is_ring = bool(ranks is not None or message or bandwidth or latency or run)
     if worth and (is_ring or (not what and not question.is_flags)):
         raise _no_worth(what or "words")
@@ -88,7 +91,8 @@ def explain(
         return _ring(what, ranks, message, bandwidth, latency, run)
     if question.is_flags and not _is_scenario(what):
         figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
-        return _figure(replace(question, scenario=None), figure, depth, worth)
+        asked = replace(question, scenario=None)
+        return _plan(asked) if figure == "plan" and not worth else _figure(asked, figure, depth, worth)
     if not what:
         return _words()
     named = " ".join(filter(None, (quantity, *(more or ()))))
@@ -122,6 +126,30 @@ def _plan(question: Question) -> Reply:
     found = neighbours(workload_of(case), view.answer)
     document = lambda: report.neighbours(view, found)  # noqa: E731
     return pages.drawn(document, lambda: report.neighbours_json(view, found), "neighbours", found=found)
+
+
+def _collective(question: Question, operation: str, more: Sequence[str], depth: int | None) -> Reply | None:
+    """A collective of a size, and of an algorithm, as a tree of equations; None where the word is no collective."""
+    from costmodel.commands.pages import drawn
+    from costmodel.explore.collective import collective, explained, is_operation
+    from costmodel.explore.short_form import ScenarioFlags
+    from costmodel.report.answers import collective as report
+
+    if not is_operation(operation):
+        return None
+    others = [f"--{name}" for name, value in question.flags.items() if value and name not in ("gpu", "node", "gpus")]
+    if others or len(more) > 2:
+        sentence = f"a collective does not depend on {' or '.join(others or more[2:])}"
+        raise fail("C003", sentence, None, f"costmodel explain collective {operation} 1GB --gpus 64")
+    size, algorithm = more[:1], (more[1] if len(more) > 1 else None)
+    found = collective(operation, size, ScenarioFlags(**question.flags), question.assignments, algorithm=algorithm)
+    nodes = explained(found)
+    return drawn(
+        lambda: report.collective_explained(found, nodes, depth),
+        lambda: report.collective_explained_json(found, nodes),
+        "figures",
+        found=nodes,
+    )
 
 
 def _words() -> Reply:

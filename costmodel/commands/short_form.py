@@ -334,7 +334,8 @@ def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
     if not origin:
         return None
     planned = case if case.scenario.plan is not None else vary_any(case, ["plan={}"])
-    left = Assumption("plan", "keys that are not set", f"{origin}, not the best plan; costmodel search ranks plans")
+    why = f"{origin}, not the best plan; costmodel search ranks plans"
+    left = Assumption("plan", "keys that are not set", why, short=origin.replace("stacks/", ""))
     return replace(
         planned, assignments=case.assignments, asked=replace(case.asked, assumed=(*case.asked.assumed, left))
     )
@@ -355,7 +356,9 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
     planned = vary_any(case, [f"{path}={value}" for path, value in settings.items()])
     words = " · ".join(f"{path.removeprefix('plan.')} {value}" for path, value in settings.items())
     origin = f"{origin}; {commands_of(case).OTHER_PLANS}"
-    asked = replace(case.asked, assumed=(*case.asked.assumed, Assumption("plan", words, origin)))
+    asked = replace(
+        case.asked, assumed=(*case.asked.assumed, Assumption("plan", words, origin, short="best of a search"))
+    )
     return replace(planned, assignments=case.assignments, asked=asked)
 
 

@@ -35,8 +35,9 @@ from costmodel.estimate.training.training_inputs import check_links
 from costmodel.evidence.calibrate.fabric_check import Soundness
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
+from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.explore.short_form import DEFAULT_NODE, ScenarioFlags, case_of_flags
-from costmodel.ground.equation import Number
+from costmodel.ground.equation import Number, leaf, origin_of, trace
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
@@ -195,6 +196,7 @@ class CollectiveAnswer:
     outside: tuple[OutsideFit, ...]  # ranks and sizes outside the fit inside a domain
     measured: MeasuredCollective | None
     sound: Soundness | None
+    wanted: str | None = None  # the algorithm that was asked for
 
 
 def collective(
@@ -229,7 +231,22 @@ def collective(
     stand_in = fitted if fitted != operation else ""
     shape = (ranks, float(members.inside), float(members.domains))
     beyond = _outside(inputs, operation, members, rows)
-    return CollectiveAnswer(case, operation, *shape, tuple(rows), stand_in, remarks, beyond, found, sound)
+    return CollectiveAnswer(case, operation, *shape, tuple(rows), stand_in, remarks, beyond, found, sound, algorithm)
+
+
+def explained(answer: CollectiveAnswer) -> dict[str, ExplainedFigure]:
+    """The time of the largest size alone, and in a training step, as trees of equations."""
+    inputs, size, operation = _machine(answer.case, answer.wanted), answer.rows[-1].size, answer.operation
+    with trace():
+        members = group(inputs, "dp", 2.0 if operation == "send" else answer.ranks, _apart(inputs, operation))
+        message, in_step = leaf(size, "message"), "time in a step"
+        if operation == "send":
+            times = {"time": send_time(inputs, message, members)}
+        else:
+            alone = _wanted(alone_times(inputs, message, members, operation), answer.wanted)[0].total
+            times = {"time": alone, in_step: collective_time(inputs, message, members, operation)}
+        origins = {name: origin_of(time, name) for name, time in times.items()}
+    return trees_of(Book(answer.case.trees, {}, {}), origins, dict.fromkeys(origins, "s"))
 
 
 def _fit_of(inputs: Machine, operation: Operation, algorithm: str) -> CollectiveFit:
@@ -252,14 +269,22 @@ def _outside(inputs: Machine, operation: Operation, members: Group, rows: Sequen
 
 def _operation(name: str) -> Operation:
     """A collective by its name, as PyTorch and the programs of nccl-tests write it too: all_reduce, all_reduce_perf."""
-    letters = _letters(name)
-    spelt = {_letters(known): known for known in (*OPERATIONS, *_SAME)}
+    letters, spelt = _letters(name), _spelt()
     if letters not in spelt:
         close = nearest(letters, spelt)
         meant = f"did you mean {_SAME.get(spelt[close], spelt[close])}? " if close else ""
         hint = f"{meant}known: {', '.join(OPERATIONS)}"
         raise fail("C003", f"'{name}' is no collective that is modelled", Place(COMMAND_LINE), hint)
     return OPERATIONS[_SAME.get(spelt[letters], spelt[letters])]
+
+
+def _spelt() -> dict[str, str]:
+    return {_letters(known): known for known in (*OPERATIONS, *_SAME)}
+
+
+def is_operation(name: str) -> bool:
+    """Whether a word names a collective."""
+    return _letters(name) in _spelt()
 
 
 def _letters(name: str) -> str:
@@ -347,23 +372,24 @@ def _row(inputs: Machine, size: float, members: Group, operation: Operation, wan
         in_step = float(collective_time(inputs, size, members, operation))
         ways = _wanted(alone_times(inputs, size, members, operation), wanted)
     best, far, send = ways[0], bool(members.domains > 1), operation == "send"
+    total = number(best.total)
     busbw = partial(bus_bandwidth, size, float(members.ranks), operation=operation)
     spread: Number = residual(*_fits(inputs, operation, far=far))
     if not far and not send:
         spread = widened(spread, _fit_of(inputs, operation, best.name).fitted, ranks=members.inside, bytes=size)
     spread = float(np.asarray(spread))
-    least = min(least_time(inputs, size, members, operation, best.name), best.total)
+    least = min(least_time(inputs, size, members, operation, best.name), total)
     return SizeRow(
         size=size,
-        time=best.total,
-        low=max(float(tenth_percentile(best.total, spread)), least),
-        high=float(ninetieth_percentile(best.total, spread)),
-        algbw=float(algorithm_bandwidth(size, best.total)),
-        busbw=float(busbw(time=best.total)),
-        inside=best.inside if members.inside > 1 and not send else None,
-        between=best.between + best.start if far and not send else None,
+        time=total,
+        low=max(float(tenth_percentile(total, spread)), least),
+        high=float(ninetieth_percentile(total, spread)),
+        algbw=float(algorithm_bandwidth(size, total)),
+        busbw=float(busbw(time=total)),
+        inside=number(best.inside) if members.inside > 1 and not send else None,
+        between=number(best.between + best.start) if far and not send else None,
         algorithm="pairwise" if operation == "all_to_all" else "chain" if operation in _CHAINED else best.name,
-        algorithms={way.name: way.total for way in ways},
+        algorithms={way.name: number(way.total) for way in ways},
         in_step=in_step,
         in_step_busbw=float(busbw(time=in_step)),
     )

@@ -76,6 +76,27 @@ def test_one_plan_of_flags_is_the_best_of_their_search(command: str, run: Any) -
     assert unstated == [line for line in stated.answer[1] if not line.startswith("assumed plan")]
 
 
+@pytest.mark.parametrize("command", ["estimate", "sensitivity"])
+@pytest.mark.parametrize("more", [("--stack", "fsdp2"), ("--set", "plan.tp=2")], ids=str)
+def test_the_short_line_says_where_the_plan_is_from(command: str, more: tuple[str, ...], run: Any) -> None:
+    """It names the defaults of the software where -v does, and where they do not fit, a search is next."""
+    stack = more[1] if more[0] == "--stack" else "megatron-core"
+    given = ("--model", "llama-3.1-70b", "--gpus", "16", "--sequence", "8192", "--batch", "64", *more)
+    short, whole = run(command, *given, brief=True).out, run(command, *given).out
+    assert f"plan defaults of {stack}\n" in short
+    assert f"assumed plan keys that are not set: defaults of stacks/{stack}, not the best plan" in whole
+    assert short.splitlines()[-1].startswith("Next: costmodel search --model llama-3.1-70b")
+
+
+def test_plans_next_to_one_in_flags(run: Any) -> None:
+    """Flags have the table that a scenario has, each of whose plans keeps the layers of a chunk."""
+    ran = run("explain", "plan", "--model", "llama-3.1-70b", "--gpus", "64", "--set", "plan={tp: 8, pp: 2, vpp: 4}")
+    assert "this plan" in ran.out
+    assert "pp 4 · vpp 2" in ran.out
+    assert "pp 1 · vpp 1" in ran.out
+    assert "L009" not in ran.out
+
+
 @pytest.mark.parametrize("plan", [{}, {"tp": 4}, {"micro_batch": 2, "recompute": "selective"}], ids=str)
 def test_flags_that_say_how_it_is_laid_out_leave_the_rest_to_the_software(
     plan: dict[str, Any], run: Any, tmp_path: Path

@@ -14,6 +14,7 @@ import pytest
 from costmodel.commands import completion
 from costmodel.equations.network.collectives import bus_bandwidth
 from costmodel.explore.collective import OPERATIONS, collective
+from costmodel.explore.explain.pages import page
 from costmodel.explore.short_form import ScenarioFlags
 from costmodel.report.answers.collective import collective_json, measuring
 
@@ -350,3 +351,45 @@ def test_an_unknown_collective_names_the_nearest(run: Any, faults: Faults) -> No
     assert fault.help.startswith("did you mean all-reduce?")
     (fault,) = faults(run("collective", "xyz", "1GB"))
     assert fault.help.startswith("known: all-reduce")
+
+
+@pytest.mark.parametrize(
+    ("operation", "size", "gpus"), [("all-reduce", "256MB", 16), ("all-gather", "1MB", 8), ("send", "8MB", 16)]
+)
+def test_a_time_is_explained_by_the_tree_of_its_equations(operation: str, size: str, gpus: int, run: Any) -> None:
+    """Its root is the time of the table, and the command for it is the next one of the table."""
+    table = run("collective", operation, size, "--gpus", str(gpus))
+    following = next(line for line in table.out.splitlines() if line.startswith("Next: ")).split()[2:]
+    found = json.loads(run(*following, "--json").out)
+    figures = [found["figures"][place] for place in found["asked"]]
+    last = collective(operation, [size], ScenarioFlags(node="dgx-h100", gpus=gpus)).rows[-1]
+    assert figures[0]["value"] == pytest.approx(last.time, rel=1e-12)
+    assert figures[-1]["value"] == pytest.approx(last.in_step, rel=1e-12)
+    assert "blended_time" in {each["equation"] for each in found["figures"]}
+
+
+def test_an_algorithm_may_be_asked_for(run: Any, faults: Faults) -> None:
+    asked = ("explain", "collective", "all-reduce", "256MB")
+    ring = json.loads(run(*asked, "ring", "--gpus", "16", "--json").out)
+    assert (ring["algorithm"], ring["size_bytes"]) == ("ring", 256e6)
+    (found,) = faults(run(*asked, "--model", "llama-3.1-8b"))
+    assert found.sentence == "a collective does not depend on --model"
+    assert "Why does training hang" in run("explain", "collective", "timeouts").out
+
+
+def test_every_algorithm_has_a_page_about_collectives() -> None:
+    names = (
+        "ring",
+        "tree",
+        "nvls",
+        "nvls-tree",
+        "sharp",
+        "halving-doubling",
+        "chain",
+        "pairwise",
+        "one send",
+        "in step",
+    )
+    for name in names:
+        text = page(name).text
+        assert re.search("all-reduce|collective|buffer|broadcast|all-to-all|message|ranks", text), (name, text)

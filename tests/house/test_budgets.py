@@ -33,7 +33,7 @@ BUDGETS = {
     "explore/serving": 3_750,  # a model on every machine, points of benchmarks
     "ground": 2_000,
     "report": 1_450,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 9_200,  # terminal, page and plain values of a question, views of plans, patches of documents
+    "report/answers": 9_350,  # all faces of a question, views of plans, patches of documents, equations of a collective
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_850,
     "server": 1_250,

@@ -7,11 +7,15 @@ SAFE = 0.9  # chance that a search prefers by default
 
 @record
 class Assumption:
-    """A value that the scenario does not state: its path, the value in words, and its origin."""
+    """A value that the scenario does not state: its path, the value in words, and its origin.
+
+    short: the value in a short answer, if it differs
+    """
 
     path: str
     value: str
     origin: str
+    short: str = ""
 
 
 @record

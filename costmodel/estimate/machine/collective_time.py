@@ -28,7 +28,7 @@ from costmodel.equations.network.collectives import (
 from costmodel.equations.network.topology import two_level_time
 from costmodel.estimate.machine.process_groups import Group, Machine, inside_bandwidth, network_rate, nvls_at
 from costmodel.estimate.shared.results import number
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
 
 # The algorithms of collectives: which operations each serves, at which level, what it needs, and its time.
@@ -217,26 +217,27 @@ class AloneTime:
     """Time of one algorithm inside and between domains. Chunks are pipelined through both, so the slower counts."""
 
     name: str
-    inside: float
-    between: float
-    start: float
-    least: float = 0.0
+    inside: Number
+    between: Number
+    start: Number
+    least: Number = 0.0
 
     @property
-    def total(self) -> float:
+    def total(self) -> Number:
         """Seconds from the first send to the last receive."""
-        return max(max(self.inside, self.between) + self.start, self.least)
+        slower = np.maximum(known_as("inside", self.inside), known_as("between", self.between))
+        return np.maximum(slower + self.start, self.least)
 
 
 def alone_times(inputs: Machine, message: Number, group: Group, operation: Operation) -> list[AloneTime]:
     """Times of the algorithms that the library chooses from and of those that the stack enables; the fastest first."""
     share, far = inputs.network.alone, bool(np.all(group.domains > 1))
     machine = inputs if share is None else replace(inputs, network_share=share)
-    start = float(inputs.network.start) if far else 0.0
-    least = float(inputs.network.least or 0.0) if far and operation == "all_reduce" else 0.0
+    start = inputs.network.start if far else 0.0
+    least = inputs.network.least or 0.0 if far and operation == "all_reduce" else 0.0
     ways = _far(machine, message, group, operation) if far else _near(machine, message, group, operation)
-    found = [AloneTime(name, number(near), number(across), start, least) for name, near, across in ways]
-    return sorted(found, key=lambda way: way.total)
+    found = [AloneTime(name, near, across, start, least) for name, near, across in ways]
+    return sorted(found, key=lambda way: number(way.total))
 
 
 def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: Operation) -> float:

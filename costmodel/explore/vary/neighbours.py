@@ -56,7 +56,7 @@ def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Ch
         inner = {name: changed.get(name, size[name]) for name in ("tp", "pp", "cp")}
         whole = size["dp"] * size["tp"] * size["pp"] * size["cp"]
         dp = {} if plan.dp is None else {"dp": whole / (inner["tp"] * inner["pp"] * inner["cp"])}
-        return {f"plan.{name}": value for name, value in (changed | dp).items()}
+        return {f"plan.{name}": value for name, value in (changed | _chunks(size, changed) | dp).items()}
 
     for zero in get_args(Zero):
         if zero != block.structure.zero and size["dp"] > 1:
@@ -82,6 +82,18 @@ def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Ch
     for vpp in (1.0, 2.0):
         if size["pp"] > 1 and vpp != size["vpp"]:
             yield "chunks a stage", {"plan.vpp": vpp}
+
+
+def _chunks(size: Mapping[str, float], changed: Mapping[str, float]) -> dict[str, float]:
+    """The chunks of a rank with another number of stages: as many layers in each chunk, one chunk on one stage.
+
+    >>> [_chunks({"pp": 2.0, "vpp": vpp}, {"pp": pp}) for vpp, pp in ((8, 4), (8, 1), (8, 2), (1, 4))]
+    [{'vpp': 4.0}, {'vpp': 1.0}, {}, {}]
+    """
+    pp = changed.get("pp", size["pp"])
+    if size["vpp"] == 1 or pp == size["pp"]:
+        return {}
+    return {"vpp": 1.0 if pp == 1 else max(1.0, size["vpp"] * size["pp"] // pp)}
 
 
 def of_service(answer: ServingAnswer) -> Iterator[Change]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from costmodel.estimate.machine.collective_time import ALGORITHMS, FITTED
 from costmodel.explore.collective import signed_error
+from costmodel.ground.parsing import parse
 from costmodel.ground.units import percent, show, show_time, significant
+from costmodel.report.answers.explain import figure_rows, figure_table, tree_section
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
 from costmodel.report.terminal.style.charts import line
 from costmodel.report.terminal.style.formatting import BAND, between, signed
@@ -17,9 +20,11 @@ from costmodel.report.terminal.style.head import machine_words
 from costmodel.report.terminal.style.layout import HEAD, WARN, head, styled, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from costmodel.explore.collective import CollectiveAnswer, SizeRow
+    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.report.terminal.style.layout import Line
 
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
 _CHARTED = 3  # sizes from which on a chart explains more than the table
@@ -32,22 +37,68 @@ _WHY = {each.name: each.meaning for each in ALGORITHMS} | {
 
 def collective(answer: CollectiveAnswer) -> AnswerDocument:
     """A collective by size as nccl-tests prints it, with measured times and the command to measure."""
-    case, remarks = answer.case, [styled(remark, WARN) for remark in _remarks(answer)]
-    links = f"{answer.inside:.0f} over {case.scale_up.name}" if answer.inside > 1 else ""
-    apart = f"{answer.domains:.0f} domains over {case.scale_out.name}" if answer.domains > 1 else ""
-    title, last = f"{_spelled(answer.operation)} on {machine_words(case)}", answer.rows[-1]
-    group = styled(f"one group of {_ranks(answer)}: {' · '.join(filter(None, (links, apart)))}")
+    last = answer.rows[-1]
     fastest = f"{show(last.size, 'B')} take {show_time(last.time)}, {significant(last.busbw / 1e9)} GB/s busbw."
     slow = answer.sound is not None and answer.sound.verdict == "slower"
     return AnswerDocument(
-        case,
-        title,
-        [styled(title, HEAD), group, *remarks],
+        answer.case,
+        _title(answer),
+        _head(answer),
         fastest,
         "warn" if slow else "plain",
         [_sizes(answer), *_verdict(answer), *_chart(answer)],
-        closing=[typed("Measure:", measuring(answer))],
+        closing=[typed("Measure:", measuring(answer)), typed("Next:", _explaining(answer))],
     )
+
+
+def _title(answer: CollectiveAnswer) -> str:
+    return f"{_spelled(answer.operation)} on {machine_words(answer.case)}"
+
+
+def _head(answer: CollectiveAnswer) -> list[Line]:
+    """The machine, the group with its links, and remarks."""
+    case, remarks = answer.case, [styled(remark, WARN) for remark in _remarks(answer)]
+    links = f"{answer.inside:.0f} over {case.scale_up.name}" if answer.inside > 1 else ""
+    apart = f"{answer.domains:.0f} domains over {case.scale_out.name}" if answer.domains > 1 else ""
+    group = styled(f"one group of {_ranks(answer)}: {' · '.join(filter(None, (links, apart)))}")
+    return [styled(_title(answer), HEAD), group, *remarks]
+
+
+def _explaining(answer: CollectiveAnswer) -> str:
+    """The command that explains the time of the largest size."""
+    size, words, settings = answer.rows[-1].size, [*answer.case.asked.words], [*answer.case.assignments]
+    at = words.index("--model")  # a collective depends on none
+    del words[at : at + 2]
+    if "--gpus" not in words:
+        settings.remove("cluster.nodes=1")  # as without --gpus
+    text = show(size, "B").replace(" ", "")
+    text = text if parse(text, "B") == size else f"{size:.0f}B"
+    stated = (_spelled(answer.operation), text, *([answer.wanted] if answer.wanted else []))
+    return shlex.join(["costmodel", "explain", "collective", *stated, *words, *(f"--set={each}" for each in settings)])
+
+
+def collective_explained(
+    answer: CollectiveAnswer, nodes: Mapping[str, ExplainedFigure], depth: int | None
+) -> AnswerDocument:
+    """The time of the largest size as a tree of equations, and the time that a training step counts for it."""
+    last = answer.rows[-1]
+    stated: list[tuple[ExplainedFigure, str, str]] = []
+    for node in nodes.values():
+        alone = f"{_spelled(answer.operation)} of {show(last.size, 'B')} alone, by {last.algorithm}"
+        meant = alone if node.name == "time" else "the same in a training step, which computes at the same time"
+        stated.append((node, show_time(node.value, 4), meant))
+    conclusion = f"{'; '.join(f'{node.name} is {words}' for node, words, _ in stated)}."
+    sections = [figure_table(stated), *(tree_section(*each, depth) for each in stated)]
+    return AnswerDocument(
+        answer.case, _title(answer), _head(answer), conclusion, "plain", sections, nodes=lambda: nodes
+    )
+
+
+def collective_explained_json(answer: CollectiveAnswer, nodes: Mapping[str, ExplainedFigure]) -> dict[str, Any]:
+    """The trees as plain values; asked: the places of the times."""
+    rows, asked = figure_rows([*nodes.values()])
+    stated = {"operation": answer.operation, "size_bytes": answer.rows[-1].size, "algorithm": answer.rows[-1].algorithm}
+    return {**head("costmodel/explanation/v2"), **stated, "asked": asked, "figures": rows}
 
 
 def _sizes(answer: CollectiveAnswer) -> Section:

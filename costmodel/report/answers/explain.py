@@ -28,13 +28,8 @@ def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], de
     """
     case, answer = view.case, view.answer
     about = plan_head(workload_of(case), answer, priced=any(is_money(node.name) for node in nodes))
-    trees = [Section(node.name, node.name, ahead=_tree(view, label, node, depth), face="terminal") for node in nodes]
-    rows: list[list[Cell]] = [
-        [node.name, traced(_result(view, node), node.value, node.name), _meant(view, node.name, node)] for node in nodes
-    ]
-    lead = "A figure opens its equation, its inputs and their sources."
-    table = Table([Column("result", "k"), Column("value"), Column("meaning", "l")], rows)
-    on_page = Section("figures", "How it was computed", lead, table=table, face="page")
+    stated = [(node, _result(view, node), _meant(view, label, node)) for node in nodes]
+    on_page = [(node, shown, _meant(view, node.name, node)) for node, shown, _ in stated]
     conclusion = f"{'; '.join(f'{node.name} is {_result(view, node)}' for node in nodes)}."
     return AnswerDocument(
         case,
@@ -42,17 +37,26 @@ def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], de
         about,
         conclusion,
         standing(case, answer),
-        [on_page, *trees],
+        [figure_table(on_page), *(tree_section(*each, depth) for each in stated)],
         nodes=lambda: {node.name: node for node in nodes},
         problems=_against(view),
     )
 
 
-def _tree(view: PlanView, label: str, node: ExplainedFigure, depth: int | None) -> list[Line]:
-    """A figure and its inputs as a tree, down to a depth."""
-    stated, meant = _result(view, node), _meant(view, label, node)
+def figure_table(figures: Sequence[tuple[ExplainedFigure, str, str]]) -> Section:
+    """Figures with their words and meanings, each of which opens its trace on a page."""
+    rows: list[list[Cell]] = [[node.name, traced(text, node.value, node.name), meant] for node, text, meant in figures]
+    lead = "A figure opens its equation, its inputs and their sources."
+    table = Table([Column("result", "k"), Column("value"), Column("meaning", "l")], rows)
+    return Section("figures", "How it was computed", lead, table=table, face="page")
+
+
+def tree_section(node: ExplainedFigure, stated: str, meant: str, depth: int | None) -> Section:
+    """A figure and its inputs as a tree in a terminal, down to a depth; in a short answer its first level."""
     whole: list[Line] = [*TreeDrawing(node).lines(depth or _DEPTH, stated, meant)]
-    return whole if depth else shorter([*TreeDrawing(node).first_level(stated, meant)], whole, "how each was computed")
+    first = [*TreeDrawing(node).first_level(stated, meant)]
+    lines = whole if depth else shorter(first, whole, "how each was computed")
+    return Section(node.name, node.name, ahead=lines, face="terminal")
 
 
 def _against(view: PlanView) -> list[Line]:

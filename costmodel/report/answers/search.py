@@ -51,6 +51,7 @@ from costmodel.report.terminal.style.layout import (
     WARN,
     Abridged,
     CellTable,
+    Detail,
     Line,
     as_many,
     shorter,
@@ -397,7 +398,12 @@ def search(
     return AnswerDocument(
         words.case,
         title(words.case),
-        [*words.about(), *_over(words), styled(counts_line(words)), *_stopped(words)],
+        [
+            *words.about(),
+            *(styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in words.found.variants.over),
+            styled(counts_line(words)),
+            *_stopped(words),
+        ],
         _conclusion(words),
         _verdict(words),
         sections,
@@ -406,10 +412,6 @@ def search(
         headlines=words.headlines() if found.best else [],
         nodes=words.nodes,
     )
-
-
-def _over(words: SearchWords[Inputs, Plan]) -> list[Line]:
-    return [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in words.found.variants.over]
 
 
 def _other_line(words: str) -> Line:
@@ -457,7 +459,9 @@ def _closing(words: SearchWords[Inputs, Plan]) -> list[Line]:
     if found.front is not None and found.front.rows:
         return words.front_closing()
     after = words.after_none()
-    return [*words.closing(), *after] if found.best else after
+    settings = words.settings(found.best[0]) if found.best else {}
+    beside = Detail([typed("Plans next to it:", command(words.case, "explain", "plan", settings=settings))])
+    return [*words.closing(), beside, *after] if found.best else after
 
 
 def _verdict(words: SearchWords[Inputs, Plan]) -> Verdict:

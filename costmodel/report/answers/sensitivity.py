@@ -15,6 +15,7 @@ from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import significant
+from costmodel.report.answers.plan_answer import following
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.charts import two_sided
@@ -24,6 +25,7 @@ from costmodel.report.trials import short_path
 from costmodel.report.workload_words import plan_fields, plan_head, words_of
 
 _KNOBS_SHOWN, _BRIEF = 16, 10  # figures in a terminal, and in a short answer
+_BAR = 5  # letters of a bar to each side, which leave room for `turned` in a usual terminal
 _MANY_TIMES = 10.0  # from which a result is so many times as much, and not some hundred per cent more
 
 
@@ -39,8 +41,18 @@ def sensitivity(found: Sensitivity, shown: int | None = None) -> AnswerDocument:
         f"The {found.result} is {value}.{first} {gains[0]}",
         "plain",
         [tornado(found, shown)],
-        closing=[styled(gains[0]), *(Abridged(gain, short="", added="what else would gain") for gain in gains[1:])],
+        closing=[
+            styled(gains[0]),
+            *(Abridged(gain, short="", added="what else would gain") for gain in gains[1:]),
+            _following(found),
+        ],
     )
+
+
+def _following(found: Sensitivity) -> Line:
+    """The next command: choices of the plan, which a tornado of figures leaves out; a search where it does not fit."""
+    case, answer = found.asked.case, found.answer
+    return following(case, "search") if answer.broken else following(case, "explain", "plan")
 
 
 def tornado(found: Sensitivity, top: int | None = None) -> Section:
@@ -48,8 +60,8 @@ def tornado(found: Sensitivity, top: int | None = None) -> Section:
     shown, brief = top or _KNOBS_SHOWN, None if top else _BRIEF
     sides = (abs(side) for knob in found.knobs[:shown] for side in (knob.low, knob.high))
     widest, written = max(filter(math.isfinite, sides), default=0.0), leaves(found.asked.case)
-    columns = [Column("figure", "k"), Column("is", drop=1), Column("turned", drop=2), Column("down"),
-               Column("", "l", drop=3, face="terminal"), Column("up")]  # fmt: skip
+    columns = [Column("figure", "k"), Column("is", drop=1), Column("turned", drop=3), Column("down"),
+               Column("", "l", drop=2, face="terminal"), Column("up")]  # fmt: skip
     rows = []
     for knob in found.knobs:
         down, up = (
@@ -57,7 +69,7 @@ def tornado(found: Sensitivity, top: int | None = None) -> Section:
             for place, share in enumerate((knob.low, knob.high))
         )
         row: list[Cell] = [knob.settable, knob.text, turned_words(knob)]
-        rows.append([*row, down, two_sided(knob.low, knob.high, widest), up])
+        rows.append([*row, down, two_sided(knob.low, knob.high, widest, _BAR), up])
     cut, beneath = list[Line](), list[Line]()
     if len(found.knobs) > shown:
         words = f"  {len(found.knobs) - shown} more move it less"

@@ -84,7 +84,7 @@ class TrainingView:
         longest = max(waits, key=lambda name: waits[name])
         sent = ("explain", longest) if waits[longest] > 0 else ("memory",)
         return {
-            "estimate": [("search",), step],
+            "estimate": [("search",), ("explain", "plan"), step],
             "memory": [("explain", "memory_peak")],
             "comm": [sent],
             "run": [("estimate",), goodput],

@@ -21,7 +21,7 @@ class TreeDrawing:
     """A tree as lines; a subtree is drawn once. Bytes are of memory or of traffic, as in the root."""
 
     def __init__(self, root: ExplainedFigure) -> None:
-        self.root, self.held = root, is_held(root.name)
+        self.root, self.held = root, root.unit in ("B", "1") and is_held(root.name)
         self.told: set[tuple[str, float, str]] = set()
 
     def lines(self, depth: int, stated: str = "", meaning: str = "") -> Iterator[Text]:

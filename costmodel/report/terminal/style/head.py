@@ -123,8 +123,7 @@ def _assumed(item: Assumption) -> str:
 def _in_short(item: Assumption) -> str:
     """A default, with the flag that changes it."""
     flag = re.search(r"--(?!set)[a-z-]+|--set \S+", item.origin)
-    value = "best of a search" if item.path == "plan" else item.value
-    return f"{item.path.rpartition('.')[2]} {value}{f' ({flag[0]})' if flag else ''}"
+    return f"{item.path.rpartition('.')[2]} {item.short or item.value}{f' ({flag[0]})' if flag else ''}"
 
 
 def read_from(files: Mapping[str, Foreign]) -> list[Text]:

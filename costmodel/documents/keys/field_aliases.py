@@ -340,6 +340,7 @@ TRAINERS = {
 _NANOTRON = "'megatron-lm', which cuts and shards as nanotron does and fuses more of its kernels"
 _OLMO = "'fsdp2' with --set stack.compile=none, or blocks where OLMo-core compiles them"
 STACKS = {
+    "megatron": "'megatron-core' (the usual one: overlap switched on) or 'megatron-lm' (the defaults of its flags)",
     **_all("pytorch torch", "'fsdp2' or 'ddp'"),
     **_all(
         "lightning pytorch-lightning pytorch_lightning litgpt trainer",

@@ -18,6 +18,7 @@ from costmodel.documents.reader.folders import (
     FOLDER_OF,
     SUFFIXES,
     as_named,
+    import_hint,
     is_file,
     names,
     places,
@@ -49,6 +50,9 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
         if not opens_files():
             _allow_own(name, place)
         path = file_in(kind, folder_of(place) / name)
+        if kind == "scenario" and (hint := import_hint(name)) and has_file(path):
+            sentence = f"{quoted_value(name)} is a file of another program, and a scenario is expected here"
+            raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
         shape = of_path(name, path) if kind == "model" else ""
         return find(kind, shape) if shape else path
     for path in places(kind, name):
@@ -117,6 +121,11 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     file = next((file for file in (name, f"{name}.yaml") if name and has_file(Path(file))), "")
     if file:
         hint = f"for the file write .{os.sep}{file}"
+        if kind == "scenario" and (reading := import_hint(file)):
+            sentence, hint = (
+                f"{quoted_value(file)} is a file of another program, and a scenario is expected here",
+                reading,
+            )
     elif kind == "model" and name and has_file(file_in(kind, Path(name))):
         hint = f"for the folder write .{os.sep}{name}"
     elif kind == "scenario" and name and has_file(Path(name, FILE)):
@@ -154,8 +163,15 @@ def _meant(kind: str, name: str, known: Sequence[str]) -> str:
     low = name.lower()
     if low in known:
         return f"'{low}'"
+    near = alike(low, known, _STACKS, 0.6) if kind == "stack" else []
+    if len(near) > 1:
+        *first, last = (f"'{each}' ({title_of(kind, each).partition(',')[0]})" for each in near)
+        return f"{', '.join(first)} or {last}"
     close = nearest(low, known, 0.6) or next((it for it in known if low and it.startswith(low)), "")
     return f"'{close}'" if close else ""
+
+
+_STACKS = 3  # near names of software, which differ by their titles
 
 
 def _part(kind: str, name: str) -> str:

@@ -23,6 +23,21 @@ _SHOWN = 60  # letters of a folder in a sentence
 NO_FILES = ("<stdin>", "<mapping>", "-", "command line")
 SUFFIXES = (".yaml", ".yml", ".json")  # of files that a document can be read from
 
+_LOGS, _COMMANDS = (".log", ".out"), (".sh", ".bash", ".sbatch", ".slurm", ".job", ".toml", ".ini", ".py")
+
+
+def import_hint(file: str) -> str:
+    """The command that reads a log or a launch script, by its suffix; empty for other files.
+
+    >>> import_hint("train.sh"), import_hint("mine.yaml")
+    ('costmodel import train.sh --gpu NAME -o mine.yaml makes a scenario of it', '')
+    """
+    if file.endswith(_LOGS):
+        reading = f"costmodel diagnose SCENARIO --from {file} compares its steps"
+        return f"{reading}, costmodel import {file} --as runs -o runs.csv makes a table of them"
+    return f"costmodel import {file} --gpu NAME -o mine.yaml makes a scenario of it" if file.endswith(_COMMANDS) else ""
+
+
 FOLDER_OF = {
     "accelerator": "hardware/accelerators",
     "fabric": "hardware/fabrics",

@@ -317,3 +317,23 @@ def test_a_source_may_be_called_schema(run: Any, faults: Faults, shadow: Callabl
     """A fault of such a key is not one of the document's schema."""
     (found,) = faults(run("estimate", NAME, cwd=shadow(CHIP, "sources:\n", "sources:\n  schema: 7\n")))
     assert (found.code, found.marked) == ("D006", "7")
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"), [("train.sh", "import train.sh --gpu NAME -o mine.yaml"), ("run.log", "--from run.log")]
+)
+def test_a_script_or_a_log_in_the_place_of_a_scenario_leads_to_what_reads_it(
+    name: str, reads: str, run: Any, faults: Faults, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text("torchrun pretrain_gpt.py --num-layers 32: {\n", "utf-8")
+    for typed in (name, f"./{name}"):
+        (found,) = faults(run("estimate", typed, cwd=tmp_path))
+        assert reads in found.help.replace("./", "")
+
+
+def test_near_names_of_software_come_with_their_titles(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("estimate", "--model", "llama-3.1-8b", "--stack", "transformer-fdsp"))
+    assert found.help.count("(") >= 2, found.help
+    (found,) = faults(run("estimate", "--model", "llama-3.1-8b", "--stack", "megatron"))
+    assert "'megatron-core'" in found.help
+    assert "'megatron-lm'" in found.help

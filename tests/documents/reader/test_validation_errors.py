@@ -211,7 +211,7 @@ ONE = {
         "schema: cost",
     ),
     "unknown model": ("llama-3-70b ", "llama-3-70 ", "D009", "llama-3-70", "no model named", "mean 'llama-3-70b'?"),
-    "unknown stack": ("megatron-core ", "megatron ", "D009", "megatron", "no stack named", "mean 'megatron-lm'?"),
+    "unknown stack": ("megatron-core ", "megatron ", "D009", "megatron", "no stack named", "mean 'megatron-core' ("),
     "unknown node": ("dgx-h100 ", "dgx-h10 ", "D009", "dgx-h10", "no node named", "did you mean 'dgx-h100'?"),
     "name like no other": ("dgx-h100 ", "zzz ", "D009", "zzz", "no node named", "costmodel list nodes"),
     "name of another kind": ("dgx-h100 ", "h100-sxm ", "D009", "h100-sxm", "is the name of an accelerator", ""),

@@ -395,15 +395,11 @@ def search(
     sections += why_sections(words, full=full, apart=full or sections[-1].key != "yours")
     if lines := words.remedies() if found.best else []:
         sections.append(Section("remedies", "What would work", beneath=lines))
+    over = (styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in found.variants.over)
     return AnswerDocument(
         words.case,
         title(words.case),
-        [
-            *words.about(),
-            *(styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in words.found.variants.over),
-            styled(counts_line(words)),
-            *_stopped(words),
-        ],
+        [*words.about(), *over, styled(counts_line(words)), *_stopped(words)],
         _conclusion(words),
         _verdict(words),
         sections,

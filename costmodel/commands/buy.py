@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,8 +39,21 @@ PricesOption = Annotated[
     optional(
         "--prices",
         metavar="FILE",
-        help="Your own prices, a CSV, instead of all shipped ones; costmodel explain D018 lists its columns",
+        help="Your own prices, a CSV, beside the shipped ones; costmodel explain D018 lists its columns",
         rich_help_panel=_MACHINE,
+    ),
+]
+OnlyOption = Annotated[
+    bool,
+    typer.Option("--only-prices", help="With --prices: no other offer than its rows", rich_help_panel=_MACHINE),
+]
+ApiOption = Annotated[
+    str,
+    optional(
+        "--api",
+        metavar="USD",
+        help="What an API asks for a million tokens of prompt and of answer, e.g. 3,15; one price is of both",
+        rich_help_panel="Serving",
     ),
 ]
 OthersArgument = Annotated[
@@ -92,7 +106,12 @@ PowerOption = Annotated[
 ]
 GpusOption = Annotated[
     int | None,
-    optional("--gpus", min=1, help="The most GPUs to take, of all jobs together", rich_help_panel=_MACHINE),
+    optional(
+        "--gpus",
+        min=1,
+        help="The most GPUs to take, of all jobs together; without a deadline or budget a job takes all",
+        rich_help_panel=_MACHINE,
+    ),
 ]
 
 
@@ -109,6 +128,8 @@ def buy(
     jobs: WithOption = None,
     power: PowerOption = "",
     prices: PricesOption = "",
+    only_prices: OnlyOption = False,
+    api: ApiOption = "",
     top: Annotated[
         int | None,
         typer.Option("--top", "-n", min=1, max=1000, help="How many machines to show", show_default="12 with -v"),
@@ -145,7 +166,7 @@ def buy(
             raise fail("C004", "--day states the rates, and --rate another", None, "leave one of the two out")
         question = replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
     case = question.varied({"cluster.node": "--gpu", "cluster.nodes": "the answer"})
-    offers = on_offer(_names(gpu), _names(node), prices, case)
+    offers = on_offer(_names(gpu), _names(node), prices, case, only=only_prices, api=_dollars(api))
     further = [preferring(load_any(name), SAFE) for name in (*(others or ()), *(jobs or ()))]
     if further and (rates or plot):
         what = "--day" if rates else "--plot"
@@ -163,7 +184,9 @@ def buy(
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     found = over_a_day(found, rates) if rates else found
     hours = day_of_traffic(found, rates, _start(cold_start, case)) if rates else None
-    document = lambda: report.buy(found, top, plot=plot, day=hours)  # noqa: E731
+    given = {"--gpu": gpu, "--node": node, "--gpus": gpus, "--day": day, "--cold-start": cold_start, "--power": power}
+    again = _again(case, {**given, "--prices": prices, "--api": api, "--only-prices": only_prices})
+    document = lambda: report.buy(found, top, plot=plot, day=hours, again=again)  # noqa: E731
     result = lambda: report.buy_json(found, hours)  # noqa: E731
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
 
@@ -188,6 +211,30 @@ def _quantity(text: str, unit: str, example: str) -> float:
         return parse(text, unit)
     except UnitError as error:
         raise fail("D007", str(error), Place("command line"), f"for example {example}") from None
+
+
+def _again(case: LoadedScenario, given: Mapping[str, str | int | bool | None]) -> str:
+    """The command that asks the same question; of a day without the rate of its fullest hour."""
+    from costmodel.report.terminal.style.head import command
+
+    flags = zip(case.asked.words[::2], case.asked.words[1::2], strict=True)
+    words = tuple(word for pair in flags if pair[0] != "--rate" or not given["--day"] for word in pair)
+    options = [(flag,) if value is True else (flag, str(value)) for flag, value in given.items() if value]
+    alone = replace(case, asked=replace(case.asked, words=words))
+    return command(alone, "buy", *(word for option in options for word in option))
+
+
+def _dollars(text: str) -> tuple[float, ...]:
+    """Prices of a million tokens, of prompts and of answers; empty where none is stated."""
+    try:
+        found = tuple(float(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        found = (-1.0,)
+    if len(found) > 2 or any(not 0 <= price < float("inf") for price in found):
+        raise fail(
+            "D008", "--api takes one price or two of at least 0", Place("command line"), "for example --api 3,15"
+        )
+    return found
 
 
 def _names(text: str) -> list[str]:

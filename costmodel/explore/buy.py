@@ -51,8 +51,10 @@ if TYPE_CHECKING:
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
 TOKENS_PER_PARAMETER = 20.0  # at the least loss for so much work: hoffmann-2022, table 3, in the middle
-_YEAR = 365 * 86400.0  # a shorter job does not write a purchase off
+# Shorter jobs do not get these terms: a reservation is for a month or more, a purchase for years. Assumed.
+LEAST_TERM = {"reserved": 30 * 86400.0, "purchase": 365 * 86400.0}
 _CHEAP = ("purchase", "spot", "reserved", "capacity block")  # then list prices on demand
+WHOLE_JOB = ("run_time", "run_cost")  # results of a job with an end
 OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent that stays: for the reader to judge
 
 
@@ -97,6 +99,22 @@ class Purchase:
         if price is None or price.listed is None or price.listed.bought is None:
             return math.nan
         return float(purchase_capital(self.nodes, price.listed.bought.capital))
+
+    @property
+    def time(self) -> float:
+        """The time of the whole job, s; infinite for one without an end."""
+        time = math.nan if self.trial is None else self.trial.costs.get("run_time", math.nan)
+        return time if math.isfinite(time) else math.inf
+
+    @property
+    def paid_time(self) -> float:
+        """The time that costs are of, s: that of the whole job, or a month of one without an end."""
+        return MONTH if math.isinf(self.time) else self.time
+
+    @property
+    def terms_fit(self) -> bool:
+        """Whether the job lasts as long as its terms need."""
+        return self.time >= LEAST_TERM.get(self.machine.sold, 0.0)
 
     @property
     def gpus(self) -> float:
@@ -193,6 +211,7 @@ class Bought:
     power: float = math.inf  # that the site has, W
     smaller: float = math.nan
     traffic: float = 1.0
+    most: float = MOST  # accelerators of a machine
 
     @property
     def working(self) -> tuple[Purchase, ...]:
@@ -201,15 +220,41 @@ class Bought:
 
     @property
     def best(self) -> Purchase | None:
-        """The cheapest rent that is not on spot; without one the cheapest on other terms that fit the job."""
-        kept = (row for row in self.working if row.machine.sold not in OTHER_TERMS)
-        fitting = filter(self._terms_fit, self.working)
-        return next(kept, next(fitting, next(iter(self.working), None)))
+        """The cheapest rent that is not on spot, with terms that fit the job; without one the cheapest of others."""
+        fitting = [*filter(self._terms_fit, self.working)]
+        kept = (row for row in fitting if row.machine.sold not in OTHER_TERMS)
+        return next(kept, next(iter(fitting), next(iter(self.working), None)))
+
+    @property
+    def next_best(self) -> Purchase | None:
+        """The cheapest rent of the same kind on another accelerator, or else in another node or on other terms."""
+        best = self.best
+        others = [
+            row
+            for row in self.working
+            if row is not best and row.machine.sold not in OTHER_TERMS and self._terms_fit(row)
+        ]
+        unlike = (row for row in others if best is None or row.machine.accelerator != best.machine.accelerator)
+        return next(unlike, next(iter(others), None))
 
     @property
     def stopped(self) -> bool:
         """Whether machines are missing."""
         return len(self.rows) < self.count
+
+    @property
+    def nodes_at_most(self) -> float:
+        """The nodes that a job takes as many of as it may: by power, or the stated number of accelerators.
+
+        0 where its time or its cost decides; infinite where nothing does, so that it takes the fewest that fit
+        """
+        best, limits = self.best, stated_limits(self.asked.case.scenario.limits)
+        decided = any(limit.column in WHOLE_JOB and limit.kind == "at_most" for limit in limits)
+        if best is None or decided or self.asked.request_tokens is not None:
+            return 0.0
+        by_count = self.most * best.nodes / (best.gpus + best.idle) if self.most < MOST else math.inf
+        most = min(by_count, self.power / best.each if math.isfinite(self.power) else math.inf)
+        return most // 1.0 if math.isfinite(most) else most
 
     def money_trees(self) -> dict[str, ExplainedFigure]:
         """The traced costs of machines and APIs, by figure name and offer."""
@@ -221,7 +266,7 @@ class Bought:
             price, about = row.price, None if row.trial is None else row.trial.about
             if price is None or about is None or row.trial is None:
                 continue
-            time = row.trial.costs.get("run_time", MONTH)
+            time = row.paid_time
             with trace():
                 used, built = _ranks_of(row), leaf(about.built, "GPUs of a node")
                 each = _traced_price(price, row.machine.accelerator)
@@ -246,9 +291,7 @@ class Bought:
 
     def rent(self, row: Purchase) -> Rent:
         """The rent of the whole job, or of a month where it has no end."""
-        if row.trial is None:
-            return Rent(math.nan, math.nan)
-        return row.rent(row.trial.costs.get("run_time", MONTH))
+        return row.rent(row.paid_time)
 
     @property
     def budget(self) -> float:
@@ -261,17 +304,13 @@ class Bought:
 
     @property
     def to_judge(self) -> tuple[Purchase, ...]:
-        """Offers that are cheaper than the best, on other terms.
-
-        Without purchases whose capital is above the budget, or for a job that ends within a year.
-        """
+        """Offers that are cheaper than the best, on other terms that fit the job; no purchase above the budget."""
         best = self.best
         ahead = () if best is None else self.working[: self.working.index(best)]
         return tuple(filter(self._terms_fit, ahead))
 
     def _terms_fit(self, row: Purchase) -> bool:
-        lasts = math.inf if row.trial is None else row.trial.costs.get("run_time", math.inf)
-        return math.isnan(row.capital) or (row.capital <= self.budget and lasts >= _YEAR)
+        return row.terms_fit and not row.capital > self.budget
 
     @property
     def optimal(self) -> tuple[float, float] | None:
@@ -412,11 +451,16 @@ def buy(
         CostModelError: the scenario is wrong on all of them
     """
     asked = asked.whole()
+    for limit in stated_limits(asked.case.scenario.limits):
+        if limit.column in WHOLE_JOB and (missing := asked.missing("run_time")):
+            raise fail(
+                "C004", f"a limit on {limit.column} is of the whole job, and its length is not stated", None, missing
+            )
     safe = stated_chance(asked.case) or preferred_chance(asked.case) or 0.0
     machines, plans = sorted(offers.machines, key=_likely_price), _Plans(asked, safe, most, power)
     rows = [plans.bought(machine) for machine in pace.taken(machines, len(machines))]
     hosted = offers.hosted if asked.request_tokens is not None else ()
-    found = Bought(asked, tuple(rows), safe, len(machines), hosted, power)
+    found = Bought(asked, tuple(rows), safe, len(machines), hosted, power, most=most)
     faults = [row.plans.fault for row in rows if row.plans.fault is not None]
     if rows and len(faults) == len(machines) and len({fault.code for fault in faults}) == 1:
         raise CostModelError(faults[0])
@@ -441,8 +485,8 @@ def _smaller(found: Bought) -> float:
         return math.nan
     expected = best.plans.expected
     settings = (*best.machine.settings, *best.machine.price, *expected.settings)
-    costs = tried(found.asked, settings, results=(found.asked.usual,)).costs
-    return best.rent(costs.get("run_time", MONTH), expected.gpus).whole
+    smaller = replace(best, trial=tried(found.asked, settings, results=(found.asked.usual,)))
+    return best.rent(smaller.paid_time, expected.gpus).whole
 
 
 def shared_nodes(engines: Iterable[float], built: float) -> int:
@@ -711,8 +755,8 @@ class _Plans:
             if key not in self.found:
                 varied = asked.of(vary_any(asked.case, key))
                 each = node_site_power(varied.case)
-                most, full = self.most, math.isfinite(self.power)
-                if full:
+                most, full = self.most, math.isfinite(self.power) or self.most < MOST
+                if math.isfinite(self.power):
                     most = min(most, (0.0 if math.isnan(each) else self.power // each) * float(varied.case.node.built))
                     if most < 1:
                         words = (

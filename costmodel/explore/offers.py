@@ -121,14 +121,22 @@ class Offers:
 
 
 def on_offer(
-    gpus: Sequence[str] = (), nodes: Sequence[str] = (), prices: str = "", case: LoadedScenario | None = None
+    gpus: Sequence[str] = (),
+    nodes: Sequence[str] = (),
+    prices: str = "",
+    case: LoadedScenario | None = None,
+    *,
+    only: bool = False,
+    api: Sequence[float] = (),
 ) -> Offers:
     """The machines that are named, at each of their prices; without names every accelerator that has one.
 
     Of an accelerator without a name that is its node with the lowest list price, beside the other offers of any.
 
     gpus: accelerators, each in every node that has it and a price, or else in its usual node
-    prices: a table that replaces all prices of the library; a machine that it lacks keeps its list price
+    prices: a table of your own, whose rows replace shipped ones of the same node and terms, or the same API
+    only: no other offer than the rows of that table; a machine that is named and has none keeps its list price
+    api: what an API asks for a million tokens of prompts and of answers, USD; one price is of both
     case: whose model APIs serve and whose keys of power a purchase takes; without it all APIs
 
     Raises:
@@ -139,23 +147,31 @@ def on_offer(
     if is_priced and prices:
         sentence = "one price for all machines is stated, and a table of prices too"
         raise fail("C004", sentence, None, "leave --price or --prices out")
-    file, text = (prices, file_text(prices, largest=_LARGEST)) if prices else (SHIPPED, _shipped_text())
-    machines, hosted = _PriceTable(file, shelf, case).read(text)
-    machines = [] if is_priced else machines
+    own, own_hosted = _PriceTable(prices, shelf, case).read(file_text(prices, largest=_LARGEST)) if prices else ([], [])
+    shipped, other_hosted = _PriceTable(SHIPPED, shelf, case).read(_shipped_text())
+    if only and prices:
+        shipped, other_hosted = [], []
+    replaced = {(each.node, each.sold) for each in own}
+    machines = [] if is_priced else [*own, *(each for each in shipped if (each.node, each.sold) not in replaced)]
     wanted = {_accelerator(shelf, gpu) for gpu in gpus}
     if wanted or nodes:
         machines = [each for each in machines if each.node in nodes or each.accelerator in wanted]
         named = [_machine(shelf.document("node", name)) for name in nodes]
-        listed = [*named, *(each for gpu in gpus for each in _with_gpu(shelf, gpu))]
-        has_price = {each.node for each in machines} if prices else set()
-        listed = [each for each in dict.fromkeys(listed) if each.node not in has_price]
-        if prices and wanted:  # of which the table has the machines that count
-            priced = {each.accelerator for each in machines}
-            listed = [each for each in listed if each.node in nodes or each.accelerator not in priced]
+        listed = [*dict.fromkeys([*named, *(each for gpu in gpus for each in _with_gpu(shelf, gpu))])]
     else:
-        listed = [] if prices else list(_cheapest(shelf))
+        listed = [] if only and prices else list(_cheapest(shelf))
+    if prices:
+        has_price, priced = {each.node for each in machines}, {each.accelerator for each in machines}
+        listed = [each for each in listed if (each.node, each.sold) not in replaced]
+        listed = [each for each in listed if each.node not in has_price or not (only or each.sold == "")]
+        listed = [each for each in listed if each.node in nodes or each.accelerator not in priced or not only]
+    names = {each.name for each in own_hosted}
+    hosted = [*own_hosted, *(each for each in other_hosted if each.name not in names)]
     listed = [replace(each, sold="", region="") for each in listed] if is_priced else listed
     model = None if case is None else getattr(getattr(case, "model", None), "name", "")
+    if api:
+        prompt, output = api[0] / _MILLION, api[-1] / _MILLION
+        hosted.append(HostedOffer(model or "", "the same model", prompt, prompt, output, "", "", "--api"))
     return Offers((*listed, *machines), tuple(each for each in hosted if model in (None, each.model)))
 
 

@@ -1,4 +1,8 @@
-"""The smallest size that meets limits, and sizes in order of rank."""
+"""The smallest number of nodes on which the best plan of a job meets every limit, expected or with a chance.
+
+Sizes are tried one by one, of which a size in proportion to what is missing comes next. A somewhat larger size counts
+where it takes fewer GPU hours.
+"""
 
 from __future__ import annotations
 
@@ -227,7 +231,7 @@ def _chance_within(limit: Limit, costs: Mapping[str, float]) -> float:
 def smallest_size(
     asked: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
 ) -> SmallestPlans:
-    """The plans on the fewest nodes; where only money is bounded on the most, which end first.
+    """The plans on the fewest nodes, or on a few more that cost less; where only money is bounded on the most.
 
     Without a limit on the time or the money of the whole job on as many nodes as the scenario has, or on the most.
     """
@@ -238,7 +242,8 @@ def smallest_size(
     if any(asked.columns[column].unit == "s" for column in limits if column in asked.columns):
         return sizes.first(ladder, safe)
     if full or any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
-        return sizes.first([nodes for nodes in ladder[::-1] if _divides_often(nodes)], safe)
+        several = [nodes for nodes in ladder[::-1] if _divides_often(nodes)]
+        return sizes.first([*dict.fromkeys([float(max(most // each, 1.0)), *several] if full else several)], safe)
     return sizes.first([float(asked.case.cluster.nodes)], safe)
 
 
@@ -310,10 +315,23 @@ class _Sizes:
             nearest = self.at(ladder[-1])
             return SmallestPlans(codes=nearest.codes, fault=nearest.fault, missed=self._missed())
         safely = self._first(ladder, lambda nodes: self.chance(nodes) >= safe, expected)
+        safely = None if safely is None else self._cheapest(ladder, safely, safe)
         surest = max(map(self.chance, self.seen))
         return SmallestPlans(
             self._plan(ladder[expected]), None if safely is None else self._plan(ladder[safely]), surest
         )
+
+    def _cheapest(self, ladder: list[float], place: int, safe: float) -> int:
+        """The index of the size that takes the fewest GPU hours: the given one, or one up to the next power of two.
+
+        A size that divides a batch better may need fewer.
+        """
+        power = 2.0 ** math.ceil(math.log2(ladder[place]))
+        larger = [other for other, nodes in enumerate(ladder) if ladder[place] < nodes <= power]
+        if ladder[0] > ladder[-1] or not larger:
+            return place
+        good = [other for other in larger if _divides_often(ladder[other]) and self.chance(ladder[other]) >= safe]
+        return min([place, *good], key=lambda other: ladder[other] * self.at(ladder[other]).costs["run_time"])
 
     def _cost(self, trial: Trial, nodes: float) -> float:
         """The cost of a plan; results omit it where the plan breaks a limit."""
@@ -354,9 +372,12 @@ class _Sizes:
         """The index of the first good size, starting at a likely one; all sizes after it are good too.
 
         Sizes without a valid plan, as those that do not divide a batch, are passed over. From large to small sizes,
-        the largest of which have no plan, all powers of two are tried, and the size ahead of the first good one.
+        the largest of which have no plan, the largest and all powers of two are tried, and the size ahead of the first
+        good one.
         """
         if ladder[0] > ladder[-1]:
+            if good(ladder[0]):
+                return 0
             powers = (place for place, nodes in enumerate(ladder) if math.log2(nodes).is_integer())
             found = next((place for place in powers if good(ladder[place])), None)
             return found - 1 if found and good(ladder[found - 1]) else found

@@ -8,11 +8,12 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.explore.workload import PlanAnswer, Workload
 from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
-from costmodel.ground.units import percent, significant
+from costmodel.ground.units import percent, show_time, significant
 from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, price_varies, title
 from costmodel.report.terminal.style.layout import HEAD, WARN, Line, styled
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.estimate.shared.limits import Limit
     from costmodel.explore.vary.scale import Scaled, ScaledSize
+
+
+MONTHLY = "a month of 730 h"  # what the cost of a job without an end is of
 
 
 @record
@@ -55,7 +59,9 @@ class WorkloadWords:
     terms: Mapping[str, str] = field(default_factory=dict)  # the parts of its time
     bought: tuple[str, ...] = ()  # results of a machine beside its rent
     traded: tuple[str, str] = ("run_time", "run_cost")  # results that its figure sets against each other
+    trade: tuple[str, str] = ("time", "cost")  # these in words
     job: str = "the whole job"  # what that rent is of
+    speed: Callable[[LoadedScenario, Mapping[str, float]], str] = lambda case, costs: ""  # that a buyer gets
     load: Callable[[LoadedScenario], str] = lambda case: ""  # what is asked of a service
     unsized: Callable[[Scaled], list[Line]] = lambda found: []  # what of its plan cannot stay from size to size
     sized: Callable[[Scaled], list[Line]] = lambda found: []  # what there is to state of all sizes
@@ -146,10 +152,17 @@ def _training() -> WorkloadWords:
         _OF_TRAINING,
         terms=terms,
         bought=("run_time", "cost_per_mtoken", "energy"),
+        speed=_tokens_a_day,
         unsized=_unsized,
         sized=lambda found: [styled(words) for words in (*_paying(found), *_cautions(found))],
         cautions=_cautions,
     )
+
+
+def _tokens_a_day(case: LoadedScenario, costs: Mapping[str, float]) -> str:
+    """The tokens of a day, of a training without an end."""
+    endless = not math.isfinite(costs.get("run_time", math.nan))
+    return f"{significant(costs['tokens_per_s'] * 86400 / 1e9)} G tokens a day" if endless else ""
 
 
 def _unsized(found: Scaled) -> list[Line]:
@@ -250,11 +263,24 @@ def _serving() -> WorkloadWords:
         {name: words for words, name in TERMS},
         bought=("cost_per_minput", "cost_per_mcached", "cost_per_moutput", "energy_per_token"),
         traded=("tokens_per_s_per_user", "tokens_per_s_per_gpu"),
-        job="a month of 730 h",
+        trade=("speed for a user", "work of a GPU"),
+        job=MONTHLY,
+        speed=_felt,
         load=load,
         sized=sized,
         more=more,
     )
+
+
+def _felt(case: LoadedScenario, costs: Mapping[str, float]) -> str:
+    """The tokens a second of a user and the time to the first token, with the flags of limits that are not stated."""
+    stated = {limit.column.partition("_")[0] for limit in stated_limits(case.scenario.limits)}
+    parts = [
+        ("tpot", f"{significant(1 / costs['tpot'])} tokens/s for each user" if costs["tpot"] > 0 else ""),
+        ("ttft", f"first token within {show_time(costs['ttft_p99'])} (p99)"),
+    ]
+    shown = (words if name in stated else f"{words} (no limit stated: --{name})" for name, words in parts if words)
+    return ", ".join(shown)
 
 
 def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:

@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 from report.page.reader import Reader
+from rich.text import Text
 
 import costmodel
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.text.files import only_texts
 from costmodel.explore.buy import Bought, Fleet, Purchase, curves, fleet, published_runs, shared_nodes
 from costmodel.explore.offers import hourly_rates
-from costmodel.explore.smallest_size import chance_to_meet, ladder_of, tried
+from costmodel.explore.smallest_size import _Sizes, chance_to_meet, ladder_of, tried
+from costmodel.explore.workload import KeptAnswer, Trial
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.buy import buy as document
 from costmodel.report.answers.buy import fleet as together
-from costmodel.report.document import Table, Value
+from costmodel.report.document import AnswerDocument, Table, Value
 
 SERVED = {"model": "llama-3.1-8b", "rate": "40", "prompt": "2000", "answer": "300", "ttft": "1s"}
 TRAINED = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "tokens": "1T", "deadline": "40d"}
@@ -114,8 +116,7 @@ def test_a_machine_without_an_answer_is_last_and_shows_no_figure(kind: str) -> N
     works = [row.works for row in found(kind).rows]
     assert works == sorted(works, reverse=True)
     assert not all(works)
-    table = document(found(kind), 10).sections[0].table
-    assert isinstance(table, Table)
+    table = machines(document(found(kind), 10))
     heads = [column.head for column in table.columns]
     why = heads.index("")
     for row, cells in zip(found(kind).rows, table.rows, strict=True):
@@ -180,13 +181,15 @@ def test_flags_for_tokens_deadline_budget_and_times_are_keys_of_the_scenario() -
         assert case.scenario.limits.run_cost.at_most == 2e6
 
 
-@pytest.mark.parametrize(("kind", "axes"), [("serving", "tokens_per_s_per_gpu"), ("training", "run_cost")])
+@pytest.mark.parametrize(("kind", "axes"), [("serving", "work of a GPU"), ("training", "cost")])
 def test_the_page_draws_every_machine_that_works(kind: str, axes: str) -> None:
     page, drawn = str(bought(kind).form("html")), str(bought(kind).form("svg"))
     assert axes in drawn
     for row in found(kind).rows:
         assert (f"{row.machine.accelerator}, {row.machine.node}" in drawn) == row.works
-    assert "Rent of" in page
+    assert "Cost of" in page
+    assert ("To decide" in page) == (kind == "serving")
+    assert "Which GPUs for" in page
 
 
 @pytest.mark.parametrize("replicas", [100, 250])
@@ -263,8 +266,82 @@ def test_the_first_sentence_is_for_who_decides() -> None:
     assert f"with a chance of {row.plans.safe.chance:.0%}".replace("%", " %") in words
     assert "2 offers looked at, 1 meets every limit" in words
     served = document(found("serving"), 10)
-    assert "To decide: neocloud-h100 on spot, which may be taken away, $" in served.conclusion
-    assert next(each.label for each in served.headlines) == "Rent of a month of 730 h"
+    assert "To decide: neocloud-h100 on spot, which may be taken away, $" in closing(served)
+    assert next(each.label for each in served.headlines) == "Cost of a month of 730 h"
+
+
+def machines(made: AnswerDocument) -> Table:
+    """The table of machines."""
+    table = next(section.table for section in made.sections if section.key == "machines")
+    assert isinstance(table, Table)
+    return table
+
+
+def closing(made: AnswerDocument) -> str:
+    """The last lines of an answer in a terminal, with -v."""
+    return " ".join(line.plain for line in made.closing if isinstance(line, Text))
+
+
+def test_the_answer_is_the_first_row_and_marked_and_the_next_commands_keep_its_price() -> None:
+    answer = costmodel.buy(node=NODES["serving"], top=1, verbose=True, **SERVED)
+    text = str(answer.form("table"))
+    row = answer.found.best
+    assert row.machine.sold == "reserved"
+    assert str(machines(document(answer.found, 1)).rows[0][0]) == "h100-sxm ◀"
+    assert next(line for line in text.splitlines() if "◀" in line).split()[:3] == ["h100-sxm", "◀", "reserved"]
+    words = " ".join(text.replace("\\\n", " ").split())
+    assert f"--node {NODES['serving']} -o page.html" in words
+    assert f"--price {row.price.each * 3600:.6g}USD/GPU/h --set cluster.node=neocloud-h100" in words
+    assert words.endswith("Columns left out, as the window is narrow: node, nodes, plan, expected, whole nodes.")
+    again = costmodel.estimate(
+        settings=[*row.machine.settings, *row.plans.safe.settings], price="2.72USD/GPU/h", **SERVED
+    )
+    assert again.found.costs["rent_per_month"] == pytest.approx(answer.found.rent(row).in_use)
+
+
+def test_a_service_says_its_speed_and_which_limit_is_missing() -> None:
+    costs = best("serving").trial.costs
+    words = document(found("serving"), 3).conclusion
+    assert f"{1 / costs['tpot']:.1f} tokens/s for each user (no limit stated: --tpot), first token within " in words
+
+
+def test_a_job_without_a_deadline_takes_all_gpus_and_short_jobs_get_no_reserved_price() -> None:
+    asked = {name: value for name, value in TRAINED.items() if name != "deadline"}
+    answer = costmodel.buy(node="neocloud-h100", gpus=104, **asked).found
+    row = answer.best
+    assert row.gpus == 96  # of 13 nodes 12 divide the batch
+    assert row.time < 30 * 86400
+    assert row.machine.sold == "on demand"
+    assert {each.machine.sold for each in answer.working if not each.terms_fit} == {"reserved"}
+    words = document(answer, 5).conclusion
+    assert "Of 13 nodes, 12 are used: no plan was found on more" in words
+    assert "reserved *" in [str(row[2]) for row in machines(document(answer, 5)).rows]
+    few = costmodel.buy(node="p5", **asked).found
+    assert few.nodes_at_most == math.inf
+    assert "These are the fewest GPUs that fit: --deadline, --budget" in document(few, 5).conclusion
+
+
+def test_a_training_without_an_end_costs_a_month_and_a_limit_on_all_of_it_needs_tokens() -> None:
+    asked = {name: value for name, value in TRAINED.items() if name not in ("deadline", "tokens")}
+    answer = costmodel.buy(node="p5", gpus=8, **asked).found
+    row = answer.best
+    assert answer.rent(row).in_use == pytest.approx(8 * 6.88 * HOURS_OF_A_MONTH)
+    words = document(answer, 5).conclusion
+    assert f"for a month of 730 h, {row.trial.costs['tokens_per_s'] * 86400 / 1e9:.3g} G tokens a day" in words
+    with pytest.raises(CostModelError, match="a limit on run_cost is of the whole job"):
+        costmodel.buy(node="p5", budget="1M", **asked)
+
+
+def test_a_somewhat_larger_size_is_taken_where_it_costs_less() -> None:
+    """24 nodes would end in time, but their plan takes more GPU hours than that of 32."""
+    times = {24.0: 40.0, 32.0: 25.0, 28.0: 30.0}
+    sizes = _Sizes(found("training").asked, 8.0, {})
+    for nodes, time in times.items():
+        sizes.seen[nodes] = Trial((), kept=KeptAnswer({"run_time": time}, "fits", "", {}, {}))
+    ladder = [24.0, 28.0, 32.0]
+    assert sizes._cheapest(ladder, 0, 0.0) == 2
+    sizes.seen[32.0] = Trial((), kept=KeptAnswer({"run_time": 35.0}, "fits", "", {}, {}))
+    assert sizes._cheapest(ladder, 0, 0.0) == 0
 
 
 def against(**asked: str) -> str:
@@ -311,7 +388,7 @@ def test_fewer_gpus_have_the_rent_of_whole_nodes_where_that_is_less() -> None:
     assert row.plans.expected.gpus < row.plans.safe.gpus
     price = row.price.each * 3600 * HOURS_OF_A_MONTH
     assert answer.smaller == pytest.approx(math.ceil(row.plans.expected.gpus / 8) * 8 * price)
-    words = document(answer, 3).conclusion
+    words = closing(document(answer, 3))
     assert f"fewer GPUs, {row.plans.expected.gpus:.0f} at " in words
     assert f", ${answer.smaller / 1e3:.1f} k by whole nodes" in words
     reserved = found("serving").best
@@ -323,8 +400,10 @@ def test_a_purchase_has_its_capital_and_is_named_where_the_job_writes_it_off() -
     """Nodes of 515,000 USD: 6 × 8.03e9 × 15e12 flop take a node of B200 more than a year, several nodes days."""
     asked = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "node": "dgx-b200,neocloud-b200"}
     long = costmodel.buy(tokens="15T", deadline="1500d", gpus=8, **asked)
-    terms = "bought for $515 k, written off over 5 years at 80 %"
-    assert f"dgx-b200 {terms}, without its hall and its staff, $" in document(long.found, 5).conclusion
+    terms = "bought for $515 k, used for 5 years, busy 80 % of the time"
+    words = closing(document(long.found, 5))
+    assert f"dgx-b200 {terms}, $" in words
+    assert " for this job (building and staff not included)" in words
     assert [row["capital_usd"] for row in long.figures["machines"]][:2] == [515e3, None]
     poor = costmodel.buy(tokens="15T", deadline="1500d", gpus=8, budget="500k", **asked).found
     assert len(poor.working) == 1
@@ -333,8 +412,8 @@ def test_a_purchase_has_its_capital_and_is_named_where_the_job_writes_it_off() -
     row = short.found.working[0]
     assert row.nodes > 1
     assert row.capital == pytest.approx(row.nodes * 515e3)
-    assert "bought" not in document(short.found, 5).conclusion
-    capital = f"bought for ${row.nodes * 515e3 / 1e6:.3g} M, written off over 5 years at 80 %"
+    assert "bought for" not in closing(document(short.found, 5))
+    capital = f"bought for ${row.nodes * 515e3 / 1e6:.3g} M, used for 5 years, busy 80 % of the time"
     assert capital in str(short.form("html"))
     assert capital in " ".join(str(short.form("table")).split())
 
@@ -409,7 +488,7 @@ def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
     assert [row.idle for row in best.jobs] == [row.nodes * 8 - row.gpus for row in alone]
     text = " ".join(str(answer.form("table")).split())
     assert f"{best.gpus:.0f} h100-sxm (p5) hold all jobs at once" in text
-    assert "of what they can answer is not asked for" in text
+    assert " % spare" in text
     plain = answer.figures["machines"]
     assert [(row["node"], row["works"]) for row in plain] == [("p5", True), ("g4dn-metal", False)]
     assert plain[1]["gpus"] is None

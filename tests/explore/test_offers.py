@@ -47,11 +47,11 @@ def bought() -> Bought:
     """The answer with prices of one's table, asked once."""
     if not _BOUGHT:
         with only_texts({"prices.csv": table(*OWN)}):
-            _BOUGHT["own"] = costmodel.buy(prices="prices.csv", **ASKED).found
+            _BOUGHT["own"] = costmodel.buy(prices="prices.csv", only_prices=True, **ASKED).found
     return _BOUGHT["own"]
 
 
-def test_a_table_replaces_all_prices_and_has_a_row_for_each_offer() -> None:
+def test_a_table_alone_replaces_all_prices_and_has_a_row_for_each_offer() -> None:
     found = {(row.machine.node, row.machine.sold, row.machine.region): row for row in bought().rows}
     assert set(found) == {
         ("dgx-h200", "on demand", "Frankfurt"),
@@ -61,6 +61,32 @@ def test_a_table_replaces_all_prices_and_has_a_row_for_each_offer() -> None:
     }
     assert all(row.works for row in found.values())
     assert [offer.model for offer in bought().hosted] == ["llama-3.1-8b"]
+
+
+def test_a_table_is_beside_the_shipped_offers_and_replaces_those_of_the_same_machine_and_terms() -> None:
+    own = (("spot", {"node": "neocloud-h100", "usd_per_gpu_hour": "1.9"}), ("on demand", {"gpu": "h200",
+            "usd_per_gpu_hour": "3"}))  # fmt: skip
+    with only_texts({"prices.csv": table(*own)}):
+        every, alone = on_offer(prices="prices.csv"), on_offer(prices="prices.csv", only=True)
+        named = on_offer(nodes=["neocloud-h100"], prices="prices.csv").machines
+    assert len(every.machines) == len(on_offer().machines) + 1
+    assert every.hosted == on_offer().hosted
+    assert [each.node for each in alone.machines] == ["neocloud-h100", "dgx-h200"]
+    assert sorted(each.sold for each in named) == ["on demand", "reserved", "spot"]
+    assert next(each.price for each in named if each.sold == "spot")[-1].endswith("hourly: 1.9 USD/GPU/h}")
+
+
+def test_a_stated_api_is_compared_with_the_answer() -> None:
+    answer = costmodel.buy(node="neocloud-h100", api="3,6", **ASKED)
+    (hosted,) = answer.found.hosted
+    cost = 40 * HOURS * 3600 * (2000 * 3 + 300 * 6) / 1e6
+    assert answer.found.hosted_cost(hosted) == pytest.approx(cost)
+    times = cost / answer.found.rent(answer.found.best).in_use
+    text = " ".join(str(answer.form("table")).split())
+    assert f"The API (--api) costs ${cost / 1e3:.0f} k: {times:.2g} times as much." in text
+    for wrong in ("1,2,3", "free", "-1", "nan"):
+        with pytest.raises(CostModelError, match="--api takes one price or two"):
+            costmodel.buy(node="neocloud-h100", api=wrong, **ASKED)
 
 
 def test_the_money_of_each_kind_of_offer_is_that_of_its_row() -> None:
@@ -84,7 +110,7 @@ def test_cached_tokens_of_an_api_have_their_own_price() -> None:
     )
     settings = ["workload.shared_prefix=1600"]
     with only_texts({"prices.csv": table(("reserved", {"node": "p5", "usd_per_gpu_hour": "3"}), hosted)}):
-        found = costmodel.buy(prices="prices.csv", settings=settings, **ASKED).found
+        found = costmodel.buy(prices="prices.csv", only_prices=True, settings=settings, **ASKED).found
     requests = 40 * HOURS * 3600
     assert found.hosted_cost(found.hosted[0]) == pytest.approx(requests * (400 * 1 + 1600 * 0.1 + 300 * 2) / 1e6)
 
@@ -105,11 +131,11 @@ def test_the_answer_is_a_rent_that_stays_and_names_what_is_cheaper() -> None:
     assert best is not None
     assert best.machine.sold == "on demand"
     with only_texts({"prices.csv": table(*OWN)}):
-        answer = costmodel.buy(prices="prices.csv", verbose=True, **ASKED)
+        answer = costmodel.buy(prices="prices.csv", only_prices=True, verbose=True, **ASKED)
         text = " ".join(str(answer.form("table")).split())
     assert "neocloud-h100 on spot, which may be taken away, $6,930" in text
-    terms = "bought for $310 k, written off over 4 years at 70 %"
-    assert f"dgx-h100 {terms}, without its hall and its staff, $6,270" in text
+    terms = "bought for $310 k, used for 4 years, busy 70 % of the time"
+    assert f"dgx-h100 {terms}, $6,270 a month (building and staff not included)" in text
     assert f"(dgx-h100, {terms}, 20" in text
     plain = answer.figures["machines"]
     assert {row["node"]: row["sold"] for row in plain}["neocloud-h100"] == "spot"
@@ -153,7 +179,7 @@ def test_one_price_for_all_leaves_no_other_offers() -> None:
 def test_a_price_of_the_scenario_gives_way_to_that_of_a_table() -> None:
     """quickstart states 2.50 USD for each GPU of dgx-h100."""
     with only_texts({"prices.csv": table(("reserved", {"node": "dgx-h100", "usd_per_gpu_hour": "1.5"}))}):
-        (row,) = costmodel.buy("quickstart", prices="prices.csv", deadline="300d").found.rows
+        (row,) = costmodel.buy("quickstart", prices="prices.csv", only_prices=True, deadline="300d").found.rows
     assert row.price is not None
     assert row.price.each * 3600 == pytest.approx(1.5)
 
@@ -218,7 +244,9 @@ def test_an_api_asks_for_the_traffic_of_a_day_and_not_for_its_fullest_hour() -> 
     asked = {name: value for name, value in ASKED.items() if name != "rate"}
     with only_texts({"prices.csv": table(*OWN)}):
         full, day = (
-            costmodel.buy(prices="prices.csv", **asked, **load).figures["hosted"][0]["cost_usd_per_month"]
+            costmodel.buy(prices="prices.csv", only_prices=True, **asked, **load).figures["hosted"][0][
+                "cost_usd_per_month"
+            ]
             for load in ({"rate": "40"}, {"day": "10,40,40,30"})
         )
     assert day == pytest.approx(full * 0.75)
@@ -243,7 +271,7 @@ def test_the_command_reads_a_table(run: Any, tmp_path: Path) -> None:
     own = tmp_path / "mine.csv"
     own.write_text(table(*OWN))
     flags = [word for name, value in ASKED.items() for word in (f"--{name}", value)]
-    ran = run("buy", *flags, "--prices", str(own), "--json")
+    ran = run("buy", *flags, "--prices", str(own), "--only-prices", "--json")
     assert ran.code == 0, ran.err
     plain = json.loads(ran.out)
     assert {row["sold"] for row in plain["machines"]} == {"on demand", "reserved", "spot", "purchase"}

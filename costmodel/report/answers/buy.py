@@ -5,33 +5,27 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.serving.predict_serving import OVERLOAD
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.buy import (
-    OTHER_TERMS,
     TOKENS_PER_PARAMETER,
     Bought,
     Day,
     Fleet,
     FleetRow,
-    MachineCurve,
-    PublishedRun,
     Purchase,
     Rent,
-    curves,
-    published_runs,
 )
 from costmodel.explore.offers import HostedOffer, source_url
 from costmodel.explore.workload import SmallestPlan
 from costmodel.ground.counts import number_of
-from costmodel.ground.record import record
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time, significant
+from costmodel.report.answers.buy_plot import TradeOff
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -57,13 +51,12 @@ from costmodel.report.terminal.style.head import (
 )
 from costmodel.report.terminal.style.layout import BAD, HEAD, Abridged, Line, head, shorter, styled, typed
 from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
-from costmodel.report.workload_words import subject_fields, words_of
+from costmodel.report.workload_words import MONTHLY, subject_fields, words_of
 
 if TYPE_CHECKING:
     from costmodel.estimate.machine.price import Price
-    from costmodel.report.page.plots import SvgFigure
 
-TOP, _BRIEF = 12, 6  # machines in a terminal, and in a short answer
+TOP, _BRIEF = 12, 4  # machines in a terminal, and in a short answer
 _VARIED = ("cluster",)
 _HEADS = {
     "cost_per_minput": "$/M prompt",
@@ -78,12 +71,18 @@ _OF_A_DAY = {
     "cost_per_minput": "this and other $/M of all requests of the day, on the same GPUs all day",
     "energy_per_token": "in the fullest hour",
 }
+_TERMS = {"reserved": "reserved for a month or more", "purchase": "bought for a year or more"}
 _NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
-def buy(found: Bought, top: int | None, *, plot: bool = False, day: Day | None = None) -> AnswerDocument:
-    """One row per machine: the smallest layout that meets every limit, its rent, and its chance to do so."""
+def buy(
+    found: Bought, top: int | None, *, plot: bool = False, day: Day | None = None, again: str = ""
+) -> AnswerDocument:
+    """One row per machine: the smallest layout that meets every limit, its cost, and its chance to do so.
+
+    again: the command that asks this question
+    """
     asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
     about: list[Line] = [*words.subject(asked.case, _VARIED)]
@@ -91,34 +90,47 @@ def buy(found: Bought, top: int | None, *, plot: bool = False, day: Day | None =
     about += origin_lines(asked.case)
     about += [styled("Stopped before the last machine.", BAD)] if found.stopped else []
     trials = [row.trial for row in found.working if row.trial is not None]
-    first, *others = _sentences(found)
-    short = Abridged(_conclusion(found), short=" ".join([first, *others[-1:]]), added="what to decide")
-    closing: list[Line] = [
-        short,
-        *([] if day is None else [styled(_day_words(day))]),
-        *(styled(line) for line in _optimal(found)),
-    ]
-    if best is not None and best.trial is not None:
-        settings = trial_settings(best.trial, searched=False)
-        line = command(asked.case, "estimate", settings=settings)
-        on_it = {path: value for path, value in settings.items() if path in ("cluster.node", "cluster.nodes")}
-        short_line = command(asked.case, "search", settings=on_it)
-        closing += shorter([typed("Next:", short_line)], [styled(f"Best: {line}")], "the command for this layout")
+    first, choices = _sentences(found), [] if best is None else _choices(found, best)
     verdict = "bad" if best is None or best.plans.safe is None else chance_verdict(best.plans.safe.chance)
+    open_points = Section(
+        "decide", "To decide", beneath=[styled(f"{each[0].upper()}{each[1:]}.") for each in choices], face="page"
+    )
     return AnswerDocument(
         asked.case,
-        subject_words(asked.facts, _VARIED),
+        f"Which GPUs for {subject_words(asked.facts, _VARIED)}, and what do they cost?",
         about,
-        _conclusion(found),
+        " ".join([*first, *([] if best is None else [_looked_at(found)])]),
         verdict,
-        [_machines(found, top, plot=plot), *([] if day is None else [_day(day)])],
+        [*([open_points] if choices else []), _machines(found, top, plot=plot), *([] if day is None else [_day(day)])],
         remark_lines(trials, _NO_EFFECT),
         codes_of(trials, _NO_EFFECT),
-        closing,
+        _closing(found, [*first, *([f"To decide: {'; '.join(choices)}."] if choices else [])], day, again),
         [*_headlines(found), *([] if day is None else _day_headlines(day))],
         lambda: {**found.money_trees(), **({} if day is None else day.money_trees)},
         counted=counts_of(trials, _NO_EFFECT),
     )
+
+
+def _closing(found: Bought, sentences: Sequence[str], day: Day | None, again: str) -> list[Line]:
+    """The last lines in a terminal: what is best, what is to be decided, and the next commands."""
+    asked, best = found.asked, found.best
+    counts = Abridged(_looked_at(found), short="", added="offers that were looked at")
+    lines: list[Line] = [*map(styled, sentences), *([] if best is None else [counts])]
+    lines += [*([] if day is None else [styled(_day_words(day))]), *(styled(line) for line in _optimal(found))]
+    if best is None or best.trial is None:
+        return lines
+    settings = trial_settings(best.trial, searched=False)
+    own = [styled(f"Best: {command(asked.case, 'estimate', settings=settings)}")]
+    on_it = {path: value for path, value in settings.items() if path in ("cluster.node", "cluster.nodes")}
+    priced = [] if best.price is None or not best.price.known else ["--price", _price_option(best.price)]
+    plans = command(asked.case, "search", *priced, settings=on_it)
+    lines += [typed("Next:", f"{again} -o page.html")] if again else []
+    return lines + shorter([] if again else [typed("Next:", plans)], [typed("Plans:", plans), *own], "plans")
+
+
+def _price_option(price: Price) -> str:
+    """The price of an accelerator as --price takes it."""
+    return f"{price.each * 3600:.6g}USD/GPU/h"
 
 
 def _wanted(found: Bought) -> str:
@@ -141,11 +153,11 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     apart = any(rent.in_use < rent.whole for rent in map(found.rent, found.working))
     bought = any(row.capital == row.capital for row in found.working)
     offers = any(row.machine.sold not in ("", "on demand") for row in found.rows) or bool(found.hosted)
-    columns = [Column("GPU", "l"), Column("node", "l", drop=4), *([Column("offer", "l")] if offers else [])]
+    best, columns = found.best, _machine_columns(found, offers=offers)
     ahead = len(columns)
     columns += [Column("GPUs"), Column("nodes", drop=3), Column("plan", "l", drop=5)]
     columns += [Column("chance", result=asked.chance), Column("expected", drop=2, legend=_EXPECTED)]
-    columns += _money_columns(words.job, apart=apart, bought=bought) if priced else []
+    columns += _money_columns(_job_words(found), apart=apart, bought=bought) if priced else []
     limited = math.isfinite(found.power)
     columns += [Column("site power", legend="rated, with cooling")] if limited else []
     legends = {} if found.traffic == 1 else _OF_A_DAY
@@ -157,8 +169,9 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     columns += [Column("price of", "l", face="page")] if priced else []
     rows = list[tuple[float, list[Cell], dict[str, str]]]()
     for row in found.rows:
-        cells: list[Cell] = [row.machine.accelerator, row.machine.node]
-        cells += [row.machine.sold] if offers else []
+        mark = " ◀" if row is best and len(found.rows) > 1 else ""
+        cells: list[Cell] = [f"{row.machine.accelerator}{mark}", row.machine.node]
+        cells += [f"{row.machine.sold}{'' if row.terms_fit else ' *'}"] if offers else []
         settings = {} if row.trial is None else trial_settings(row.trial, searched=False)
         if row.trial is None or not row.works:
             blank = [""] * (len(columns) - ahead - 1 - priced)
@@ -174,7 +187,7 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
         cells += [Value(show(row.power, "J/s"), row.power, "site_power_w")] if limited else []
         cells += [*result_cells(asked, row.trial, shown), _measured(found, row), safe.binds, ""]
         cells += [_sourced(row)] if priced else []
-        rows.append((rent.in_use, cells, settings))
+        rows.append((-1.0 if row is best else rent.in_use, cells, settings))
     rows += [(found.hosted_cost(offer), _hosted(found, offer, columns), {}) for offer in found.hosted if priced]
     rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
     own = [row.price for row in found.working[: top or TOP] if row.price is not None]
@@ -185,22 +198,32 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
         rest="offer",
     )  # fmt: skip
     known = any(all(_is_known(row, name) for name in words.traded) for row in found.working)
-    traded = functools.cache(lambda: _Traded.of(found))
+    traded = functools.cache(lambda: TradeOff.of(found))
     drawn: list[Callable[[], Draw]] = [lambda: traded().plot] if known else []
     cut = traded().lines() if known and plot else []
     below = [*prices(own), *map(_hosted_price, found.hosted)] if priced else []
     return Section("machines", "Machines", lead, drawn, table=table, beneath=below, cut=cut)
 
 
+def _machine_columns(found: Bought, *, offers: bool) -> list[Column]:
+    """Columns that name a machine, and how it is sold where several ways are looked at."""
+    answer = "◀ the answer" if found.best is not None and len(found.rows) > 1 else ""
+    short = sorted({row.machine.sold for row in found.working if not row.terms_fit})
+    term = f"* sold for longer: {' and '.join(_TERMS[sold] for sold in short)}" if short else ""
+    columns = [Column("GPU", "l", legend=answer), Column("node", "l", drop=4)]
+    return columns + ([Column("offer", "l", legend=term)] if offers else [])
+
+
 def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
-    """Columns for the price, the rents and the capital."""
-    columns = [Column("$/GPU/h"), Column("rent", legend=f"of GPUs in use, for {job}")]
-    columns += [Column("whole nodes", legend="the rent of all GPUs in these nodes", drop=1)] if apart else []
+    """Columns for the price, the costs and the capital."""
+    owned = "; of a purchase its share of the years of use, and electricity" if bought else ""
+    columns = [Column("$/GPU/h"), Column("cost", legend=f"of GPUs in use, for {job}{owned}")]
+    columns += [Column("whole nodes", legend="the cost of all GPUs in these nodes", drop=1)] if apart else []
     return columns + ([Column("capital", legend="of the nodes that are bought", face="page")] if bought else [])
 
 
 def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> list[Cell]:
-    """Cells for the price, the rents and the capital of a machine."""
+    """Cells for the price, the costs and the capital of a machine."""
     cells = list[Cell]([_hourly(row.price, row.machine.name)])
     cells += [_opening(_money(rent.in_use), f"rent of {row.machine.name}")]
     cells += [_opening(_money(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
@@ -222,7 +245,7 @@ def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> lis
         "GPU": "hosted",
         "node": offer.source,
         "offer": "API",
-        "rent": _opening(_money(cost), f"rent of {offer.name}"),
+        "cost": _opening(_money(cost), f"rent of {offer.name}"),
         "price of": Value(_hosted_source(offer), link=source_url(offer.source)),
     }
     figures |= {
@@ -238,7 +261,7 @@ def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> lis
 
 def _hosted_source(offer: HostedOffer) -> str:
     where = f" in {offer.region}" if offer.region else ""
-    return f"{offer.title}{where}, {offer.date}, {offer.source}"
+    return ", ".join(filter(None, (f"{offer.title}{where}", offer.date, offer.source)))
 
 
 def _hosted_price(offer: HostedOffer) -> Line:
@@ -247,119 +270,6 @@ def _hosted_price(offer: HostedOffer) -> Line:
     return Abridged(f"  API: {words} ({_hosted_source(offer)})", short="", added="origin of prices")
 
 
-@record
-class _Traded:
-    """The trade-off between machines: curves of the cheapest, a point of each that works, and published runs."""
-
-    found: Bought
-    names: tuple[str, str]
-    curves: Sequence[MachineCurve]
-    published: Sequence[PublishedRun]
-
-    @classmethod
-    def of(cls, found: Bought) -> _Traded:
-        """The trade-off of a purchase: tokens per GPU against tokens per user, or money against time."""
-        names = words_of(found.asked.case.kind).traded
-        return cls(found, names, curves(found, names, len(_ROLES)), published_runs(found))
-
-    @property
-    def points(self) -> list[tuple[Purchase, float, float]]:
-        """The machines that work, with both results."""
-        across, up = self.names
-        known = [(row, row.trial.costs) for row in self.found.working if row.trial is not None]
-        placed = [(row, costs.get(across, math.nan), costs.get(up, math.nan)) for row, costs in known]
-        return [(row, x, y) for row, x, y in placed if math.isfinite(x + y)]
-
-    @property
-    def accelerators(self) -> list[str]:
-        """The accelerators with a colour: first those with a curve."""
-        cheapest = [curve.machine.accelerator for curve in self.curves]
-        return [*dict.fromkeys([*cheapest, *(row.machine.accelerator for row, _, _ in self.points)])][: len(_ROLES)]
-
-    @property
-    def measured(self) -> str:
-        """A sentence on the number of published runs and how they are drawn."""
-        if not self.published:
-            return "No published run of a model of this shape on these accelerators is shipped."
-        drawn = [run for run in self.published if math.isfinite(run.across)]
-        others = [run for run in self.published if not math.isfinite(run.across)]
-        parts = []
-        if drawn:
-            count = number_of(len(drawn), "published run")
-            parts.append(
-                f"○ {count} of a model of this shape, at the rate of each GPU ({_sources(drawn)}), "
-                "in any precision and length."
-            )
-        if others:
-            least, most = (significant(end(run.up for run in others)) for end in (min, max))
-            offline = f"offline at {least} to {most} token/s/GPU, without a rate of one user ({_sources(others)})"
-            count = number_of(len(others), "published run")
-            parts.append(f"{count} of a model of this shape on these accelerators, {offline}: not drawn.")
-        return " ".join(parts)
-
-    def plot(self, width: float) -> SvgFigure:
-        """The figure of a page."""
-        from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, round_unit
-
-        result, columns = words_of(self.found.asked.case.kind).result, self.found.asked.columns
-        role = dict(zip(self.accelerators, _ROLES, strict=False))
-        points = list[PlotPoint]()
-        for row, x, y in self.points:
-            name = f"{row.machine.accelerator}, {row.machine.node}"
-            tip = f"{name}: {result(self.names[0], x)}, {result(self.names[1], y)}"
-            points.append(PlotPoint(x, y, role.get(row.machine.accelerator, "quiet"), tip, name, radius=6))
-        for run in self.published:
-            if math.isfinite(run.across):
-                tip = f"published, {run.source}: {result(self.names[0], run.across)}"
-                points.append(PlotPoint(run.across, run.up, role.get(run.accelerator, "quiet"), tip, hollow=True))
-        lines = [PlotLine(curve.points, role[curve.machine.accelerator]) for curve in self.curves]
-        every = [(point.x, point.y) for point in points] + [point for line in lines for point in line.points]
-        across, up = (
-            PlotAxis(
-                f"{name}, {columns[name].better} is better",
-                partial(result, name),
-                unit=round_unit(name, columns[name].unit, max(values)),
-            )
-            for name, values in zip(self.names, zip(*every, strict=True), strict=True)
-        )
-        title = " against ".join(self.names)
-        drawn = Plot(
-            "plans", title, self.measured, across, up, points, lines, [(each, name) for name, each in role.items()]
-        )
-        return drawn(width)
-
-    def lines(self) -> list[Line]:
-        """The figure for a terminal: a letter for each accelerator."""
-        from costmodel.report.terminal.style.charts import ScatterPoint, scatter
-
-        result, columns = words_of(self.found.asked.case.kind).result, self.found.asked.columns
-        letter = dict(zip(self.accelerators, "ABCD", strict=False))
-        marks = [
-            ScatterPoint(x, y, letter[curve.machine.accelerator].lower())
-            for curve in reversed(self.curves)
-            for x, y in _between(curve.points)
-        ]
-        marks += [ScatterPoint(run.across, run.up, "○") for run in self.published if math.isfinite(run.across)]
-        marks += [ScatterPoint(x, y, letter.get(row.machine.accelerator, "+")) for row, x, y in self.points[::-1]]
-        titles = [f"{name}, {columns[name].better} is better" for name in self.names]
-        named = " · ".join(f"{each} {name}" for name, each in letter.items())
-        curved = "; small letters: its plan with 1 to 256 requests in flight at a replica" if self.curves else ""
-        drawn = scatter(marks, (titles[0], titles[1]), (partial(result, self.names[0]), partial(result, self.names[1])))
-        return [styled(""), drawn, styled(f"  {named}{curved}"), styled(f"  {self.measured}")]
-
-
-def _sources(runs: Iterable[PublishedRun]) -> str:
-    return ", ".join(dict.fromkeys(run.source for run in runs))
-
-
-def _between(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """Evenly spaced points on each piece of a curve."""
-    for (x0, y0), (x1, y1) in itertools.pairwise(points):
-        yield from ((x0 + (x1 - x0) * step / _STEPS, y0 + (y1 - y0) * step / _STEPS) for step in range(_STEPS + 1))
-
-
-_STEPS = 24  # places between two points of a curve
-_ROLES = ("first", "second", "third", "fourth")
 _EXPECTED = "the fewest GPUs by expected figures, and their chance to meet every limit"
 _MEASURED = "published runs on this GPU that predictions are compared with, and how much longer times may be (P90)"
 
@@ -455,65 +365,119 @@ def _powered(found: Bought, row: Purchase) -> str:
 _MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")}
 
 
-def _conclusion(found: Bought) -> str:
-    """The conclusion: the best machine, its chance, and the other offers."""
-    return " ".join(_sentences(found))
+def _looked_at(found: Bought) -> str:
+    """A sentence on how many offers were looked at."""
+    works = len(found.working)
+    return f"{number_of(found.count, 'offer')} looked at, {works} meet{'s' if works == 1 else ''} every limit."
 
 
 def _sentences(found: Bought) -> list[str]:
-    """Sentences on the best machine, the next best, open choices, and the offers compared."""
-    works = len(found.working)
-    looked_at = f"{number_of(found.count, 'offer')} looked at, {works} meet{'s' if works == 1 else ''} every limit"
+    """Sentences on the best machine, on the next best, and on an API."""
     best = found.best
+    if best is None and not found.count:
+        return ["No offer is left: none in the table of prices is of the machines that are named."]
     if best is None:
-        return [f"No machine meets every limit with a chance of {percent(found.safe, 2)}: {looked_at.split(',')[0]}."]
-    others = [row for row in found.working if row is not best and row.machine.sold not in OTHER_TERMS]
-    unlike = (row for row in others if row.machine.accelerator != best.machine.accelerator)
-    further = next(unlike, next(iter(others), None))
-    second = [f"Next best: {_offer(found, further)}."] if further is not None else []
-    choices = []
-    assert best.plans.safe is not None
-    smaller, whole = _size(best.plans.expected, best.plans.safe), found.rent(best).whole
-    if smaller and not found.smaller >= whole:
-        cost = f", {rounded_dollars(found.smaller)} by whole nodes" if math.isfinite(found.smaller) else ""
-        choices.append(f"fewer GPUs, {smaller}{cost}")
-    choices += [_cheaper(found, row) for row in found.to_judge]
-    own = found.rent(best).in_use
-    choices += [f"an API, {rounded_dollars(cost)}" for cost in map(found.hosted_cost, found.hosted) if cost < own]
-    decide = [f"To decide: {'; '.join(choices)}."] if choices else []
+        looked_at = number_of(found.count, "offer")
+        return [f"No machine meets every limit with a chance of {percent(found.safe, 2)}: {looked_at} looked at."]
     over = (
         f" Its capital is above the budget of {rounded_dollars(found.budget)}." if best.capital > found.budget else ""
     )
-    return [f"{_offer(found, best)}.{over}", *second, *decide, f"{looked_at}."]
+    speed = "" if best.trial is None else words_of(found.asked.case.kind).speed(found.asked.case, best.trial.costs)
+    further = found.next_best
+    second = [] if further is None else [f"Next best: {_who(further, 'on demand')}: {_costs_of(found, further)}."]
+    return [f"{_offer(found, best, speed)}.{over}", *_size_words(found), *second, *_hosted_words(found, best)]
+
+
+def _size_words(found: Bought) -> list[str]:
+    """A sentence on what decided the number of nodes, where no limit did."""
+    most, nodes = found.nodes_at_most, 0.0 if found.best is None else found.best.nodes
+    if math.isinf(most):
+        return ["These are the fewest GPUs that fit: --deadline, --budget, --gpus or --power asks for more."]
+    used = f"Of {number_of(most, 'node')}, {counted(nodes)} are used"
+    return [f"{used}: no plan was found on more, as few numbers divide a batch."] if nodes < most else []
+
+
+def _choices(found: Bought, best: Purchase) -> list[str]:
+    """What the reader has to decide: fewer GPUs, and cheaper offers on other terms."""
+    assert best.plans.safe is not None
+    choices = []
+    own, smaller = found.rent(best), _size(best.plans.expected, best.plans.safe)
+    if smaller and not found.smaller >= own.whole:
+        cost = f", {rounded_dollars(found.smaller)} by whole nodes" if math.isfinite(found.smaller) else ""
+        choices.append(f"fewer GPUs, {smaller}{cost}")
+    return [*choices, *(_cheaper(found, row) for row in found.to_judge)]
+
+
+def _hosted_words(found: Bought, best: Purchase) -> list[str]:
+    """A sentence on what the cheapest API asks, beside the cost of the best machine."""
+    hosted, own = min(found.hosted, key=found.hosted_cost, default=None), found.rent(best).in_use
+    if hosted is None or not own > 0:
+        return []
+    cost = found.hosted_cost(hosted)
+    return [f"The API ({hosted.source}) costs {rounded_dollars(cost)}: {_times_as_much(cost / own)}."]
+
+
+def _times_as_much(ratio: float) -> str:
+    """A cost beside another in words.
+
+    >>> _times_as_much(19.2), _times_as_much(0.4), _times_as_much(1.01)
+    ('19 times as much', '60 % less', 'about as much')
+    """
+    if abs(ratio - 1) < 0.05:
+        return "about as much"
+    return f"{significant(ratio, 2)} times as much" if ratio > 1 else f"{percent(1 - ratio, 2)} less"
 
 
 def _cheaper(found: Bought, row: Purchase) -> str:
     """A cheaper offer that is not comparable with lasting rent, such as a purchase or preemptible nodes."""
-    terms = _bought(row) or f"on {row.machine.sold}, which may be taken away"
-    return f"{row.machine.node} {terms}, {rounded_dollars(found.rent(row).in_use)}"
+    cost = rounded_dollars(found.rent(row).in_use)
+    if _bought(row):
+        return f"{row.machine.node} {_bought(row)}, {cost} {_every(found)} (building and staff not included)"
+    return f"{row.machine.node} on {row.machine.sold}, which may be taken away, {cost}"
+
+
+def _every(found: Bought) -> str:
+    """What a cost is of, after an amount."""
+    return "a month" if _job_words(found) == MONTHLY else "for this job"
+
+
+def _job_words(found: Bought) -> str:
+    """What costs are of: the whole job, or a month of one without an end."""
+    endless = all(math.isinf(row.time) for row in found.working)
+    return MONTHLY if endless else words_of(found.asked.case.kind).job
 
 
 def _bought(row: Purchase) -> str:
-    """The capital of a purchase in words; empty for rent."""
+    """The capital of a purchase and its use in words; empty for rent."""
     listed = None if row.price is None else row.price.listed
     if listed is None or listed.bought is None:
         return ""
-    capital = f"bought for {rounded_dollars(row.capital)}, {written_off(listed.bought)}"
-    return f"{capital}, without its hall and its staff"
+    return f"bought for {rounded_dollars(row.capital)}, {written_off(listed.bought)}"
 
 
-def _offer(found: Bought, row: Purchase) -> str:
-    """A phrase on a machine, its cost and its time."""
+def _who(row: Purchase, on_demand: str = "") -> str:
+    """A machine, how it is sold, and how many; on_demand: the words for that."""
+    terms = _bought(row) or row.machine.sold.replace("on demand", on_demand)
+    sold = f", {terms}" if terms else ""
+    return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
+
+
+def _costs_of(found: Bought, row: Purchase) -> str:
+    """The cost and the time of a machine, without bands."""
+    rent = found.rent(row).in_use
+    time = show_time(row.time) if math.isfinite(row.time) else ""
+    return ", ".join(filter(None, (rounded_dollars(rent) if math.isfinite(rent) else "", time))) or "no price known"
+
+
+def _offer(found: Bought, row: Purchase, speed: str = "") -> str:
+    """A phrase on a machine, its cost, its time and its speed."""
     assert row.plans.safe is not None
-    rent, job = found.rent(row).in_use, words_of(found.asked.case.kind).job
-    cost = f"{rounded_dollars(rent)}{_ends(row, 'run_cost', rounded_dollars)} for {job}" if math.isfinite(rent) else ""
-    time = math.nan if row.trial is None else row.trial.costs.get("run_time", math.nan)
-    lasts = f"{show_time(time)}{_ends(row, 'run_time', show_time)}" if math.isfinite(time) else ""
+    rent = found.rent(row).in_use
+    ends = _ends(row, "run_cost", rounded_dollars)
+    cost = f"{rounded_dollars(rent)}{ends} for {_job_words(found)}" if math.isfinite(rent) else ""
+    lasts = f"{show_time(row.time)}{_ends(row, 'run_time', show_time)}" if math.isfinite(row.time) else ""
     chance = rounded_percent(row.plans.safe.chance).replace("%", " %")
-    terms = _bought(row) or row.machine.sold
-    sold = "" if terms in ("", "on demand") else f", {terms}"
-    who = f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
-    return f"{who}: {', '.join(filter(None, (cost, lasts, f'with a chance of {chance}')))}"
+    return f"{_who(row)}: {', '.join(filter(None, (cost, lasts, speed, f'with a chance of {chance}')))}"
 
 
 def _day(day: Day) -> Section:
@@ -585,13 +549,13 @@ def _ends(row: Purchase, name: str, words: Callable[[float], str]) -> str:
 
 def _headlines(found: Bought) -> list[Headline]:
     """Figures at the head of the page, the rent first."""
-    best, words = found.best, words_of(found.asked.case.kind)
+    best = found.best
     if best is None or best.plans.safe is None:
         return []
     safe, rent = best.plans.safe, found.rent(best)
     assert safe is not None
     in_use = _opening(_money(rent.in_use), f"rent of {best.machine.name}")
-    cards = [Headline(f"Rent of {words.job}", in_use, f"whole nodes {rounded_dollars(rent.whole)}")]
+    cards = [Headline(f"Cost of {_job_words(found)}", in_use, f"whole nodes {rounded_dollars(rent.whole)}")]
     cards = cards if math.isfinite(rent.in_use) else []
     gpus = _opening(_number(best.gpus, "gpus"), f"GPUs of {best.machine.name}")
     cards.append(Headline("GPUs", gpus, f"{best.machine.accelerator}, {best.machine.node}"))
@@ -651,6 +615,7 @@ def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
         "sold": row.machine.sold or None,
         "region": row.machine.region or None,
         "works": row.works,
+        "answer": row is found.best,
         "gpus": known(row.gpus),
         "nodes": known(row.nodes),
         "chance": None if plans.safe is None or trial is None else known(plans.safe.chance),
@@ -678,7 +643,7 @@ def fleet(found: Fleet, top: int | None) -> AnswerDocument:
     columns += [Column("GPUs"), Column("nodes"), Column("idle", legend="GPUs of these nodes that no job uses")]
     mixed = any(row.shared < row.nodes for row in found.rows if row.each_works)
     columns += [Column("shared", legend="nodes where engines of several jobs stand in one")] if mixed else []
-    columns += [Column("rent", legend=f"of GPUs in use, for {_MONTHLY}"), Column("", "l")]
+    columns += [Column("cost", legend=f"of GPUs in use, for {MONTHLY}"), Column("", "l")]
     rows = list[list[Cell]]()
     for row in found.rows:
         cells: list[Cell] = [row.machine.accelerator, row.machine.node, row.machine.sold]
@@ -718,7 +683,6 @@ def fleet(found: Fleet, top: int | None) -> AnswerDocument:
     )
 
 
-_MONTHLY = "a month of 730 h"
 _ALONE = "how much two engines slow each other down was never measured, so each has its own GPUs here"
 
 
@@ -730,7 +694,7 @@ def _together(row: FleetRow) -> str:
         less = row.expected <= row.most and row.missing > 0
         fewer = f" By expected figures {counted(row.expected)} would do; --safe sets the chance." if less else ""
         return f"All jobs at once need {gpus}: {_no_room(row)}.{fewer}"
-    rent = f", {rounded_dollars(row.rent)} for {_MONTHLY}" if math.isfinite(row.rent) else ""
+    rent = f", {rounded_dollars(row.rent)} for {MONTHLY}" if math.isfinite(row.rent) else ""
     if math.isinf(row.most):
         return f"{gpus} hold all jobs at once{rent}."
     apart = "" if row.nodes <= row.there else ", if jobs share nodes"
@@ -758,7 +722,7 @@ def _job(found: Fleet, place: int, name: str) -> Line:
     plan = "" if row.trial is None or row.trial.kept is None else f", {row.trial.kept.words}"
     parts = [f"{number_of(row.gpus, 'GPU')} on {number_of(row.nodes, 'node')}", f"{number_of(row.idle, 'GPU')} idle"]
     if (busy := costs.get("saturation_share", math.nan)) == busy:
-        parts.append(f"{percent(1 - busy, 2)} of what they can answer is not asked for")
+        parts.append(f"{percent(1 - busy, 2)} spare")
     if (time := costs.get("run_time", math.nan)) == time:
         parts.append(f"free after {show_time(time)}")
     parts += [f"the {safe.binds} limits its rate"] if safe is not None and safe.binds else []

@@ -433,8 +433,8 @@ def test_a_value_as_others_call_it_has_an_exact_hint(assignment: str, run: Any, 
         ("stack=vLLM", "did you mean 'vllm'?"),
         (
             "stack=fsdp",
-            "did you mean 'fsdp2' (PyTorch fully_shard as in torchtitan), 'fsdp1' (PyTorch FullyShardedDataParallel with "
-            "flat parameters) or 'verl-fsdp' (Trainer of verl)?",
+            "did you mean 'fsdp2' (PyTorch fully_shard as in torchtitan), 'fsdp1' (PyTorch FullyShardedDataParallel "
+            "with flat parameters) or 'verl-fsdp' (Trainer of verl)?",
         ),
         ("cluster.node=8xH100", "did you mean 'dgx-h100'?"),
         ("cluster.node=MI300X", "did you mean 'hgx-mi300x'?"),

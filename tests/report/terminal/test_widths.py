@@ -26,6 +26,7 @@ from costmodel.ground.errors import Fault, Place
 from costmodel.report.terminal.documents.faults import faults
 from costmodel.report.terminal.style.layout import (
     FEW_COLOURS,
+    LEFT_OUT,
     PALETTE,
     CellTable,
     Line,
@@ -165,7 +166,9 @@ def whole(item: Line, width: int) -> Counter[str]:
         return words(list(laid([item], None)))
     kept = item.kept(width)
     cells = [Text(" ".join(row[index] for index in kept)) for row in item.all_rows()]
-    return words([*cells, Text(item.legend_words(kept) if item.rows else "")])
+    left = item.left_out(width)
+    named = f"{LEFT_OUT} {', '.join(left)}." if left else ""
+    return words([*cells, Text(item.legend_words(kept) if item.rows else ""), Text(named)])
 
 
 def test_every_command_is_here() -> None:

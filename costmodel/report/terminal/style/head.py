@@ -315,9 +315,9 @@ def _sold(price: Price, listed: ListPrice) -> str:
 
 
 def written_off(bought: Ownership) -> str:
-    """The years and the utilisation over which capital is written off."""
+    """The years and the share of them over which a purchase is used."""
     years = f"{bought.life / (365 * 86400):.3g}"
-    return f"written off over {years} years at {percent(bought.utilisation, 2)}"
+    return f"used for {years} years, busy {percent(bought.utilisation, 2)} of the time"
 
 
 def _whole(price: Price) -> str:

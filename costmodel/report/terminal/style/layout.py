@@ -234,6 +234,11 @@ class CellTable:
             kept.remove(list(self.names).index(name))
         return kept
 
+    def left_out(self, width: int | None) -> list[str]:
+        """The names of columns without room."""
+        kept = self.kept(width)
+        return [name for index, name in enumerate(self.names) if index not in kept]
+
     def _cells(self, row: Sequence[str], kept: Sequence[int]) -> list[str]:
         return [row[index] for index in kept]
 
@@ -319,6 +324,7 @@ class Detail:
 
 PlainLine = Text | CellTable | WidthDrawing
 Line = PlainLine | Detail
+LEFT_OUT = "Columns left out, as the window is narrow:"
 MORE = Text()  # where a short answer names what -v adds; at its end, if it has no such place
 
 
@@ -420,13 +426,20 @@ def _continued(before: str, command: str, width: int | None) -> Iterator[str]:
 
 
 def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> Iterator[Text]:
-    """All items as printable lines of text, wrapped to the terminal's width if there is one."""
-    width = None if width is None else max(width, NARROWEST)
+    """All items as printable lines of text, wrapped to the terminal's width if there is one.
+
+    With -v the last line names the columns that have no room.
+    """
+    width, narrow = None if width is None else max(width, NARROWEST), dict[str, None]()
     for item in of_length(items, verbose=verbose):
+        if isinstance(item, CellTable):
+            narrow |= dict.fromkeys(item.left_out(width))
         for line in [item] if isinstance(item, Text) else item.lines(width):
             if not line.plain.isprintable():
                 line.plain = visible(line.plain)
             yield from _laid(line, width)
+    if narrow and verbose:
+        yield from _laid(styled(f"{LEFT_OUT} {', '.join(narrow)}.", DIM), width)
 
 
 def _laid(line: Text, width: int | None) -> Iterator[Text]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -67,10 +68,24 @@ def report(
 
     Next: costmodel search SCENARIO -o plans.html
     """
+    _names_a_machine(question)
     questions = [question, *(replace(question, scenario=name, write=None, held=None) for name in others or ())]
     if watch:
         return _watched(question, _only_file(questions), figure)
     return _reply(questions, figure)
+
+
+def _names_a_machine(question: Question) -> None:
+    """A fault where flags ask which machine answers a load or keeps a limit, and name none."""
+    asked = [name for name in ("rate", "users", "deadline", "budget") if question.flags[name] is not None]
+    named = any(question.flags[name] is not None for name in ("gpu", "node", "gpus"))
+    if question.is_alone and asked and not named and question.mapping is None and question.held is None:
+        given = [
+            word for name, value in question.flags.items() if value is not None for word in (f"--{name}", str(value))
+        ]
+        again = shlex.join(["costmodel", "buy", *given, "-o", "page.html"])
+        sentence = f"--{asked[0]} asks for a machine, and a report is about a plan on one that is named"
+        raise fail("C004", sentence, Place("command line"), f"{again}; or name it by --gpu and --gpus")
 
 
 def _only_file(questions: Sequence[Question]) -> str:

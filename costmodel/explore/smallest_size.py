@@ -214,12 +214,13 @@ def chance_to_meet(asked: Workload, costs: Mapping[str, float]) -> float:
     nearest = 1.0
     for limit in stated_limits(asked.case.scenario.limits):
         if limit.column in asked.columns and asked.columns[limit.column].band and limit.kind != "target":
-            nearest = min(nearest, _chance_within(limit, costs))
+            nearest = min(nearest, chance_to_keep(limit, costs))
     works = costs.get(asked.chance, 1.0)
     return nearest * (works if math.isfinite(works) else 1.0)
 
 
-def _chance_within(limit: Limit, costs: Mapping[str, float]) -> float:
+def chance_to_keep(limit: Limit, costs: Mapping[str, float]) -> float:
+    """The chance that a result with a band keeps a limit; without a band 1 or 0."""
     at_most = limit.kind == "at_most"
     value, end = costs[limit.column], costs.get(f"{limit.column}_{'high' if at_most else 'low'}", math.nan)
     if not (0 < value < math.inf and 0 < end < math.inf):

@@ -13,7 +13,7 @@ from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.explore.workload import PlanAnswer, Workload
 from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
-from costmodel.ground.units import percent, show_time, significant
+from costmodel.ground.units import percent, rounded_dollars, show_time, significant
 from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, price_varies, title
 from costmodel.report.terminal.style.layout import HEAD, WARN, Line, styled
 
@@ -72,6 +72,16 @@ class WorkloadWords:
 def words_of(kind: str) -> WorkloadWords:
     """The words of a workload; only the modules of this workload are imported."""
     return _OF[kind]()
+
+
+def money_words(costs: Mapping[str, float]) -> str:
+    """What a job costs and how long it takes, or the rent of a service; empty where neither is known."""
+    say: dict[str, Callable[[float], str]] = {
+        "run_cost": rounded_dollars,
+        "run_time": show_time,
+        "rent_per_month": lambda value: f"{rounded_dollars(value)} a month",
+    }
+    return ", ".join(words(costs[name]) for name, words in say.items() if math.isfinite(costs.get(name, math.nan)))
 
 
 def plan_head(asked: Workload, answer: PlanAnswer, *, priced: bool = False) -> list[Line]:

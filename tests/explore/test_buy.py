@@ -649,3 +649,14 @@ def test_engines_of_one_gpu_are_not_predicted() -> None:
     assert none.found.one_gpu == ()
     words = "memory of one GPU holds the engines of jobs 1 and 2: how much two engines slow each other down was never"
     assert [words in " ".join(str(each.form("table")).split()) for each in (fits, none)] == [True, False]
+
+
+def test_comparisons_begin_with_money_and_time_and_a_report_without_a_machine_leads_here(run: Any) -> None:
+    costs = [costmodel.estimate(name).found.costs for name in ("llama-3-70b-512", "quickstart")]
+    first, other = (f"{each['run_time'] / 86400:.3g}" for each in costs)
+    out = run("diff", "llama-3-70b-512", "quickstart").out
+    assert f"llama-3-70b-512: $10.3 M, {first} days; quickstart: $76.9 k, {float(other):.1f} days" in out
+    assert f"$10.3 M, {first} days. A step takes" in run("report", "llama-3-70b-512", "quickstart").out
+    ran = run("report", "--model", "llama-3.1-8b", "--rate", "40", "--ttft", "1s")
+    assert ran.code
+    assert "costmodel buy --model llama-3.1-8b --rate 40 --ttft 1s -o page.html" in ran.err

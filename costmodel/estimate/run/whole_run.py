@@ -425,6 +425,16 @@ def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Nu
     return spare_nodes(down, run.spares if 0 < run.spares < 1 else COVERED)
 
 
+def waiting_time(inputs: TrainingInputs, run: RunInputs, wall: Number) -> Number:
+    """Time that a job without spare nodes waits for repairs, one after the other, s.
+
+    Not a number where no repair time is known.
+    """
+    if run.failures.repair is None:
+        return math.nan
+    return expected_interruptions(wall, between_failures(inputs, run)) * run.failures.repair
+
+
 def idle_shares(run: RunInputs, found_restart: Number, between: Number) -> dict[str, Number]:
     """Shares of the wall time without training: restarts, evaluation and planned stops; evaluation uses the machine."""
     planned: Number = 0.0 if run.planned is None else run.planned.stop / run.planned.every

@@ -38,7 +38,7 @@ from costmodel.report.terminal.style.head import (
 )
 from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, Line, head, styled
 from costmodel.report.trials import range_figures
-from costmodel.report.workload_words import words_of
+from costmodel.report.workload_words import money_words, words_of
 
 _TITLES = {
     "step_time": "step time",
@@ -55,6 +55,7 @@ _RUN_TITLES = {
     "emissions": "emissions",
 }
 _TERMS = {key: title for title, key in TIME_TERMS}
+_MONEY = ("run_cost", "run_time", "rent_per_month")
 _INPUTS_SHOWN, _BRIEF_INPUTS = 24, 5
 _BRIEF, _BRIEF_TERMS = 12, 3  # results, and terms of each, in a short answer
 _TELLING = 1e-4
@@ -66,6 +67,7 @@ def diff(found: Difference, name: str) -> AnswerDocument:
     about: list[Line] = [styled(name, HEAD), *_heads(found), *_of_flags(found)]
     about += [styled("Nothing differs.")] if found.same else []
     refused = [*_refused(found)]
+    about += [] if refused else [*map(styled, _money(found))]
     sections = [] if found.same else [inputs(found.inputs, [*_prices_left_out(found), *refused])]
     sections += [] if found.same or refused else [*_moved(found)]
     adds_up = not found.same and not refused and _adds_up(found)
@@ -75,6 +77,17 @@ def diff(found: Difference, name: str) -> AnswerDocument:
     verdict: Verdict = "bad" if fails else "plain"
     last = [styled(words)] if adds_up else []
     return AnswerDocument(None, name, about, words, verdict, sections, closing=last)
+
+
+def _money(found: Difference) -> Iterator[str]:
+    """A line on the cost and the time of both jobs, or on the rents of services."""
+    sides = [(found.before, "before"), (found.after, "after")]
+    words = [money_words({name: _figure(side, name) for name in _MONEY}) for side, _ in sides]
+    names = [side.name if found.before.name != found.after.name else when for side, when in sides]
+    bare = any("run_time_s" in side.figures and "goodput" not in side.figures for side, _ in sides)
+    note = " (without failures; --set run={} counts them)" if bare else ""
+    if all(words) and words[0] != words[1]:
+        yield f"{'; '.join(f'{name}: {each}' for name, each in zip(names, words, strict=True))}{note}"
 
 
 def _refused(found: Difference) -> Iterator[Text]:

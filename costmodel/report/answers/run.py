@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.smallest_size import chance_to_keep
 from costmodel.ground.units import percent, rounded_percent, show_time
 from costmodel.report.answers.plan_answer import PlanView, parts_section, plan_answer
 from costmodel.report.answers.plan_parts import PlanRun, TimePart
@@ -31,8 +33,10 @@ from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import assumed_lines, command
 from costmodel.report.terminal.style.layout import Line, styled
 from costmodel.report.trials import range_figures
+from costmodel.report.workload_words import words_of
 
 _SHOWN = 3  # changes that would help, in a terminal
+_LIMITED = {"run_time": "the run ends within", "run_cost": "the run costs at most"}
 _PLAIN = (
     "steps", "interruptions", "shares", "saves_to_memory", "memory_interval_s", "load_s", "best_interval_s",
     "best_goodput", "electricity_usd", "spares", "spares_for_99_percent", "experience_bytes", "levers",
@@ -45,10 +49,21 @@ def run(view: PlanView) -> AnswerDocument:
     whole = functools.cache(view.whole_run)
 
     def ahead() -> list[Line]:
-        largest = "" if (found := whole()) is None else found.largest
-        return [styled(f"Bound by {largest}.")] if largest else []
+        if (found := whole()) is None:
+            return []
+        bound = [styled(f"Bound by {found.largest}.")] if found.largest else []
+        return [*bound, *(styled(f"{words[0].upper()}{words[1:]}.") for words in _kept(view))]
 
     return plan_answer(view, "run", lambda: run_sections(view, whole()), ahead, assumed=assumed_lines(assumed))
+
+
+def _kept(view: PlanView) -> Iterator[str]:
+    """For each limit on the time or the cost of the run, the chance to keep it."""
+    costs, say = view.answer.costs, words_of(view.case.kind).result
+    for limit in stated_limits(view.case.scenario.limits):
+        if limit.column in _LIMITED and limit.kind == "at_most" and math.isfinite(costs.get(limit.column, math.nan)):
+            chance = rounded_percent(chance_to_keep(limit, costs)).replace("%", " %")
+            yield f"{_LIMITED[limit.column]} {say(limit.column, limit.value)} with a chance of {chance}"
 
 
 def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
@@ -145,6 +160,7 @@ def run_words(view: PlanView, found: PlanRun) -> str:
         if "fit_chance" in costs
         else ""
     )
+    chance += "".join(f"; {words}" for words in _kept(view))
     time = "" if math.isnan(costs["run_time"]) else f"The run takes {known['run_time']}{cost}{chance}. "
     lost = f", and most of the rest goes into {found.largest}" if found.largest not in ("", found.steps) else ""
     return f"{time}{percent(costs['goodput'])} of its time are {found.steps} that count{lost}."

@@ -22,7 +22,7 @@ from costmodel.report.page.plan_page import findings
 from costmodel.report.page.trace import PrefixedTraces, Traces, opened
 from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import CellTable, Line, head
-from costmodel.report.workload_words import words_of
+from costmodel.report.workload_words import money_words, words_of
 
 
 def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPage:
@@ -57,7 +57,9 @@ def _titled(view: PlanView) -> str:
 
 
 def _conclusion(view: PlanView) -> str:
-    return words_of(view.case.kind).conclusion(view.answer)
+    """The cost and the time of the job, then the conclusion on its plan."""
+    money = money_words(view.answer.costs) if works(view) else ""
+    return f"{f'{money}. ' if money else ''}{words_of(view.case.kind).conclusion(view.answer)}"
 
 
 def _kinds(views: Sequence[PlanView]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -107,6 +108,26 @@ def test_spares_for_a_share_of_the_time_are_a_number_of_nodes() -> None:
     assert float(spares_of(found.inputs, found.inputs.run)) == 25
     assert row(*large, "run.spares=99 %") == pytest.approx(row(*large, "run.spares=25"), nan_ok=True)
     assert "25 paid for; 25 nodes (25 at P90) cover repairs 99 % of the time" in printed(*large, "run.spares=99 %")
+
+
+def test_without_spares_a_run_waits_for_each_repair() -> None:
+    """By 64 nodes at 3.789 failures a 1,000 node-days; without a repair time a replacement is assumed at once."""
+    spared = (REPAIR, "run.spares=4")
+    costs = row(*spared)
+    wall = costs["run_time"] * (1 + 64 * 3.789e-3 * 2)
+    cost = costs["run_cost"] * wall / costs["run_time"] * 64 / 68
+    words = f"each failure waits for its repair: {wall / 86400:.0f} days, ${cost / 1e6:.1f} M; with them "
+    assert words in printed(*spared, width=None)
+    assert "none, and a replacement is assumed to be there at once" in printed("run={}", width=None)
+
+
+def test_a_run_has_the_chance_to_end_in_time() -> None:
+    costs = row("run={}", "limits.run_time.at_most=340 days")
+    spread = math.log(costs["run_time_high"] / costs["run_time"]) / NormalDist().inv_cdf(0.9)
+    chance = NormalDist(math.log(costs["run_time"]), spread).cdf(math.log(340 * 86400.0))
+    assert f"The run ends within 340 days with a chance of {chance:.0%}".replace("%", " %") in printed(
+        "run={}", "limits.run_time.at_most=340 days"
+    )
 
 
 def test_a_cap_trades_time_for_energy() -> None:

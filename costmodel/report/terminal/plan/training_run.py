@@ -17,10 +17,11 @@ from costmodel.estimate.run.whole_run import (
     spares_of,
     spares_wanted,
     speed_of_fewer,
+    waiting_time,
 )
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import replicas_lost, whole_replicas
-from costmodel.ground.units import counted, percent, show, show_time, significant
+from costmodel.ground.units import counted, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.answers.plan_parts import PlanRun, RunChange, RunFigure
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import between, result
@@ -148,7 +149,7 @@ def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) 
     rows.append(("interval", _interval(answer, found)))
     rows.append(("restart", f"{show_time(costs['restart_time'])}, of it {show_time(number(found.saved.load))} loading"))
     rows += _fewer(answer, found)
-    rows += _spares(answer)
+    rows += _spares(answer, costs)
     rows += _electricity(answer, costs)
     rows += _data(answer, found)
     return rows
@@ -170,16 +171,36 @@ def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
     return f"{every} of work; {show_time(number(best.at.interval))} is best: {significant(gained * 100, 2)} points more"
 
 
-def _spares(answer: Answer) -> list[tuple[str, str]]:
+def _spares(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
+    """Spare nodes that are paid for or needed, and what the run is without them."""
     asked = answer.inputs.run
     assert asked is not None
     paid = f"{counted(number(spares_of(answer.inputs, asked)))} paid for; " if asked.spares else ""
+    at_once = asked.elastic is None and asked.restart.ranks is None
+    if at_once and not asked.spares:
+        paid = "none, and a replacement is assumed to be there at once; "
     wanted = number(spares_wanted(answer.inputs, asked))
     if wanted == wanted:
         most = number(spares_wanted(answer.inputs, asked, "high"))
         time = percent(asked.spares if 0 < asked.spares < 1 else COVERED, 3).replace(".0 ", " ")
-        return [("spares", f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs {time} of the time")]
+        return [("spares", f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs {time} of the time"),
+                *([("without them", _without_spares(answer, costs))] if at_once else [])]  # fmt: skip
     return [("spares", f"{paid}to compute how many, set run.failures.repair, e.g. {{time: 2 days}}")]
+
+
+def _without_spares(answer: Answer, costs: dict[str, float]) -> str:
+    """The time and the cost of a run that waits for each repair, beside those of the run."""
+    asked, case = answer.inputs.run, answer.inputs.case
+    assert asked is not None
+    wall = costs["run_time"] + number(waiting_time(answer.inputs, asked, costs["run_time"]))
+    ranks = number(answer.inputs.all_ranks)
+    rented = ranks + number(spares_of(answer.inputs, asked)) * case.node.accelerators
+    cost = costs["run_cost"] * wall / costs["run_time"] * ranks / rented
+    waits = f"each failure waits for its repair: {show_time(wall)}"
+    if not math.isfinite(cost):
+        return waits
+    own = f"{show_time(costs['run_time'])}, {rounded_dollars(costs['run_cost'])}"
+    return f"{waits}, {rounded_dollars(cost)}; with them {own}"
 
 
 def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:

@@ -218,7 +218,8 @@ def price_lines(price: Price, indent: str = "", *, shown: bool = True) -> list[T
     """
     found = [styled(f"{indent}{words}", style) for words, style in _lines(price)]
     if price.known and price.assumed and price.listed is not None:
-        short = f"{indent}at {hourly(price)} (assumed: {price.node}, {price.listed.sold}; --price sets another)"
+        how = _dearer(price) or f"{price.listed.sold}; --price sets another"
+        short = f"{indent}at {hourly(price)} (assumed: {price.node}, {how})"
         found[0] = Abridged(found[0].plain, short=short, added="origin of the price")
     elif price.known and not price.assumed and not shown:
         found[0] = Abridged(found[0].plain, short="", added="the price")
@@ -270,6 +271,12 @@ def price_words(price: Price) -> str:
         return _unknown(price)
     assumed = f"assumed: {price_source(price)}{others_words(price)}; --price sets another"
     return f"at {hourly(price)} ({assumed if price.assumed else price_source(price)})"
+
+
+def _dearer(price: Price) -> str:
+    """How many times the lowest price of other offers an assumed price is, where that is a tenth more or above."""
+    ratio = 1.0 if price.others is None else price.each / price.others[0]
+    return f"{significant(ratio, 2)} × the lowest; --price" if ratio > 1.1 else ""
 
 
 def others_words(price: Price) -> str:

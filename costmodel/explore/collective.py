@@ -367,7 +367,7 @@ def _table(largest: float) -> list[float]:
 def _row(inputs: Machine, size: float, members: Group, operation: Operation, wanted: str | None) -> SizeRow:
     if operation == "send":
         in_step = float(send_time(inputs, size, members))
-        ways = [AloneTime("one send", in_step, 0.0, 0.0)]
+        ways = [AloneTime("one send", in_step, 0.0)]
     else:
         in_step = float(collective_time(inputs, size, members, operation))
         ways = _wanted(alone_times(inputs, size, members, operation), wanted)
@@ -387,7 +387,7 @@ def _row(inputs: Machine, size: float, members: Group, operation: Operation, wan
         algbw=float(algorithm_bandwidth(size, total)),
         busbw=float(busbw(time=total)),
         inside=number(best.inside) if members.inside > 1 and not send else None,
-        between=number(best.between + best.start) if far and not send else None,
+        between=number(best.between) if far and not send else None,
         algorithm="pairwise" if operation == "all_to_all" else "chain" if operation in _CHAINED else best.name,
         algorithms={way.name: number(way.total) for way in ways},
         in_step=in_step,

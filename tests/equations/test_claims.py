@@ -13,7 +13,7 @@ from costmodel.equations.network.collectives import (
     activation_message,
     ring_steps,
     ring_time,
-    tree_all_reduce_time,
+    tree_latency,
     wire_bytes,
 )
 from costmodel.equations.parallelism.pipeline import bubble_of_ideal, bubble_of_total, pipeline_time
@@ -48,7 +48,7 @@ def test_a_rings_latency_is_linear_not_logarithmic() -> None:
     np.testing.assert_array_equal(steps, 2 * (ranks - 1))
     latency = [float(ring_time(0.0, n, 40e9, 5e-6, operation="all_reduce")) / 5e-6 for n in (64.0, 1024.0)]
     assert latency == pytest.approx([126, 2046])
-    assert float(tree_all_reduce_time(0.0, 1024.0, 40e9, 5e-6)) / 5e-6 == pytest.approx(20)
+    assert float(tree_latency(1.0, 1024.0, 0.0, 0.0, 5e-6)) / 5e-6 == pytest.approx(20)
 
 
 # ── (b) the all-reduces of tensor parallelism ────────────────────────────────────────────────────────────────────────

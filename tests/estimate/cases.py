@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_of
+from costmodel.documents.schemas.efficiency import Protocols
 from costmodel.documents.schemas.scenario import Plan, Scenario
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.evaluate.predict import Answer, answer
@@ -136,7 +137,10 @@ def without_network(asked: TrainingInputs) -> TrainingInputs:
         name: fit.model_copy(update={"start": 0.0, "hop": 0.0, "bandwidth": FASTEST})
         for name, fit in asked.collectives.items()
     }
-    network = asked.network.model_copy(update={"start": 0.0, "ring_hop": 0.0, "tree_hop": 0.0})
+    hops = {"near": "0 s", "far": "0 s"}
+    whole = {"start": "0 s", "share": 1.0, "ring": hops, "tree": hops}
+    protocols = dict.fromkeys(("ll", "ll128", "simple"), whole) | {"nvls": {"start": "0 s", "far": "0 s"}}
+    network = asked.network.model_copy(update={"protocols": Protocols.model_validate(protocols)})
     fabric = asked.case.scale_out.model_copy(update={"bandwidth": FASTEST})
     return replace(asked, case=replace(asked.case, scale_out=fabric), collectives=fits, network=network)
 

@@ -317,8 +317,10 @@ def test_a_rooted_collective_moves_the_buffer_once_at_the_rate_of_its_kin(operat
 
 def test_why_an_algorithm_is_taken(run: Any) -> None:
     shown = run("collective", "all-reduce", "1GB", "--gpus", "64").out
-    assert re.search(r"tree, fewer steps where latency counts: 92\.6 us at 30\.5 kB, ring \d{3} us", shown)
-    assert re.search(r"NVLS inside, a tree between: \S+ ms at 1\.00 GB, ring \S+ ms", shown)
+    assert re.search(r"tree, fewer steps where latency counts: 53\.0 us at 30\.5 kB, \S+ \d{3} us", shown)
+    assert re.search(r"ring, the least bytes on every link: \S+ ms at 1\.00 GB, nvls-tree \S+ ms", shown)
+    pair = run("collective", "all-reduce", "1GB", "--gpus", "16").out
+    assert re.search(r"NVLS inside, a tree between: \S+ ms at 1\.00 GB, ring \S+ ms", pair)
     assert "no broadcast was fitted" in run("collective", "broadcast", "1GB").out
 
 

@@ -201,16 +201,44 @@ class CollectiveFit(SourcedFit):
     fitted: Fitted | None = optional("Residual")
 
 
+class Hops(Document):
+    """Time of a step of a collective: between neighbours inside a domain, and between domains."""
+
+    near: Seconds = Field(description="Inside the domain")
+    far: Seconds = Field(description="Between domains, over InfiniBand")
+
+
+class Protocol(Document):
+    """How NCCL moves the data of a collective between domains: fixed times, and its share of the rate."""
+
+    start: Seconds = Field(description="Fixed time of a call")
+    share: Portion = Field(description="Share of the rate: the rest are flags that travel with the data")
+    ring: Hops = Field(description="Steps of a ring")
+    tree: Hops = Field(description="Steps of the chain inside each domain, and levels of the tree of domains")
+
+
+class SwitchedTree(Document):
+    """A tree of domains that add up in their switches, NVLS."""
+
+    start: Seconds = Field(description="Fixed time of a call, with the switches")
+    far: Seconds = Field(description="A level between domains, over InfiniBand")
+
+
+class Protocols(Document):
+    """NCCL's protocols between domains, the fastest of which counts."""
+
+    ll: Protocol | None = optional("Four bytes of flags with each four of data")
+    ll128: Protocol | None = optional("Eight bytes of flags with each 120 of data")
+    simple: Protocol = Field(description="Whole pieces, without flags")
+    nvls: SwitchedTree = Field(description="A tree of domains that add up in their switches")
+
+
 class NetworkFit(SourcedFit):
     """Collectives that leave the node."""
 
     share: Portion = Field(description="Share of the interface rate that large collectives reach")
-    start: Seconds = Field(description="Fixed time of a call")
-    ring_hop: Seconds = Field(description="One step of a ring between nodes")
-    tree_hop: Seconds = Field(description="One level of a tree between nodes")
-    least: Seconds | None = Field(
-        default=None, description="An all-reduce between nodes at least, of any size; left out, its start and hops"
-    )
+    added: Seconds = Field(default=0.0, description="What a message takes longer than over InfiniBand")
+    protocols: Protocols | None = optional("NCCL's protocols; left out, those of unmeasured.yaml")
     pair_share: Portion = Field(description="Share of the interface rate that one send reaches")
     serial_share: Share = Field(
         description="Share of the faster level's time that does not hide behind the slower level's"

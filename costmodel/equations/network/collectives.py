@@ -74,41 +74,6 @@ def ring_time(message: Number, ranks: Number, bandwidth: Number, latency: Number
 
 
 @equation
-def tree_all_reduce_time(message: Number, ranks: Number, bandwidth: Number, latency: Number) -> Number:
-    """Time of a pipelined double binary tree: latency grows with the logarithm of the group.
-
-    2 log₂ n α + 2 S / B
-
-    message S [B]: the full buffer · ranks n · bandwidth B [B/s]: of one rank, one way · latency α [s]: of one level
-    → from first send to last receive [s]
-    Source: sanders-2009; nccl-2.30 tuning.cc
-    Holds: messages long enough to be cut into a pipeline
-    Monotone: increasing in message, ranks, latency; decreasing in bandwidth
-    >>> round(float(tree_all_reduce_time(1e6, 64.0, 40e9, 5e-6)) * 1e6, 1)
-    110.0
-    """
-    return np.where(ranks > 1, 2 * np.log2(ranks) * latency + 2 * message / bandwidth, 0.0)
-
-
-@equation
-def broadcast_time(message: Number, ranks: Number, bandwidth: Number, latency: Number, pieces: Number) -> Number:
-    """Time of a broadcast down a pipelined chain.
-
-    (n − 2 + k) (α + S / (k B))
-
-    message S [B]: bytes every rank ends with · ranks n · bandwidth B [B/s]: of one rank, one way
-    latency α [s]: of one hop · pieces k: pieces the message is cut into
-    → from first send to last receive [s]
-    Source: thakur-2005
-    Holds: for reference, no estimate calls it
-    Monotone: increasing in message, ranks, latency; decreasing in bandwidth
-    >>> round(float(broadcast_time(1e9, 8.0, 100e9, 5e-6, 64.0)) * 1e3, 2)
-    11.29
-    """
-    return np.where(ranks > 1, (ranks - 2 + pieces) * (latency + message / (pieces * bandwidth)), 0.0)
-
-
-@equation
 def group_latency(ranks: Number, start: Number, hop: Number) -> Number:
     """Fixed time of a collective inside a scale-up domain.
 
@@ -307,42 +272,72 @@ def two_level_all_to_all_time(
 
 
 @equation
-def flat_ring_time(
-    message: Number, ranks: Number, domains: Number, bandwidth: Number, latency: Number, *, operation: Operation
+def ring_latency(
+    ranks: Number, domains: Number, start: Number, near_latency: Number, far_latency: Number, *, operation: Operation
 ) -> Number:
-    """Time that a ring through all ranks needs of the interfaces of a domain: every chunk crosses each boundary.
+    """Fixed time of a ring through all ranks of several domains: most of its steps stay inside one.
 
-    steps(k) α + w(n) / B: as ring_time, but the bytes of all ranks leave over the interfaces of one domain together
+    t₀ + (s(n) − s(k)) α₁ + s(k) α₂, with s as ring_steps
 
-    message S [B]: the full buffer · ranks n · domains k: domains
-    bandwidth B [B/s]: of all interfaces of a domain, one way · latency α [s]: of a step between domains · operation
-    → time of the part between domains [s]
-    Source: nccl-2.30 tuning.cc; ml-engineering network
-    Holds: four nodes of 8 A100 with 8 × 25 GB/s reach 192 GB/s bus bandwidth: 0.96 of their interfaces together
-    Monotone: increasing in message, ranks, domains, latency; decreasing in bandwidth
-    >>> round(flat_ring_time(16e9, 32.0, 4.0, 192e9, 14e-6, operation="all_reduce") * 1e3, 1)
-    161.5
+    ranks n · domains k: domains · start t₀ [s]: of a call · near_latency α₁ [s]: of a step inside a domain
+    far_latency α₂ [s]: of a step between domains · operation
+    → latency [s]
+    Source: nccl-2.30 tuning.cc
+    Monotone: increasing in ranks, start, far_latency
+    >>> round(ring_latency(16.0, 2.0, 6.7e-6, 2e-6, 2.7e-6, operation="all_gather") * 1e6, 1)
+    37.4
     """
-    steps = ring_steps(domains, operation=operation)
-    return steps * latency + wire_bytes(message, ranks, operation=operation) / bandwidth
+    between = ring_steps(domains, operation=operation)
+    return start + (ring_steps(ranks, operation=operation) - between) * near_latency + between * far_latency
 
 
 @equation
-def double_tree_time(message: Number, ranks: Number, bandwidth: Number, latency: Number) -> Number:
-    """Time of a double binary tree by the busiest member, which has a parent in one tree and two children in the other.
+def tree_latency(inside: Number, domains: Number, start: Number, near_latency: Number, far_latency: Number) -> Number:
+    """Fixed time of a tree of domains, in each of which a chain leads through its ranks, up and down.
 
-    2 log₂ n α + min(n − 1, 2) S / B: of two members each sends the buffer once
+    t₀ + 2 ((g − 1) α₁ + log₂ k α₂)
 
-    message S [B]: the full buffer · ranks n: members of the tree · bandwidth B [B/s]: of one member, one way
-    latency α [s]: of one level
-    → from first send to last receive [s]
-    Source: sanders-2009; nccl-2.30 tuning.cc
-    Holds: messages long enough to be cut into a pipeline
-    Monotone: increasing in message, ranks, latency; decreasing in bandwidth
-    >>> [round(float(double_tree_time(1e9, n, 50e9, 14e-6)) * 1e3, 2) for n in (2.0, 4.0)]
-    [20.03, 40.06]
+    inside g: ranks in one domain · domains k: domains · start t₀ [s]: of a call
+    near_latency α₁ [s]: of a step inside a domain · far_latency α₂ [s]: of a level between domains
+    → latency [s]
+    Source: nccl-2.30 tuning.cc
+    Holds: 25 and 35 µs of 8 H100 on each of two and four nodes over InfiniBand, as measured (nccl-tests issue 309)
+    Monotone: increasing in inside, domains, start, near_latency, far_latency
+    >>> [round(float(tree_latency(8.0, k, 6.7e-6, 0.6e-6, 5e-6)) * 1e6, 1) for k in (2.0, 4.0)]
+    [25.1, 35.1]
     """
-    return 2 * np.log2(ranks) * latency + np.minimum(ranks - 1, 2) * message / bandwidth
+    return start + 2 * ((inside - 1) * near_latency + np.log2(domains) * far_latency)
+
+
+@equation
+def pipelined_time(latency: Number, wire: Number, bandwidth: Number) -> Number:
+    """Time of a message that is cut into pieces which follow each other, as many as make it fastest.
+
+    α + w + 2 √(α w), w = wire bytes / B: over d steps k pieces take (d + k − 1)(α/d + w/k), least at k = d √(w/α)
+
+    latency α [s]: of all steps together · wire [B]: bytes a rank sends · bandwidth B [B/s]: of one rank, one way
+    → time [s]
+    Source: sanders-2009
+    Monotone: increasing in latency, wire; decreasing in bandwidth
+    >>> round(float(pipelined_time(48.5e-6, 2.0**20 / 8, 44e9)) * 1e6, 1)
+    75.5
+    """
+    transfer = wire / bandwidth
+    return latency + transfer + 2 * np.sqrt(latency * transfer)
+
+
+@equation
+def double_tree_bytes(message: Number, ranks: Number) -> Number:
+    """Bytes that the busiest member of a double binary tree sends: to a parent in one, to two children in the other.
+
+    min(n − 1, 2) S: of two members each sends the buffer once
+
+    message S [B]: the full buffer · ranks n: members of the tree → bytes sent by a member [B]
+    Source: sanders-2009; nccl-2.30 tuning.cc
+    >>> [float(double_tree_bytes(1e9, n)) for n in (2.0, 4.0)]
+    [1000000000.0, 2000000000.0]
+    """
+    return np.minimum(ranks - 1, 2) * message
 
 
 # --- The least time of a collective: what has to cross the links around a part of the group, at their line rate.

@@ -9,20 +9,21 @@ from typing import Literal, get_args
 import numpy as np
 
 from costmodel.documents.schemas.base import OWN
-from costmodel.documents.schemas.efficiency import CollectiveFit
+from costmodel.documents.schemas.efficiency import CollectiveFit, Protocol
 from costmodel.equations.network.collectives import (
     Operation,
     blended_time,
     bus_bandwidth,
-    double_tree_time,
-    flat_ring_time,
+    double_tree_bytes,
     group_latency,
     halving_doubling_time,
     handled_bytes,
     network_reduce_time,
+    pipelined_time,
+    ring_latency,
     ring_time,
     switch_reduce_bytes,
-    tree_all_reduce_time,
+    tree_latency,
     wire_bytes,
 )
 from costmodel.equations.network.topology import two_level_time
@@ -35,6 +36,7 @@ from costmodel.ground.record import record
 
 Level = Literal["inside", "between"]
 FITTED = "fitted"
+_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 _EVERY = frozenset(get_args(Operation))
 _ALL_REDUCE = frozenset(("all_reduce",))
 
@@ -43,8 +45,8 @@ _ALL_REDUCE = frozenset(("all_reduce",))
 class Algorithm:
     """One way to run a collective at one level; `needed` lists what the machine and its software must have.
 
-    `time` is without the start of a call, over the group's fullest domain or between its domains. `switched`: domains
-    before it add up in their switches where they have NVLS.
+    `time` is over the group's fullest domain or between its domains. `switched`: domains before it add up in their
+    switches where they have NVLS.
     """
 
     name: str
@@ -95,24 +97,61 @@ def part_of(message: Number, group: Group, operation: Operation) -> Number:
 
 def _ring(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
-    return ring_time(part, group.domains, rate, inputs.network.ring_hop, operation=operation)
+    if operation in _RINGS:
+        return rings_between(inputs, wire_bytes(part, group.domains, operation=operation), group, rate, operation)
+    whole = inputs.protocols.simple
+    return whole.start + ring_time(
+        part, group.domains, rate, whole.ring.far + inputs.network.added, operation=operation
+    )
+
+
+def _protocols(inputs: Machine) -> Iterator[tuple[str, Protocol]]:
+    for name in ("ll", "ll128", "simple"):
+        if (found := getattr(inputs.protocols, name)) is not None:
+            yield name, found
+
+
+def rings_between(inputs: Machine, wire: Number, group: Group, rate: Number, operation: Operation) -> Number:
+    """Time of a ring through all ranks, of which each sends so many bytes between domains, by the fastest protocol."""
+    times = {}
+    for name, each in _protocols(inputs):
+        with term(name):
+            # NCCL: where each domain has one rank, no step inside hides what one between them takes.
+            far = np.where(group.inside > 1, each.ring.far, each.tree.far) + inputs.network.added
+            latency = ring_latency(group.ranks, group.domains, each.start, each.ring.near, far, operation=operation)
+            times[name] = blended_time(latency, wire, each.share * rate, 0.0)
+    return _fastest(times)
+
+
+def trees_between(inputs: Machine, message: Number, group: Group, rate: Number) -> Number:
+    """Time of an all-reduce by a tree of domains and a chain inside each, by the fastest protocol."""
+    times = {}
+    for name, each in _protocols(inputs):
+        with term(name):
+            far = each.tree.far + inputs.network.added
+            latency = tree_latency(group.inside, group.domains, each.start, each.tree.near, far)
+            sent = double_tree_bytes(message, group.domains)
+            times[name] = pipelined_time(latency, sent, each.share * rate)
+    return _fastest(times)
 
 
 def _tree(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
-    return tree_all_reduce_time(part, group.domains, rate, inputs.network.tree_hop)
+    return trees_between(inputs, part, group, rate)
 
 
 def _halving(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of recursive halving and doubling between domains, whose number must be a power of two."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
-    return halving_doubling_time(part, group.domains, rate, inputs.network.ring_hop)
+    whole = inputs.protocols.simple
+    return whole.start + halving_doubling_time(part, group.domains, rate, whole.ring.far + inputs.network.added)
 
 
 def _sharp(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of an all-reduce between domains with SHARP, where the network's switches sum."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
-    return network_reduce_time(part, rate, inputs.network.tree_hop)
+    whole = inputs.protocols.simple
+    return whole.start + network_reduce_time(part, rate, whole.tree.far + inputs.network.added)
 
 
 def _listed(name: str) -> Callable[[Machine], bool]:
@@ -158,9 +197,7 @@ def collective_time(inputs: Machine, message: Number, group: Group, operation: O
         return inside
     with term("between domains"):
         across = _fastest(algorithm_times(inputs, message, group, operation, "between"))
-        across = across + group_latency(group.domains, inputs.network.start, 0.0)
-        if operation == "all_reduce" and inputs.network.least is not None:
-            across = np.where(group.domains > 1, np.maximum(across, inputs.network.least), across)
+        across = np.where(group.domains > 1, across, 0.0)
     return two_level_time(inside, across, inputs.network.serial_share)
 
 
@@ -173,7 +210,7 @@ def inside_time(inputs: Machine, message: Number, group: Group, operation: Opera
 def algorithm_times(
     inputs: Machine, message: Number, group: Group, operation: Operation, level: Level
 ) -> dict[str, Number]:
-    """Time of each available algorithm at a level, without the fixed start of a call."""
+    """Time of each available algorithm at a level."""
     found = algorithms(inputs, operation, level)
     return {each.name: each.time(inputs, message, group, operation) for each in found}
 
@@ -203,13 +240,11 @@ def send_time(inputs: Machine, message: Number, group: Group) -> Number:
         near = blended_time(fit.start, message, inside_bandwidth(inputs, fit, 2.0), fit.blend)
     with term("send across"):
         rate = network_rate(inputs, network.pair_share, group, "send")
-        far = blended_time(network.start, message, rate, fit.blend)
+        far = blended_time(inputs.protocols.simple.start + network.added, message, rate, fit.blend)
     return np.where(group.domains > 1, far, near)
 
 
 # Time of a collective alone, as nccl-tests measures it; in a step that also computes, it is slower.
-
-_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 @record
@@ -219,24 +254,19 @@ class AloneTime:
     name: str
     inside: Number
     between: Number
-    start: Number
-    least: Number = 0.0
 
     @property
     def total(self) -> Number:
         """Seconds from the first send to the last receive."""
-        slower = np.maximum(known_as("inside", self.inside), known_as("between", self.between))
-        return np.maximum(slower + self.start, self.least)
+        return np.maximum(known_as("inside", self.inside), known_as("between", self.between))
 
 
 def alone_times(inputs: Machine, message: Number, group: Group, operation: Operation) -> list[AloneTime]:
     """Times of the algorithms that the library chooses from and of those that the stack enables; the fastest first."""
     share, far = inputs.network.alone, bool(np.all(group.domains > 1))
     machine = inputs if share is None else replace(inputs, network_share=share)
-    start = inputs.network.start if far else 0.0
-    least = inputs.network.least or 0.0 if far and operation == "all_reduce" else 0.0
     ways = _far(machine, message, group, operation) if far else _near(machine, message, group, operation)
-    found = [AloneTime(name, near, across, start, least) for name, near, across in ways]
+    found = [AloneTime(name, near, across) for name, near, across in ways]
     return sorted(found, key=lambda way: number(way.total))
 
 
@@ -251,7 +281,8 @@ def _near(inputs: Machine, message: Number, group: Group, operation: Operation) 
     if operation != "all_reduce" or _is_own(inputs, operation):
         return
     if "ring" in inputs.case.efficiency.alone:
-        yield "ring", _ring_inside(inputs, message, group, operation), 0.0
+        fit = _alone_fit(inputs, operation)
+        yield "ring", ring_inside_time(inputs, fit, message, group, operation, group.ranks), 0.0
     if nvls_at(inputs.case):
         yield "nvls", nvls_time(inputs, message, group, operation), 0.0
 
@@ -261,10 +292,11 @@ def _is_own(inputs: Machine, operation: Operation) -> bool:
     return inputs.collective(operation).source.startswith(OWN)
 
 
-def _ring_inside(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+def _alone_fit(inputs: Machine, operation: Operation) -> CollectiveFit:
+    """The fit of rings inside a domain, as measured alone."""
     known = operation == "all_reduce" and not _is_own(inputs, operation)
     fit = inputs.case.efficiency.alone.get("ring") if known else None
-    return ring_inside_time(inputs, fit or inputs.collective(operation), message, group, operation, group.ranks)
+    return fit or inputs.collective(operation)
 
 
 def _far(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[tuple[str, Number, Number]]:
@@ -277,19 +309,27 @@ def _far(inputs: Machine, message: Number, group: Group, operation: Operation) -
                 each.time(inputs, message, group, operation),
             )
         return
-    near, rate = _ring_inside(inputs, message, group, operation), between_rate(inputs, group, operation)
-    of_domain = group.fewest * rate
-    hop = inputs.network.ring_hop
-    yield "ring", near, flat_ring_time(message, group.ranks, group.domains, of_domain, hop, operation=operation)
+    fit, rate = _alone_fit(inputs, operation), between_rate(inputs, group, operation)
+    near = ring_inside_time(inputs, fit, message, group, operation, group.ranks)
+    sent = wire_bytes(message, group.ranks, operation=operation)
+    inside = handled_bytes(sent, group.inside, fit.own) / inside_bandwidth(inputs, fit, group.inside)
+
+    def both(wire: Number) -> Number:
+        """The rate between domains that the links inside them can follow."""
+        return np.minimum(rate, wire / inside)
+
+    share = sent / group.fewest  # the bytes of all ranks leave over the interfaces of one domain together
+    yield "ring", near, rings_between(inputs, share, group, both(share), operation)
     if operation != "all_reduce":
         return
     part = part_of(message, group, operation)
-    tree = double_tree_time(part, group.domains, rate, inputs.network.tree_hop)
-    yield "tree", near, tree
+    yield "tree", near, trees_between(inputs, part, group, both(double_tree_bytes(part, group.domains)))
     switches = nvls_at(inputs.case) and not _is_own(inputs, operation)
     switched = nvls_time(inputs, message, group, operation) if switches else near
     if switches:
-        yield "nvls-tree", switched, tree
+        nvls = inputs.protocols.nvls
+        latency = tree_latency(1.0, group.domains, nvls.start, 0.0, nvls.far + inputs.network.added)
+        yield "nvls-tree", switched, pipelined_time(latency, double_tree_bytes(part, group.domains), rate)
     for each in algorithms(inputs, operation, "between"):
         if each.name not in ("ring", "tree"):  # whose forms above are those of one library
             yield each.name, switched if each.switched else near, each.time(inputs, message, group, operation)

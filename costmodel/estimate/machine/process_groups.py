@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
-from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
+from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit, Protocols
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.layers.experts import dispatch_bytes
 from costmodel.equations.network.collectives import Operation, wire_bytes
@@ -172,6 +172,14 @@ class Machine:
     def host_bandwidth(self) -> float:
         """Bandwidth of the link to the host, which accelerators without a common fabric use."""
         return (self.case.host or self.case.scale_up).bandwidth
+
+    @property
+    def protocols(self) -> Protocols:
+        """NCCL's protocols between domains: those of this network, else those that all have in common."""
+        common = self.case.common.network
+        found = self.network.protocols or (common and common.protocols)
+        assert found
+        return found
 
     def fitted_by(self, operation: Operation) -> str:
         """The collective whose fit an operation uses inside the scale-up domain: another one if it has no fit."""

@@ -202,8 +202,6 @@ def _values(fit: Fit, shelf: CachedReader) -> dict[str, Any]:
         }
     if part == "memory":
         constants.pop("start")
-    if part == "network":
-        constants["tree_hop"] = constants["ring_hop"]
     values = {name: _written(fit, name, value) for name, value in constants.items()}
     if part == "matmul":
         values["backward_share"] = _rounded(min(1.0, constants["compute_share"] * _gain(fit, shelf)))

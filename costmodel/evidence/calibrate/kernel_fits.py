@@ -408,16 +408,14 @@ def network_form(node: str, operation: Operation) -> tuple[FittedForm, str, dict
     network = inputs.network
 
     def time(constants: Mapping[str, float], columns: Columns) -> Array:
-        hop = constants["ring_hop"]
-        changed = network.model_copy(update={"start": constants["start"], "ring_hop": hop, "tree_hop": hop})
+        changed = network.model_copy(update={"added": constants["added"]})
         here = replace(inputs, network=changed, network_share=constants["share"])
         ranks = cast(Array, columns["ranks"])
         return np.asarray(collective_time(here, columns["message"], group(here, "dp", ranks, 1.0), operation))
 
     constants = (
         Constant("share", "1", network.share, 0.02, 1.0),
-        Constant("start", "s", network.start, 1e-7, 1e-2),
-        Constant("ring_hop", "s", network.ring_hop, 1e-7, 1e-2),
+        Constant("added", "s", max(network.added, 1e-7), 1e-8, 1e-2),
     )
     now = {constant.name: float(constant.start) for constant in constants}
     return FittedForm("two levels", constants, time), inputs.case.scale_out.name, now

@@ -231,7 +231,7 @@ def _time(inputs: TrainingInputs, message: Number, group: Group, servers: float)
     with term("between machines"):
         rate = network_rate(inputs, inputs.network_share, group, "all_reduce")
         across = parameter_server_time(message / group.fewest, group.domains, servers, rate)
-        across = across + group_latency(group.domains, inputs.network.start, 0.0)
+        across = across + group_latency(group.domains, inputs.protocols.simple.start, 0.0)
     return np.where(group.domains > 1, two_level_time(inside, across, inputs.network.serial_share), inside)
 
 

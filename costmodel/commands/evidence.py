@@ -146,11 +146,14 @@ def validate(
     asked = cast("Quantity | None", named)
     named_once(tables or [])
     alone = not (tables or quantity or by or where or worst or without or worth)
+    if worth and (worst or without or quantity not in (None, ValidateQuestion.TIME)):
+        sentence = "--worth takes --by and --where, and is about the time of steps"
+        raise fail("C005", sentence, Place("command line"), "leave the others out")
     chosen, left = chosen_values(where or []), [term.value for term in without or ()]
     found = validated(tables, quantity=asked, where=chosen, without=left, count=_count_rows)
     group = by.value if by else None
     if worth:
-        return _worth(found, quantity, group, worst, left)
+        return worth_reply(found, [term.value for term in StepTerm], group, {})
     if quantity is ValidateQuestion.REGRET:
         return _regret(found, group or "source", worst, left)
     board = scoreboard(found, left_out=alone)
@@ -163,16 +166,6 @@ def _count_rows(done: int, rows: int) -> None:
     from costmodel.commands.progress import working_on
 
     working_on(f"{done:,} of {rows:,} rows")
-
-
-def _worth(
-    found: list[Validated], quantity: ValidateQuestion | None, grouping: str | None, worst: int, without: Sequence[str]
-) -> Reply:
-    """Show what each term of a step is worth: the errors of measured steps with the term and without it."""
-    if worst or without or quantity not in (None, ValidateQuestion.TIME):
-        sentence = "--worth takes --by and --where, and is about the time of steps"
-        raise fail("C005", sentence, Place("command line"), "leave the others out")
-    return worth_reply(found, [term.value for term in StepTerm], grouping, {})
 
 
 def worth_reply(

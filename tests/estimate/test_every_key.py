@@ -221,6 +221,7 @@ VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other va
     "workload.prompts": ("256",),
     "response.limit": ("30 k",),
     "restart.ranks": ("48", "384"),
+    "planned.every": ("50 h",),
     "overlap.cp": ("0",),
     "compression.warm_up": ("50 %",),
     "compression.codec": ("1 s",),

@@ -52,6 +52,7 @@ def _not_yaml(error: YAMLError, text: str) -> NotYaml:
     lines = _LINE_END.split(text)
     opened, mark = getattr(error, "context_mark", None), getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).splitlines()[0])
+    sentence = f"this is not YAML: {problem}"
     hint = ""
     if "\\t" in problem:
         hint = "YAML is indented with blanks, never with tabs"
@@ -60,8 +61,8 @@ def _not_yaml(error: YAMLError, text: str) -> NotYaml:
     if mark is None or (opened is not None and not "".join(lines[mark.line :]).strip()):
         mark = opened or mark
     if mark is not None:
-        return NotYaml(problem, hint, (mark.line, mark.column))
+        return NotYaml(sentence, hint, (mark.line, mark.column))
     if isinstance(getattr(error, "position", None), int):
         before = _LINE_END.split(text[: error.position])  # type: ignore[attr-defined]
-        return NotYaml(problem, hint, (len(before) - 1, len(before[-1])))
-    return NotYaml(problem, hint, None)
+        return NotYaml(sentence, hint, (len(before) - 1, len(before[-1])))
+    return NotYaml(sentence, hint, None)

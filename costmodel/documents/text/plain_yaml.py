@@ -6,6 +6,7 @@ stands in a text, faults too, makes the answer None: ruamel.yaml reads it then.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any, ClassVar, NamedTuple
 
@@ -55,11 +56,11 @@ Node = ScalarNode | SequenceNode | MappingNode
 
 
 class NotYaml(Exception):
-    """A text is not YAML: the problem, a remedy, and the line and column where they are known."""
+    """A text is not YAML: a sentence, a remedy, and the line and column where they are known."""
 
-    def __init__(self, problem: str, hint: str, at: tuple[int, int] | None) -> None:
-        super().__init__(problem)
-        self.problem, self.hint, self.at = problem, hint, at
+    def __init__(self, sentence: str, hint: str, at: tuple[int, int] | None) -> None:
+        super().__init__(sentence)
+        self.sentence, self.hint, self.at = sentence, hint, at
 
 
 _DEEPEST = 40
@@ -103,6 +104,17 @@ def composed(text: str) -> Node | None:
         return None
 
 
+def first_not_plain(text: str) -> tuple[int, int]:
+    """The line and column, from zero, of what keeps a text from being plain YAML; of a construct where it starts."""
+    if unusual := _UNUSUAL.search(text):
+        before = text[: unusual.start()].split("\n")
+        return len(before) - 1, len(before[-1])
+    reader = _BlockReader(text)
+    with contextlib.suppress(_NotPlain):
+        reader.whole()
+    return reader.reading, len(_SPACES.match(reader.raw[reader.reading])[0])  # type: ignore[index]  # matches everywhere
+
+
 def _tag(value: str) -> str:
     """The type of a plain value."""
     if value[0] in "-+.0123456789":
@@ -126,7 +138,7 @@ class _BlockReader:
             content = line.lstrip(" ")
             if content and content[0] != "#":
                 self.lines.append((number, len(line) - len(content), content))
-        self.at, self.depth = 0, 0
+        self.at, self.depth, self.reading = 0, 0, 0
 
     def whole(self) -> Node | None:
         """The node of all lines."""
@@ -143,6 +155,7 @@ class _BlockReader:
         if self.depth > _DEEPEST:
             raise _NotPlain
         line, indent, content = self.lines[self.at]
+        self.reading = line
         if _ITEM.match(content):
             node: Node = self.sequence(indent)
         elif _KEY.match(content):
@@ -157,7 +170,7 @@ class _BlockReader:
         """The content of the next line, if it has this indentation; None if it is indented less."""
         if self.at == len(self.lines) or self.lines[self.at][1] < indent:
             return None
-        _, found, content = self.lines[self.at]
+        self.reading, found, content = self.lines[self.at]
         if found > indent:
             raise _NotPlain
         return content
@@ -271,11 +284,14 @@ class _FlowReader:
 
     def next(self) -> str:
         """The next character after blanks, comments and line ends; empty after the last."""
+        if self.content[self.end : self.end + 1] not in ("", " "):
+            return self.content[self.end]
         while found := _REST.match(self.content, self.end):
             if self.block.at == len(self.block.lines):
                 self.end = found.end()
                 return ""
             self.line, self.column, self.content = self.block.lines[self.block.at]
+            self.block.reading = self.line
             self.end, self.block.at = 0, self.block.at + 1
         self.end = _SPACES.match(self.content, self.end).end()  # type: ignore[union-attr]  # matches everywhere
         return self.content[self.end]

@@ -15,7 +15,10 @@ from costmodel.documents.text.plain_yaml import NotYaml
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import late_pattern
 
-MAXIMUM_YAML = 1_000_000  # letters; its reader takes half a minute for four times as many
+MAXIMUM_YAML = 1_000_000  # letters
+MOST_NOT_PLAIN = 100_000  # letters; ruamel.yaml takes a second for them
+_NOT_PLAIN = f"this is not YAML, or not as plain as a text of over {MOST_NOT_PLAIN / 1e6} MB has to be"
+_PLAIN = "plain are keys, items, [brackets], numbers and words; a JSON text may be longer"
 LONGEST_WORD = 10_000  # letters; the scanner looks at each by itself
 WORTH_KEEPING = 50_000  # longer texts are read again, rather than held in memory
 _MAXIMUM_DEPTH = 32
@@ -116,13 +119,13 @@ class _Builder:
         source = self.lines[line] if line < len(self.lines) else ""
         same_line = node.end_mark.line == line and node.id == "scalar"
         width = node.end_mark.column - column if same_line else 1
-        return Place(self.file, line + 1, column + 1, path, source, max(1, width), private=self.private)
+        return Place(self.file, line + 1, column + 1, path, source, width or 1, private=self.private)
 
     def refuse(self, sentence: str, place: Place, hint: str) -> None:
         self.faults.append(Fault("D012", sentence, place, hint))
 
-    def build(self, node: Any, path: str = "", depth: int = 0) -> Any:
-        place = self.place(node, path)
+    def build(self, node: Any, path: str = "", depth: int = 0, place: Place | None = None) -> Any:
+        place = place or self.place(node, path)
         if id(node) in self.seen:
             return None
         self.seen.add(id(node))
@@ -138,15 +141,17 @@ class _Builder:
             self.refuse(f"the tag '{written}' is not used here", place, "write plain values")
             return None
         if node.id == "mapping":
-            return self.mapping(node, path, depth)
+            return self.mapping(node, path, depth, place)
         if node.id == "sequence":
-            items = Items(self.build(item, f"{path}.{index}", depth + 1) for index, item in enumerate(node.value))
+            items = Items()
             items.places = [self.place(item, f"{path}.{index}") for index, item in enumerate(node.value)]
+            for item, at in zip(node.value, items.places, strict=True):
+                items.append(self.build(item, at.path, depth + 1, at))
             return items
         return self.scalar(tag, node.value, place)
 
-    def mapping(self, node: Any, path: str, depth: int) -> Mapping:
-        built: Mapping = _placed(Mapping, (), self.place(node, path))
+    def mapping(self, node: Any, path: str, depth: int, place: Place) -> Mapping:
+        built: Mapping = _placed(Mapping, (), place)
         first: dict[str, int] = {}
         for key_node, value_node in node.value:
             if key_node.id != "scalar" or key_node.anchor or _CONTROL.search(key_node.value):
@@ -156,12 +161,12 @@ class _Builder:
             opening, ended = value_node.start_mark, value_node.end_mark
             empty = (opening.line, opening.column) == (ended.line, ended.column)
             at = self.place(key_node if empty else value_node, inner)
-            key = key_at(key_node.value, self.place(key_node, inner), at)
+            key = key_at(key_node.value, at if empty else self.place(key_node, inner), at)
             if key in first:
                 hint = f"it stands first on line {first[key]}; keep one of the two"
                 self.faults.append(Fault("D005", f"the key '{key}' stands twice", key.place, hint))
             first.setdefault(key, key.place.line)
-            built[key] = self.build(value_node, inner, depth + 1)
+            built[key] = self.build(value_node, inner, depth + 1, None if empty else at)
         return built
 
     def scalar(self, tag: str, value: str, place: Place) -> Any:
@@ -188,6 +193,8 @@ def _composed(text: str) -> Any:
     node = json_tree.composed(text) if looks_like_json(text) else plain_yaml.composed(text)
     if node is not None:
         return node
+    if len(text) > MOST_NOT_PLAIN:
+        raise NotYaml(_NOT_PLAIN, _PLAIN, plain_yaml.first_not_plain(text))
     from costmodel.documents.text.any_yaml import composed  # ruamel.yaml is imported where a text needs it
 
     return composed(text)
@@ -258,7 +265,7 @@ def _syntax_fault(error: NotYaml, text: str, file: str) -> Fault:
     if error.at is not None:
         lines, (line, column) = _LINE_END.split(text), error.at
         place = place_in(file, line + 1, column + 1, lines[line] if line < len(lines) else "")
-    return Fault("D002", f"this is not YAML: {error.problem}", place, error.hint)
+    return Fault("D002", error.sentence, place, error.hint)
 
 
 _CHANGE = late_pattern(r"[*×]\s*[\d.]+|[+-]\s*[\d.]+\s*%")  # of a value, which has to be computed

@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 
 from costmodel.documents.text import any_yaml, plain_yaml, yaml_tree
 from costmodel.documents.text.plain_yaml import NotYaml
+from costmodel.ground.errors import CostModelError
 from documents.text.test_json_tree import placed
 
 ROOT = Path(__file__).parents[3]
@@ -125,3 +126,22 @@ def test_a_text_is_read_alike_or_left_to_ruamel(lines: list[str]) -> None:
 @pytest.mark.parametrize("text", ["a: " + "[" * 500, "- " * 500 + "a", "a: " + "{b: " * 500, "  " * 500 + "a"])
 def test_nesting_without_end_is_no_fault_of_the_reader(text: str) -> None:
     assert plain_yaml.composed(text) is None or not text.strip("a ")
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("  - &x a", "5001:3"),
+        ("   b: 1", "5001:4"),
+        ("\t- a", "5001:1"),
+        ("  - [a, b", "5001:3"),
+        ("  - {a: ?}", "5001:3"),
+    ],
+)
+def test_a_long_text_that_is_not_plain_is_refused_where_it_ceases_to_be(line: str, place: str) -> None:
+    text = "a:\n" + "  - {b: 1, c: [d, 2], e: f}\n" * 4999 + line
+    with pytest.raises(CostModelError, match="not as plain") as refused:
+        yaml_tree.parse(text, "f")
+    found = refused.value.faults[0].place
+    assert found is not None
+    assert f"{found.line}:{found.column}" == place

@@ -324,11 +324,11 @@ class TrainingSearch(SearchResult[TrainingInputs, Ranked]):
 SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
 
 
-def _yours(inputs: TrainingInputs, sign: float, objective: str) -> tuple[Answer | None, float]:
+def _yours(inputs: TrainingInputs, sign: float, objective: str, *, bands: bool) -> tuple[Answer | None, float]:
     plan = inputs.case.scenario.plan
     if plan is None or inputs.case.held.all_keys:
         return None, -math.inf
-    yours = answer(inputs, plan)
+    yours = answer(inputs, plan, bands=bands)
     score = sign * yours.evaluation.costs.row()[objective]
     return yours, score - SAME_SCORE * abs(score)
 
@@ -377,10 +377,11 @@ def search(
     pareto: str = "",
     over: Sequence[Axis] = (),
     how: SearchOptions | None = None,
+    bands: bool = True,
 ) -> TrainingSearch:
     """The best plans of a scenario's space, and the Pareto front of two results.
 
-    Over several scenarios if keys are swept.
+    Over several scenarios if keys are swept. bands: whether these are looked at, and the chances to be the best
     """
     began = time.perf_counter()
     how = how or SearchOptions(workers=workers)
@@ -392,7 +393,7 @@ def search(
     _rankable(variants)
     objective, safe = case.scenario.objective, preferred_chance(case)
     traded = axes(pareto, objective, TRAINING_COLUMNS) if pareto else None
-    yours, bar = _yours(inputs, TRAINING_COLUMNS[objective].sign, objective)
+    yours, bar = _yours(inputs, TRAINING_COLUMNS[objective].sign, objective, bands=bands)
     space = TrainingSpace(size, objective, traded, safe, bar)
     tally = space.empty()
     stopped, total = through(space, variants, tally, how)
@@ -403,8 +404,11 @@ def search(
     tally.settle()
     if safe is None or tally.safe:
         tally.top.rows = _own_ahead(tally.top, yours)
-    _add_bands(variants, tally)
+    if bands:
+        _add_bands(variants, tally)
     found = TrainingSearch(variants, tally, yours, time.perf_counter() - began, total, stopped, safe)
+    if not bands:
+        return found
     return replace(found, chances=first_better(found)) if objective in SCORED and found.is_safe else found
 
 

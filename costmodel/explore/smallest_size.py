@@ -203,6 +203,7 @@ NODES = "cluster.nodes"
 EIGHTHS = 8  # of a power of two: numbers of nodes above it that are tried
 _NEAR = 8  # sizes that are tried one after the other before steps double
 _FAR = 1.25  # times a budget, from which no plan on as many nodes keeps it
+_LEVEL = 1.05  # costs of sizes beside one another within which larger ones may be cheaper again
 _PASSED = 2  # sizes without a valid plan that are passed over
 
 
@@ -344,6 +345,25 @@ class _Sizes:
         limits = stated_limits(self.asked.case.scenario.limits)
         return min((limit.value for limit in limits if limit.column == "run_cost"), default=math.inf)
 
+    def _over_budget_at_peak(self) -> bool:
+        """Whether the job costs more than its budget even if its accelerators reach their peak, on whatever number."""
+        scenario = self.asked.case.scenario
+        assumed, wide = scenario.assume, getattr(scenario.search, "precision", None)
+        if wide or getattr(assumed, "mfu_peak", None) or getattr(assumed, "flop_convention", "") != "model-causal":
+            return False
+        least = (self._cost(trial, nodes) * trial.costs.get("mfu", 0.0) for nodes, trial in self.seen.items())
+        return any(cost > _FAR * self._budget for cost in least)
+
+    def _look_for_cheapest(self, sizes: Sequence[float]) -> None:
+        """Evaluate sizes, small ones first, until the cost of the job grows."""
+        least = math.inf
+        for nodes in sizes:
+            trial = self.at(nodes)
+            cost = self._cost(trial, nodes) if _fits(trial) else math.inf
+            if cost > _LEVEL * least:
+                return
+            least = min(cost, least)
+
     def _missed(self) -> tuple[MissedLimit, ...]:
         """The limits that the nearest plan misses, among the plans that fit."""
         fitting = {
@@ -377,9 +397,12 @@ class _Sizes:
         good one.
         """
         if ladder[0] > ladder[-1]:
+            powers = [place for place, nodes in enumerate(ladder) if math.log2(nodes).is_integer()]
+            if self._over_budget_at_peak():
+                self._look_for_cheapest([ladder[place] for place in reversed(powers)])
+                return None
             if good(ladder[0]):
                 return 0
-            powers = (place for place, nodes in enumerate(ladder) if math.log2(nodes).is_integer())
             found = next((place for place in powers if good(ladder[place])), None)
             return found - 1 if found and good(ladder[found - 1]) else found
         low, high, steps = -1, start, 0

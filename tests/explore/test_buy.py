@@ -18,7 +18,7 @@ from costmodel.documents.text.files import only_texts
 from costmodel.explore.buy import Bought, Fleet, Purchase, curves, fleet, published_runs, shared_nodes
 from costmodel.explore.offers import hourly_rates
 from costmodel.explore.smallest_size import _Sizes, chance_to_meet, ladder_of, tried
-from costmodel.explore.workload import KeptAnswer, Trial
+from costmodel.explore.workload import KeptAnswer, SmallestPlans, Trial
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.buy import buy as document
 from costmodel.report.answers.buy import fleet as together
@@ -660,3 +660,22 @@ def test_comparisons_begin_with_money_and_time_and_a_report_without_a_machine_le
     ran = run("report", "--model", "llama-3.1-8b", "--rate", "40", "--ttft", "1s")
     assert ran.code
     assert "costmodel buy --model llama-3.1-8b --rate 40 --ttft 1s -o page.html" in ran.err
+
+
+@pytest.mark.whole
+def test_a_budget_below_the_peak_rate_is_refused_after_small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the nearest plan that all sizes have."""
+    looked_at, searched = list[float](), _Sizes._searched
+    monkeypatch.setattr(_Sizes, "_searched", lambda self, nodes: looked_at.append(nodes) or searched(self, nodes))
+
+    def refused() -> SmallestPlans:
+        job = {key: value for key, value in TRAINED.items() if key != "deadline"}
+        row = costmodel.buy(node="p5", budget="1k-USD", **job).found.rows[0]
+        assert isinstance(row, Purchase)
+        return row.plans
+
+    early, few = refused(), len(looked_at)
+    monkeypatch.setattr(_Sizes, "_over_budget_at_peak", lambda self: False)
+    assert early == refused()
+    assert [limit.column for limit in early.missed] == ["run_cost"]
+    assert few < len(looked_at) - few

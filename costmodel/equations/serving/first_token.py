@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from costmodel.equations.run.uncertainty import normal_share
 from costmodel.equations.serving.queues import wait_percentile
 from costmodel.ground.equation import Number, equation
 
@@ -49,22 +50,24 @@ def prompt_service_time(prompt: Number, prompt_token_time: Number, step: Number,
 
 
 @equation
-def gate_wait(step: Number, prompt_utilisation: Number) -> Number:
+def gate_wait(step: Number, prompt_utilisation: Number, grown: Number) -> Number:
     """Wait for the end of the running step, and for the decoding that comes before each batch of prompts.
 
-    D (1 + ρ_p) / (2 (1 − ρ_p)): half a step without load; ∞ from ρ_p = 1 on
+    D / 2 + g D ρ_p / (1 − ρ_p): half a step without load; ∞ from ρ_p = 1 on
 
     step D [s]: a step without prompts at the operating point
     prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s
+    grown g: of what prompts add, 1 where arrivals are at random, 0 where no prompt comes while another is in a step
     → wait [s]
-    Source: fuhrmann-1985, gated vacations of constant length
-    Monotone: increasing in step, prompt_utilisation
-    >>> float(gate_wait(0.012, 0.0)), round(float(gate_wait(0.012, 0.5)), 3)
-    (0.006, 0.018)
+    Source: fuhrmann-1985, gated vacations of constant length; composition
+    Holds: of bursts g is 1, since requests of one burst wait in line for each other
+    Monotone: increasing in step, prompt_utilisation, grown
+    >>> float(gate_wait(0.012, 0.0, 1.0)), [round(float(gate_wait(0.012, 0.5, grown)), 3) for grown in (1.0, 0.0)]
+    (0.006, [0.018, 0.006])
     """
     stable = prompt_utilisation < 1
     free = np.where(stable, 1 - prompt_utilisation, 1.0)
-    return step * np.where(stable, (1 + prompt_utilisation) / (2 * free), np.inf)
+    return step * np.where(stable, (1 + (2 * grown - 1) * prompt_utilisation) / (2 * free), np.inf)
 
 
 @equation
@@ -97,27 +100,70 @@ def later_prompt_tokens(
     wait: Number,
     prompt_utilisation: Number,
     room: Number,
+    followers: Number,
     *,
     in_parts: bool = True,
 ) -> Number:
     """Tokens of later prompts in the step that ends a prompt: they came while it waited, and the step has room.
 
-    f u / (f + u), f = λ s W / (1 + ρ_p), u = max(r / 2, r − s); of whole prompts max(0, r − s)
+    f u / (f + u), f = λ s W / (1 + ρ_p) + s n, u = max(r / 2, r − s); of whole prompts max(0, r − s)
 
     request_rate λ [1/s]: requests a second of one replica · prompt s: tokens of a prompt that are computed, on average
     wait W [s]: before a prompt's first step · prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s
-    room r: tokens that a step leaves to prompts · in_parts
+    room r: tokens that a step leaves to prompts · followers n: requests of its own burst behind it · in_parts
     → tokens
     Source: fuhrmann-1985; composition
     Holds: a soft minimum of f and u, for f is random; without a budget it is f, that of a gate. Of 180 simulated loads
         the mean time to the first token is 2 % off in the median, 15 % at worst
-    Monotone: increasing in wait
-    >>> round(float(later_prompt_tokens(4.0, 2048.0, 0.045, 0.39, 8150.0)))
+    Monotone: increasing in wait, followers
+    >>> round(float(later_prompt_tokens(4.0, 2048.0, 0.045, 0.39, 8150.0, 0.0)))
     254
     """
-    came = request_rate * prompt * wait / (1 + prompt_utilisation)
+    came = request_rate * prompt * wait / (1 + prompt_utilisation) + prompt * followers
     left = np.maximum(room / 2 if in_parts else 0.0, room - prompt)
     return left * (1 - left / np.maximum(came + left, 1e-9))
+
+
+@equation
+def burst_followers(wait: Number, random_wait: Number, service: Number) -> Number:
+    """Requests of a burst that come behind one of them: on average as many as stand in line before it.
+
+    max(W − W₁, 0) / S
+
+    wait W [s]: mean wait in line · random_wait W₁ [s]: the same with arrivals at random
+    service S [s]: time of a prompt in full steps
+    → requests
+    Source: cox-1962; composition
+    Holds: gaps have the same law backwards. Of 48 simulated loads with gaps of variation 2 and 3 the mean first token
+        is then 4 % off in the median and 12 % at worst; without these requests it is up to 26 % too short
+    Monotone: increasing in wait; decreasing in random_wait, service
+    >>> round(float(burst_followers(0.036, 0.001, 0.0143)), 2), float(burst_followers(0.0, 0.001, 0.0143))
+    (2.45, 0.0)
+    """
+    stable = np.isfinite(wait)
+    more = np.where(stable, wait, 0.0) - np.where(stable, random_wait, 0.0)
+    behind: Number = np.maximum(more, 0.0) / service
+    return behind
+
+
+@equation
+def gap_share(time: Number, request_rate: Number, gap_variation: Number) -> Number:
+    """Share of the gaps between arrivals that are shorter than a time, of gaps that follow a gamma law.
+
+    Φ(3 (∛(λ t) − 1 + c² / 9) / c)
+
+    time t [s] · request_rate λ [1/s]: requests a second of one replica
+    gap_variation c: of the gaps between arrivals, 1 at most
+    → share
+    Source: wilson-1931
+    Holds: c up to 1, to 0.01
+    Monotone: increasing in time, request_rate
+    >>> [round(float(gap_share(time, 1.0, 0.5)), 3) for time in (0.25, 0.5, 1.0)]
+    [0.02, 0.142, 0.566]
+    """
+    varied = np.maximum(gap_variation, 1e-2)
+    share: Number = normal_share(3 * (np.cbrt(request_rate * time) - 1 + varied**2 / 9) / varied)
+    return share
 
 
 @equation
@@ -146,27 +192,30 @@ def first_token_variance(
     queue_variance: Number,
     wait: Number,
     later_time: Number,
+    burst_time: Number,
     gate: Number,
     service: Number,
     variation: Number,
 ) -> Number:
     """Variance of the time to the first token.
 
-    V (1 + G / W)² + g² / 3 + (v S)²
+    V ((1 + G / W)² + (B / W)²) + g² / 3 + (v S)²
 
     queue_variance V [s·s]: of the wait in line · wait W [s]: mean wait before a prompt's first step, gate and line
     later_time G [s]: time of later prompts in its last step, which grows with the wait
+    burst_time B [s]: the same of requests of its own burst, as many whatever came before it
     gate g [s]: mean wait for the gate, without the line · service S [s]: time of a prompt in full steps
     variation v: of the prompts, standard deviation over mean
     → variance [s·s]
     Source: composition
     Holds: a wait for the gate that is spread evenly
-    Monotone: increasing in queue_variance, later_time, service, variation
-    >>> round(float(first_token_variance(0.004, 0.045, 0.012, 0.014, 0.1, 0.6)), 5)
+    Monotone: increasing in queue_variance, later_time, burst_time, service, variation
+    >>> round(float(first_token_variance(0.004, 0.045, 0.012, 0.0, 0.014, 0.1, 0.6)), 5)
     0.01008
     """
     finite = np.where(np.isfinite(service), service, 0.0)  # else the wait in line is not finite either
-    return queue_variance * (1 + later_time / wait) ** 2 + gate**2 / 3 + (finite * variation) ** 2
+    behind = (1 + later_time / wait) ** 2 + (burst_time / wait) ** 2
+    return queue_variance * behind + gate**2 / 3 + (finite * variation) ** 2
 
 
 @equation

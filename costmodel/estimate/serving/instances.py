@@ -14,11 +14,10 @@ from costmodel.equations.serving.first_token import (
     first_token_tail,
     first_token_variance,
     gate_wait,
-    later_prompt_tokens,
     own_prompt_time,
     prompt_service_time,
 )
-from costmodel.equations.serving.queues import found_busy, queue_wait, queue_wait_variance
+from costmodel.equations.serving.queues import queue_wait, queue_wait_variance
 from costmodel.equations.serving.service_level import lognormal_percentile, normal_quantile
 from costmodel.equations.serving.serving_economics import (
     cache_transfer_time,
@@ -40,7 +39,7 @@ from costmodel.estimate.serving.operating_point import Steps, gaps_of_line, micr
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, without_speculation
-from costmodel.estimate.serving.steady_state import TAIL, at_random, in_bursts
+from costmodel.estimate.serving.steady_state import TAIL, at_random, calmness, later_tokens, line_of_one, meeting
 from costmodel.estimate.serving.step_batch import prompt_piece, step_budget
 from costmodel.estimate.serving.step_table import (
     LOADED,
@@ -169,28 +168,32 @@ def first_token(
     busy = engine_utilisation(rate, prompt.full)
     with term("prompts"):
         prompts = engine_utilisation(rate, computed * prompt.filled)
-    queue = queue_wait(prompt.full, busy, spread), queue_wait_variance(prompt.full, busy, spread), busy
-    line, queued, waits = queue if at_random(gaps) else in_bursts(queue, gaps, spread)
-    gate = gate_wait(alpha, prompts) - gate_wait(alpha, 0.0)
-    wait = line + gate
-    later = later_prompt_tokens(rate, computed, wait, prompts, filled_room(load, budget), in_parts=not load.whole)
+    queue, calm = line_of_one(prompt.full, busy, spread, gaps), calmness(prompts, spread, gaps)
+    half = gate_wait(alpha, 0.0, 1.0)
+    gate = gate_wait(alpha, prompts, calm) - half
+    plain = gate if at_random(gaps) else gate_wait(alpha, prompts, 1.0) - half
+    wait = queue.wait + gate
+    later, burst = later_tokens(load, rate, queue, plain, calm, prompts, filled_room(load, budget), prompt.full)
     with term("in other groups"):
-        later = later * share(prompt.filled, gamma)
+        later, burst = later * share(prompt.filled, gamma), burst * share(prompt.filled, gamma)
     steps = steps_with_prompt(load, budget, busy)
     sending, sent = transfer.line(links, spread)
     with term("behind the prompt"):
-        behind = transfer.exposed + gate_wait(step, 0.0) + step
-    mean = wait + own_prompt_time(steps, alpha, gamma, computed, later) + sending + behind
-    variance = first_token_variance(queued + sent, np.maximum(wait, SHORTEST), later * gamma, gate, prompt.full, spread)
+        behind = transfer.exposed + gate_wait(step, 0.0, 1.0) + step
+    mean = wait + own_prompt_time(steps, alpha, gamma, computed, later + burst) + sending + behind
+    least = np.maximum(wait, SHORTEST)
+    variance = first_token_variance(
+        queue.variance + sent, least, later * gamma, burst * gamma, gate, prompt.full, spread
+    )
     far = lognormal_percentile(behind, mean, variance, normal_quantile(TAIL))
     with term("alone"):
         own = own_prompt_time(steps, alpha, gamma, computed, 0.0)
-    with term("meets a prompt"):
-        met = engine_utilisation(rate, own)
-        met = met if at_random(gaps) else found_busy(met, gaps)
+    met = meeting(rate, own, gate, gaps)
     with term("one step"):
         one = mixed_step_time(alpha, 0.0, 0.0, gamma, part_of_prompt(load, budget))
-    return FirstToken(mean, np.maximum(far, first_token_tail(own + behind, line, waits, one, met, TAIL)), busy)
+    return FirstToken(
+        mean, np.maximum(far, first_token_tail(own + behind, queue.wait, queue.share, one, met, TAIL)), busy
+    )
 
 
 # Result columns of plans with separate prefill and decode.

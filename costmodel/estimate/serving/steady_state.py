@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.first_token import (
+    burst_followers,
     first_token_tail,
     first_token_variance,
+    gap_share,
     gate_wait,
     later_prompt_tokens,
     own_prompt_time,
@@ -127,19 +131,32 @@ def prompts_between(token: Number, decode: Number) -> Number:
     return np.where(more > _ROUNDING * token, more, 0.0)
 
 
-def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> tuple[Number, Number, Number]:
-    """Wait in the queue, its variance, and the share of requests that wait: for one replica, or for all."""
-    own = queue_wait(service, busy, spread), queue_wait_variance(service, busy, spread), busy
-    own = own if at_random(point.gaps) else in_bursts(own, point.gaps, spread)
+@record
+class Line:
+    """A line of requests before one replica, or before all: the mean wait, its variance, and the share that waits.
+
+    plain: the mean wait if arrivals were at random. gaps: variation of those between arrivals
+    """
+
+    wait: Number
+    variance: Number
+    share: Number
+    plain: Number
+    gaps: Number
+
+
+def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> Line:
+    own = line_of_one(service, busy, spread, point.gaps)
     one = np.asarray(point.servers) == 1
     if np.all(one):
         return own
     waits = waiting_probability(point.servers, busy)
-    line = pooled_wait(service, point.servers, busy, spread, waits)
-    line = line if at_random(point.gaps) else shared_burst_growth(point.gaps, spread) * line
-    pooled = line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits
-    wait, variance, share = (np.where(one, *each) for each in zip(own, pooled, strict=True))
-    return wait, variance, share
+    plain = pooled_wait(service, point.servers, busy, spread, waits)
+    line = plain if at_random(point.gaps) else shared_burst_growth(point.gaps, spread) * plain
+    pooled = line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits, plain
+    alone = own.wait, own.variance, own.share, own.plain
+    wait, variance, share, mean = (np.where(one, *each) for each in zip(alone, pooled, strict=True))
+    return Line(wait, variance, share, mean, point.gaps)
 
 
 def at_random(gaps: Number) -> bool:
@@ -147,13 +164,50 @@ def at_random(gaps: Number) -> bool:
     return isinstance(gaps, float) and gaps == 1
 
 
-def in_bursts(line: tuple[Number, Number, Number], gaps: Number, spread: Number) -> tuple[Number, Number, Number]:
-    """Queue before one server with bursty arrivals: its wait, its variance, and the share that waits."""
-    wait, variance, busy = line
+def line_of_one(service: Number, busy: Number, spread: Number, gaps: Number) -> Line:
+    """Line of requests before one server."""
+    wait, variance = queue_wait(service, busy, spread), queue_wait_variance(service, busy, spread)
+    if at_random(gaps):
+        return Line(wait, variance, busy, wait, gaps)
     with term("bursts"):
         waits = found_busy(busy, gaps)
         grown = burst_growth(busy, waits, gaps, spread)
-        return grown * wait, burst_variance(variance, grown, busy, waits), waits
+        return Line(grown * wait, burst_variance(variance, grown, busy, waits), waits, wait, gaps)
+
+
+def calmness(prompts: Number, spread: Number, gaps: Number) -> Number:
+    """How many times as often a request meets others in a step as with arrivals at random; 1 at most."""
+    if at_random(gaps):
+        return 1.0
+    with term("regular arrivals"):
+        return np.minimum(burst_growth(prompts, found_busy(prompts, gaps), gaps, spread), 1.0)
+
+
+def later_tokens(
+    load: Load, rate: Number, line: Line, gate: Number, calm: Number, prompts: Number, room: Number, service: Number
+) -> tuple[Number, Number]:
+    """Tokens of later prompts in the last step of a prompt: those at random, and more of its own burst.
+
+    gate: wait for a step with arrivals at random. service: time of a prompt in full steps
+    """
+    wait, parts = line.plain + gate, not load.whole
+    if at_random(line.gaps):
+        return later_prompt_tokens(rate, load.computed, wait, prompts, room, 0.0, in_parts=parts), 0.0
+    with term("until others come"):
+        wait = calm * wait
+    later = later_prompt_tokens(rate, load.computed, wait, prompts, room, 0.0, in_parts=parts)
+    behind = burst_followers(line.wait, line.plain, service)
+    return later, later_prompt_tokens(rate, load.computed, wait, prompts, room, behind, in_parts=parts) - later
+
+
+def meeting(rate: Number, own: Number, gate: Number, gaps: Number) -> Number:
+    """Share of requests that come while another one's prompt is in a step; `own`: steps of a prompt by itself."""
+    with term("meets a prompt"):
+        met = engine_utilisation(rate, own)
+        if at_random(gaps):
+            return met
+        found = found_busy(met, gaps)
+        return np.where(gaps < 1, np.minimum(found, gap_share(own + gate, rate, np.minimum(gaps, 1.0))), found)
 
 
 def full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:
@@ -168,29 +222,30 @@ def _first_token(
 ) -> _FirstToken:
     load, gamma, step, room = inputs.load, point.gamma, point.step, point.room
     prompt, spread, (service, busy) = load.computed, load.prompt_spread, full
-    line, queued, waits = _line(point, service, busy, spread)
+    queue = _line(point, service, busy, spread)
     if point.blocking.occur:
-        line, queued = point.blocking.line(line, queued, rate, busy)
-    gate = gate_wait(step, prompts)
+        line, queued = point.blocking.line(queue.wait, queue.variance, rate, busy)
+        queue = replace(queue, wait=line, variance=queued, plain=line if at_random(point.gaps) else queue.plain)
+    line, calm = queue.wait, calmness(prompts, spread, point.gaps)
+    gate = gate_wait(step, prompts, calm)
     wait = line + gate
     steps = steps_with_prompt(load, point.own_room, busy)
-    later = later_prompt_tokens(rate, prompt, wait, prompts, room, in_parts=not load.whole)
+    plain = gate if at_random(point.gaps) else gate_wait(step, prompts, 1.0)
+    later, burst = later_tokens(load, rate, queue, plain, calm, prompts, room, service)
     with term("other stages"):
         elsewhere = point.whole - gamma  # while each of them serves others
         passing = prompt * elsewhere
     with term("later prompts"):
-        later = later * point.filled  # they share what the step with this one takes at least
-    ttft = wait + own_prompt_time(steps, step, point.own, prompt, 0.0) + later + passing
-    variance = first_token_variance(queued, wait, later, gate, service, spread)
+        later, burst = later * point.filled, burst * point.filled  # shares what the step takes at least
+    ttft = wait + own_prompt_time(steps, step, point.own, prompt, 0.0) + later + burst + passing
+    variance = first_token_variance(queue.variance, wait, later, burst, gate, service, spread)
     with term("alone"):
         own = own_prompt_time(steps, step, point.alone, prompt, 0.0)
-    with term("meets a prompt"):
-        met = engine_utilisation(rate, own)
-        met = met if at_random(point.gaps) else found_busy(met, point.gaps)
+    met = meeting(rate, own, gate, point.gaps)
     with term("one prompt"):
         part = part_of_prompt(load, point.own_room)
         one = mixed_step_time(point.alpha, point.beta, point.concurrency, point.alone + elsewhere, part)
-    far = first_token_tail(own + passing, line, waits, one, met, TAIL)
+    far = first_token_tail(own + passing, line, queue.share, one, met, TAIL)
     if point.blocking.occur:
         blocked = point.blocking.wait(rate, busy)
         ttft = ttft + blocked

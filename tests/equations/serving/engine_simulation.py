@@ -35,7 +35,7 @@ class Engine:
     request_rate: float
     variation: float = 0.0  # of prompts; of answers too where their own is not stated
     answers: float | None = None
-    gaps: float = 1.0  # variation of those between arrivals, which follow a gamma law
+    gaps: float = 1.0  # variation of those between arrivals
     slots: float = math.inf  # requests that it holds at most
     samples: int = 1  # answers to each prompt
     launch_time: float = 0.0  # that the prompts of a step add to it at least
@@ -92,10 +92,17 @@ def _within(prompts: list[int], most: int) -> list[int]:
     return [prompt if prompt <= most else fitting[place % len(fitting)] for place, prompt in enumerate(prompts)]
 
 
+def gaps_between(random: np.random.Generator, variation: float, count: int) -> Column:
+    """Gaps between arrivals, 1 on average: all equal without variation, else by a gamma law."""
+    if variation == 0:
+        return np.ones(count)
+    return -np.log(evenly(random, count)) if variation == 1 else random.gamma(variation**-2, variation**2, count)
+
+
 def serve(engine: Engine, count: int, seed: int = 0) -> Observed:
     """Serve so many requests."""
-    random, shape = np.random.default_rng(seed), engine.gaps**-2
-    gaps = -np.log(evenly(random, count)) if engine.gaps == 1 else random.gamma(shape, 1 / shape, count)
+    random = np.random.default_rng(seed)
+    gaps = gaps_between(random, engine.gaps, count)
     arrivals = np.cumsum(gaps / (gaps.mean() * engine.request_rate))
     prompts = lengths(random, engine.prompt, engine.variation, count, 1)
     spread = engine.variation if engine.answers is None else engine.answers

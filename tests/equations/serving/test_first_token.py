@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.serving.first_token import (
+    burst_followers,
+    gap_share,
     gate_wait,
     later_prompt_tokens,
     own_prompt_time,
@@ -84,8 +87,26 @@ def gated(step: float, service: float, utilisation: float, variation: float, cou
 def test_line_and_gate_are_the_wait_of_a_gated_server(utilisation: float, variation: float) -> None:
     """Steps without a budget: the fixed part is a rest, prompts are served behind it, those that come must wait."""
     step, service = 0.4, 1.0
-    predicted = float(queue_wait(service, utilisation, variation)) + float(gate_wait(step, utilisation))
+    predicted = float(queue_wait(service, utilisation, variation)) + float(gate_wait(step, utilisation, 1.0))
     assert predicted == pytest.approx(gated(step, service, utilisation, variation), rel=0.05)
+
+
+def test_gaps_shorter_than_a_time_are_those_of_a_gamma_law() -> None:
+    """Of whole shapes the law is Erlang's, 1 − e^(−k x) Σ (k x)ⁱ / i!; none is shorter where all are alike."""
+    for shape in (1, 4, 16):
+        for share in (0.2, 0.5, 1.0, 1.5):
+            events = shape * share
+            erlang = 1 - math.exp(-events) * sum(events**many / math.factorial(many) for many in range(shape))
+            assert float(gap_share(share / 3.0, 3.0, shape**-0.5)) == pytest.approx(erlang, abs=0.01)
+    assert [round(float(gap_share(share, 1.0, 0.0)), 6) for share in (0.9, 1.1)] == [0, 1]
+
+
+def test_as_many_of_a_burst_come_behind_as_before() -> None:
+    """Requests in batches of fixed size, at random places in them."""
+    places = np.random.default_rng(0).integers(0, 8, 100_000)
+    before, behind = places.mean(), (7 - places).mean()
+    assert float(burst_followers(0.1 * before, 0.0, 0.1)) == pytest.approx(behind, rel=0.01)
+    assert float(burst_followers(np.inf, np.inf, np.inf)) == 0
 
 
 def test_steps_of_a_prompt() -> None:
@@ -101,8 +122,8 @@ def test_steps_of_a_prompt() -> None:
 
 
 def test_later_prompts_fill_what_a_step_leaves() -> None:
-    few, many = (float(later_prompt_tokens(rate, 2048.0, 0.05, 0.2, 8000.0)) for rate in (1e-6, 1e9))
+    few, many = (float(later_prompt_tokens(rate, 2048.0, 0.05, 0.2, 8000.0, 0.0)) for rate in (1e-6, 1e9))
     assert few == pytest.approx(1e-6 * 2048 * 0.05 / 1.2, rel=1e-6)
     assert many == pytest.approx(8000 - 2048, rel=1e-3)
-    assert float(later_prompt_tokens(1.0, 2048.0, np.inf, 0.2, 0.0)) == 0
+    assert float(later_prompt_tokens(1.0, 2048.0, np.inf, 0.2, 0.0, 0.0)) == 0
     assert own_prompt_time(2.0, 0.01, 1e-5, 1000.0, 500.0) == pytest.approx(0.035)

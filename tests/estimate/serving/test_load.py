@@ -48,19 +48,31 @@ def test_22_loads_of_a_simulated_engine(rate: float, budget: float, variation: f
 
 
 @pytest.mark.parametrize("variation", [0.0, 1.0])
-@pytest.mark.parametrize("gaps", [0.3, 2.0, 3.0])
+@pytest.mark.parametrize("gaps", [0.0, 0.5, 2.0, 3.0])
 @pytest.mark.parametrize(("budget", "prompt", "rate"), [(2048.0, 2048.0, 3.5), (8192.0, 300.0, 12.0)])
 def test_bursts_of_arrivals(budget: float, prompt: float, rate: float, gaps: float, variation: float) -> None:
-    """Time per token to 6 %, its p99 and the mean first token to 25 %; the p99 of this to 45 %, too long if regular."""
+    """Time per token to 6 %, its p99 to 25 %; the mean first token to 11 %, its p99 to 30 %. Without variation the gaps
+    are all alike.
+    """
     shape = {"request_rate": rate, "token_budget": budget, "prompt": prompt, "gaps": gaps, "variation": variation}
     engine = replace(ENGINE, **shape)
     seen, found = [serve(engine, 8_000, seed) for seed in range(2)], state_of(engine)
     times = {name: np.mean([getattr(each, name) for each in seen]) for name in ("tpot", "ttft", "ttft_p99")}
     assert float(found.tpot) == pytest.approx(times["tpot"], rel=0.06)
-    assert float(found.ttft) == pytest.approx(times["ttft"], rel=0.25)
-    assert float(found.ttft_p99) / times["ttft_p99"] == pytest.approx(1.0, abs=0.45 if gaps > 1 else 0.8)
+    assert float(found.ttft) == pytest.approx(times["ttft"], rel=0.11)
+    assert float(found.ttft_p99) == pytest.approx(times["ttft_p99"], rel=0.3)
     far, most = token_p99_of(engine), np.mean([np.quantile(each.tokens, 0.99) for each in seen])
     assert far == pytest.approx(most, rel=0.25)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.8])
+def test_regular_arrivals_wait_for_half_a_step(share: float) -> None:
+    """A prompt is done before the next one comes: half of a step without prompts, and the one that has it."""
+    rate = share / WORK
+    engine = replace(LINEAR, token_budget=1e7, gaps=0.0, request_rate=rate)
+    step = ALPHA / (1 - rate * WORK) - rate * GAMMA * PROMPT * ALPHA / (1 - rate * WORK)
+    assert 1 / rate > GAMMA * PROMPT + 1.5 * step
+    assert float(state_of(engine).ttft) == pytest.approx(GAMMA * PROMPT + 1.5 * step, rel=0.05)
 
 
 @pytest.mark.parametrize(("samples", "rate", "answers"), [(4, 3.0, 0.0), (4, 3.0, 0.6), (8, 1.5, 1.0)])

@@ -27,6 +27,7 @@ from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
+from costmodel.estimate.serving.requests_in_time import percentile_of_kinds
 from costmodel.estimate.serving.serving_band import is_new_ground, never_ran
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
@@ -526,9 +527,18 @@ def _of_groups(case: ServingCase, *, bands: bool) -> ServingAnswer:
     return replace(
         whole,
         assumed=tuple(dict.fromkeys(item for part in parts for item in part.assumed)),
-        broken=tuple(dict.fromkeys(item for part in parts for item in part.broken)),
+        broken=_broken_together(case, [code for part in parts for code in part.broken], costs),
         remarked=tuple(dict.fromkeys(item for part in parts for item in part.remarked)),
     )
+
+
+def _broken_together(case: ServingCase, codes: Sequence[str], costs: Mapping[str, float]) -> tuple[str, ...]:
+    """The codes of all kinds of nodes, with a limit judged by the result of all together where there is one."""
+    limits = [each for each in stated_limits(case.scenario.limits) if not math.isnan(costs[each.column])]
+    others = [code for code in codes if code not in map(code_of, limits)]
+    stopped = (OVERLOAD | {"M001"}).intersection(others)
+    missed = [] if stopped else [code_of(each) for each in limits if not each.holds(costs[each.column])]
+    return tuple(dict.fromkeys((*others, *missed)))
 
 
 def within_limits(costs: Mapping[str, float]) -> float:
@@ -543,7 +553,8 @@ _SUMS = frozenset({
     "requests_per_s", "output_tokens_per_s", "total_tokens_per_s", "saturation_per_s", "rate_within_slo_per_s",
     "in_time_per_s", "replicas", "gpus", "nodes", "rent_per_month", "replicas_needed", "gpus_needed", "rent_needed",
 })  # fmt: skip
-_WORST = frozenset({"ttft_p99", "tpot_p99", "worst_gap", "memory_share", "memory_peak", "saturation_share"})
+_TAILS = ("ttft_p99", "tpot_p99")
+_WORST = frozenset({"worst_gap", "memory_share", "memory_peak", "saturation_share"})
 _LEAST = frozenset({"limits_chance"})
 _WITHIN = frozenset({"cost_within_limits"})  # means over what is answered at the highest rate within the limits
 _MEANS = frozenset({
@@ -586,13 +597,16 @@ def under_share(case: ServingCase, share: float) -> ServingCase:
 
 
 def combined(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Results of all kinds of nodes together: sums, means over requests, and the worst kind's P99.
+    """Results of all kinds of nodes together: sums, means over requests, and the P99 of all requests.
 
     A result that has no such meaning, as the time of a term or the memory of a pool, is not a number.
     """
     answered = [each["requests_per_s"] for each in found]
     within = [each["rate_within_slo_per_s"] for each in found]
     costs = {name: _rule(name)([each[name] for each in found], answered, within) for name in found[0]}
+    for name in (f"{name}{end}" for name in _TAILS for end in ("", "_low", "_high")):
+        if name in costs:
+            costs[name] = percentile_of_kinds(found, name)
     for end in ("", "_low", "_high"):
         if f"tokens_per_s_per_user{end}" in costs:
             other = {"": "", "_low": "_high", "_high": "_low"}[end]

@@ -6,7 +6,8 @@ how sure the prediction is that the mean and the p99 keep them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +24,7 @@ IN_TIME = (SHARE, RATE)
 FIRST = ("ttft", "ttft_p99")
 TIMES = (*FIRST, "tpot", "tpot_p99", "prompts_between")
 FARTHEST = 5.0  # logarithm of the largest factor on all times that is searched
+TAIL = 0.01  # share of requests beyond the P99
 A_LITTLE = 1.01  # factor on times, for its effect
 Result = Callable[[str], Number]
 
@@ -57,14 +59,42 @@ def in_time(limits: RequestLimits, result: Result) -> dict[str, Number]:
     """Share and rate of requests that meet both time limits, from mean and P99 of each; NaN without limits."""
     if not limits.any:
         return dict.fromkeys(IN_TIME, np.nan)
-    with term("a step alone"):
-        between = result("prompts_between")
-        fastest = np.where(np.asarray(between) > 0, result("tpot") - between, 0.0)
+    fastest = _fastest(result)
     first = _kept(limits.first, fastest, result, "ttft")
     token = _kept(limits.token, fastest, result, "tpot")
     with term("both in time"):
         both = first * token
     return {SHARE: both, RATE: goodput_rate(result("requests_per_s"), first, token)}
+
+
+def _fastest(result: Result) -> Number:
+    """The time that no request is under: a step without prompts; 0 where it is not known."""
+    with term("a step alone"):
+        between = result("prompts_between")
+        return np.where(np.asarray(between) > 0, result("tpot") - between, 0.0)
+
+
+def percentile_of_kinds(kinds: Sequence[Mapping[str, float]], name: str) -> float:
+    """The P99 of a time of all requests of several kinds of nodes, by what each answers; `name` may be that of a band.
+
+    The time T at which Σ w F(T) is 99 %: F of each kind is the log-normal share that its mean and its P99 state.
+    """
+    base = name.removesuffix("_low").removesuffix("_high")
+    mean = base.removesuffix("_p99")
+    kinds = [kind for kind in kinds if kind["requests_per_s"] > 0]
+    far = [kind[name] for kind in kinds]
+    if len(kinds) < 2 or not all(map(math.isfinite, far)):
+        return max(far, default=math.nan)
+    whole = sum(kind["requests_per_s"] for kind in kinds)
+
+    def kept(kind: Mapping[str, float], time: Number) -> Number:
+        with term("of the requests"):
+            return share(kind["requests_per_s"], whole) * share_within(
+                share(time, share(kind[name], kind[base])), _fastest(kind.__getitem__), kind[mean], kind[base]
+            )
+
+    with untraced(), np.errstate(all="ignore"):
+        return float(last_within(lambda time: sum(kept(kind, time) for kind in kinds) - (1 - TAIL), min(far), max(far)))
 
 
 def _kept(limit: float | None, fastest: Number, result: Result, name: str) -> Number:

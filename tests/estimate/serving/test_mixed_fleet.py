@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.requests_in_time import percentile_of_kinds
 from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.serving.search_layouts import search_groups
 from costmodel.ground.errors import CostModelError
@@ -41,8 +45,39 @@ def test_each_kind_takes_the_share_of_the_load_that_it_can_answer() -> None:
     assert found.costs["cost_per_mtoken"] == pytest.approx(1e6 * rent / sum(tokens))
     mean = sum(part["tpot"] * many for part, many in zip(parts, tokens, strict=True)) / sum(tokens)
     assert found.costs["tpot"] == pytest.approx(mean)
-    assert found.costs["ttft_p99"] == pytest.approx(max(part["ttft_p99"] for part in parts))
+    far = sorted(part["ttft_p99"] for part in parts)
+    assert far[0] < found.costs["ttft_p99"] < far[1]
     assert found.costs["tokens_per_s_per_gpu"] == pytest.approx(sum(tokens) / found.costs["gpus"])
+
+
+def test_the_p99_of_all_is_that_of_a_mixture() -> None:
+    """Of log-normal times drawn for each kind, as many as it answers; of a kind alone, or of equals, it is its own."""
+    random = np.random.default_rng(1)
+    kinds, drawn = list[dict[str, float]](), list[np.ndarray]()
+    for rate, fastest, above, spread in ((6.0, 0.02, 0.1, 0.5), (3.0, 0.05, 0.3, 0.3), (1.0, 0.02, 0.9, 0.8)):
+        mean, p99 = (fastest + above * math.exp(power) for power in (spread**2 / 2, 2.326348 * spread))
+        kinds.append({"requests_per_s": rate, "ttft": mean, "ttft_p99": p99, "ttft_p99_high": 1.5 * p99, "tpot": 0.1})
+        kinds[-1]["prompts_between"] = 0.1 - fastest
+        drawn.append(fastest + above * np.exp(spread * random.standard_normal(int(200_000 * rate))))
+    seen = [float(np.quantile(np.concatenate(each), 0.99)) for each in (drawn, drawn[:2])]
+    assert percentile_of_kinds(kinds, "ttft_p99") == pytest.approx(seen[0], rel=5e-3)
+    assert percentile_of_kinds(kinds, "ttft_p99_high") == pytest.approx(1.5 * seen[0], rel=5e-3)
+    assert percentile_of_kinds(kinds[:2], "ttft_p99") == pytest.approx(seen[1], rel=5e-3)
+    own = kinds[0]["ttft_p99"]
+    for several in (kinds[:1], [kinds[0]] * 3, [kinds[0], kinds[2] | {"requests_per_s": 0.0}]):
+        assert percentile_of_kinds(several, "ttft_p99") == pytest.approx(own, rel=1e-4)
+    assert percentile_of_kinds([kinds[0], kinds[1] | {"ttft_p99": math.inf}], "ttft_p99") == math.inf
+
+
+@pytest.mark.parametrize(
+    ("limit", "broken"),
+    [("at_least: 20", False), ("at_least: 50", True), ("at_most: 30", True), ("at_most: 40", False)],
+)
+def test_a_limit_is_on_all_kinds_together(limit: str, broken: bool) -> None:
+    """16 H100 and 24 A100 are 40 GPUs."""
+    found = predicted(*MIXED, f"limits={{gpus: {{{limit}}}}}")
+    assert found.costs["gpus"] == 40
+    assert ("T001" in found.broken) == broken
 
 
 def test_prefill_on_one_kind_and_decode_on_another() -> None:

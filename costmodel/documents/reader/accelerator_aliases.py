@@ -42,11 +42,11 @@ _BETWEEN = " -_/:"
 _NAME = late_pattern(r"(?P<part>[a-z\d-]+?)(?:-(?P<form>sxm|pcie|nvl|gcd)\d?)?(?:-(?P<memory>\d{2,3}))?")
 _BESIDE = late_pattern(
     r"\bsxm\d?\b|\bpcie\b|\bnvl\d*\b|\bgcd\b|\boam\b|\bhbm\de?\b|\bsuperchip\b|\btrillium\b|\bironwood\b|"
-    r"\b\d+ ?g(?:i?b)?\b|[^a-z0-9]"
+    r"\b\d+ ?g(?:i?b)?\b|(?<=[-_ ])\d{2,3}$|[^a-z0-9]"
 )
 _AS_SOLD = 0.12  # of a logarithm: how far the GB of a name lie from those of the datasheet, which may be GiB
 _FORM = late_pattern(r"sxm|pcie|nvl(?!\d)|gcd")
-_MEMORY = late_pattern(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
+_MEMORY = late_pattern(r"(?<!\d)(\d+)(?: ?g(?:i?b)?\b|(?<=[-_ ]\d\d)$)")
 
 
 def accelerator_meant(

@@ -53,6 +53,7 @@ COLUMNS: dict[str, Column] = {
     "weight_bytes_per_param": Column("text", "of a start-up log: 2 in 16 bits, 1 in fp8, mx of mxfp4 experts"),
     "kv_bytes": Column("text", "of a start-up log: 2 in 16 bits, 1 in fp8"),
     "log_kv_gib": Column("number", "of a start-up log: memory of a device for keys and values, GiB"),
+    "log_kv_tokens": Column("count", "of a start-up log: tokens that the cache holds, where no GiB are stated"),
     "tier": Column("text", "core, or doubtful"),
     "doubt": Column("text", "why a row is doubtful"),
 }

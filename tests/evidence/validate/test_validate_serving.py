@@ -150,6 +150,29 @@ def test_start_up_logs() -> None:
     assert figures[4].refused == "V004"
 
 
+def test_logs_that_state_tokens_or_only_the_memory_of_a_gpu() -> None:
+    """Tokens of 128 KiB each (32 layers, 8 heads of 128, keys and values in 16 bits) have the error of those GiB; a GPU
+    without a document is another one with its total; bytes of a parameter lead to the type nearest to them.
+    """
+    log = "vllm,0.19.0,Llama-3.1-8B,{},{},1,0.95,{},2,{}"
+    tokens = 58.11 * 2**30 / 2**17
+    stated, counted, unnamed, small, narrow, none = _figures(
+        log.format("H100", "79.19", "2", "58.11,"),
+        log.format("H100", "79.19", "2", f",{tokens:.0f}"),
+        log.format("80 GB", "79.19", "2", "58.11,"),
+        log.format("RTX 4070 8 GB", "7.65", "1.06", ","),
+        log.format("H100", "79.19", "1.02", "64.61,"),
+        log.format("80 GB", "", "2", "58.11,"),
+        header=f"{LOGS},log_kv_tokens",
+    )
+    assert counted.error == pytest.approx(stated.error, abs=1e-4)
+    assert counted.filled["log_kv_gib"] == "of log_kv_tokens"
+    assert unnamed.error == pytest.approx(stated.error, abs=1e-4)
+    assert unnamed.filled["gpu"].endswith(", by its memory")
+    assert abs(narrow.error or 1.0) < 0.005
+    assert (small.refused, none.refused) == ("V005", "V001")
+
+
 def test_quantities_of_a_table() -> None:
     """A table of serving has no time of a step, start-up logs only the cache, and training no time per token."""
     runs = _table(f"a,{LLAMA},4,,,0.009")

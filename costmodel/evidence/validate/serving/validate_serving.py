@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast, get_args
@@ -90,12 +91,18 @@ def _asked(row: CsvRow, shelf: CachedReader) -> ServingRow | CannotModel:
 
 
 def _cached(row: CsvRow, shelf: CachedReader) -> Answer:
-    """The KV-cache pool of a start-up log, measured and predicted."""
-    value = logged_pool(row)
+    """The KV-cache pool of a start-up log, measured and predicted.
+
+    Of a log that states tokens alone, the bytes that these take as predicted: its error is that of the tokens.
+    """
+    value, tokens = logged_pool(row), row.number("log_kv_tokens")
     try:
-        if value is None:
-            raise CannotModel("V005", "log_kv_gib empty")
+        if value is None and not tokens:
+            raise CannotModel("V005", "log_kv_gib and log_kv_tokens empty")
         predicted, filled = predicted_pool(row, shelf)
+        each = predicted.pop("bytes_per_token")
+        if value is None and tokens:
+            value, filled["log_kv_gib"] = tokens * each, "of log_kv_tokens"
     except CannotModel as refused:
         return value, {}, {}, refused
     return value, predicted, filled, None
@@ -164,7 +171,9 @@ def _consistent(question: ServingRow) -> None:
 
 
 GIB = 2.0**30
-_TYPES = {"": "bf16", "2": "bf16", "1": "fp8"}
+# Types by bytes of a number; a checkpoint differs by less, since some of its tensors have another type
+_TYPES = {2.0: "bf16", 1.0: "fp8", 34 / 32: "q8_0"}
+_APART = 0.03
 
 
 def logged_pool(row: CsvRow) -> float | None:
@@ -174,7 +183,7 @@ def logged_pool(row: CsvRow) -> float | None:
 
 
 def predicted_pool(row: CsvRow, shelf: CachedReader) -> tuple[dict[str, float], dict[str, str]]:
-    """The predicted KV-cache pool of one device with P10 and P90, and the imputed cells."""
+    """The predicted KV-cache pool of one device with P10 and P90, bytes of a token in it, and the imputed cells."""
     filled: dict[str, str] = {}
     readable(row)
     scenario = _scenario(row, shelf, filled)
@@ -191,11 +200,13 @@ def predicted_pool(row: CsvRow, shelf: CachedReader) -> tuple[dict[str, float], 
     if pool <= 0:
         raise CannotModel("V007", "M001: no memory is left for a cache")
     far = math.exp(TENTH * inputs.engine.spread.pool)
-    return {"cache_pool": pool, "cache_pool_low": pool / far, "cache_pool_high": pool * far}, filled
+    each = pool / float(np.asarray(use.logged).reshape(-1)[0])
+    ends = {"cache_pool_low": pool / far, "cache_pool_high": pool * far}
+    return {"cache_pool": pool, **ends, "bytes_per_token": each}, filled
 
 
 def _scenario(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> dict[str, Any]:
-    _, node, each = machine_of(row, shelf)
+    _, node, each = _machine(row, shelf, filled)
     tp, pp = next(needed(row, "tp")), row.number("pp") or 1.0
     longest = row.number("max_model_len") or (filled.setdefault("max_model_len", "4096") and 4096.0)
     half = float(max(int(longest) // 2, 1))
@@ -219,17 +230,40 @@ def _scenario(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> dict[
     }
 
 
+def _machine(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> tuple[str, str | dict[str, Any], float]:
+    """The machine of a log; of a GPU without a document one of the same memory, of which the log states the total.
+
+    Nothing else of an accelerator counts for the pool, but the types that it multiplies in.
+    """
+    try:
+        return machine_of(row, shelf)
+    except CannotModel:
+        total, stack = (row.number("total_gib") or math.inf) * GIB, shelf.document("stack", engine_of(row, {}))
+        documents = (shelf.document("accelerator", name) for name in sorted(shelf.names("accelerator")))
+        made = (each for each in documents if each.vendor in stack.runs_on[:1] and each.peak.bf16)
+        holding = [each for each in made if each.memory.usable >= total]
+        nearest = min(holding, key=lambda each: each.memory.usable, default=None)
+        if nearest is None:
+            raise
+        filled["gpu"] = f"{nearest.name}, by its memory"
+        return machine_of(replace(row, written={**row.written, "gpu": nearest.name}), shelf)
+
+
 def _weights(row: CsvRow) -> dict[str, str]:
-    if row.text("weight_bytes_per_param").startswith("mx"):
+    said = row.text("weight_bytes_per_param")
+    if said.startswith("mx"):
         return {"expert_weights": "mxfp4"}
-    return {"weights": _type(row, "weight_bytes_per_param")}
+    return {"weights": said if said == "nvfp4" else _type(row, "weight_bytes_per_param")}
 
 
 def _type(row: CsvRow, name: str) -> str:
-    said = row.text(name).removesuffix(".0")
-    if said not in _TYPES:
-        raise CannotModel("V004", f"{name} {said}")
-    return _TYPES[said]
+    """The type of a cell that states bytes; bf16 where it is empty."""
+    said = row.text(name) or "2"
+    size = float(said) if re.fullmatch(r"\d+(\.\d+)?", said) else math.inf
+    nearest = min(_TYPES, key=lambda each: abs(size - each))
+    if abs(size / nearest - 1) > _APART:
+        raise CannotModel("V004", f"{name} {row.text(name)}")
+    return _TYPES[nearest]
 
 
 def _configured(row: CsvRow, case: ServingCase, filled: dict[str, str]) -> Engine:

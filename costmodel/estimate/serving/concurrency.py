@@ -177,7 +177,7 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
     answered = _most(load, layout, users, passed)
     others = of_others(answered, users)
     with term("prompts of others"):
-        arriving = others * load.computed
+        arriving = others * load.worked
     missed = _missed(users)
     mean, step = _step(load, point, answered), _step(load, point, others, prompts=False)
     with term("own prompt"):
@@ -235,7 +235,7 @@ def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) ->
         decoding = load.queries * (others * load.steps)
         each = prompt_room(layout.budget, decoding / layout.pp)
         room = layout.pp * filled_room(load, each, layout.dp_attention)
-        used = share(others * load.computed, np.maximum(room, LEAST))
+        used = share(others * load.worked, np.maximum(room, LEAST))
         line = steps_in_line(load.computed, room, used, load.prompt_spread)
         own = room / layout.dp_attention
         ridden = steps_with_prompt(load, own, used)
@@ -246,7 +246,7 @@ def _most(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None
     """Upper bound on requests answered per step, by steps of a request or only by its tokens."""
     with term("answered"):
         steps = 1.0 + _later(load) if passed is None else passed.steps
-        tokens = load.computed + load.queries * load.steps
+        tokens = load.worked + load.queries * load.steps
         return requests_per_step(users, steps, _whole_steps(load, layout, tokens), tokens)
 
 
@@ -262,5 +262,5 @@ def _whole_steps(load: Load, layout: PlanColumns, tokens: Number) -> Number:
 def _step(load: Load, point: OperatingPoint, answered: Number, *, prompts: bool = True) -> Number:
     """Mean time of a step that answers so many requests; without prompts, of one that only decodes them."""
     with term("mean step" if prompts else "without prompts"):
-        tokens = answered * load.computed if prompts else 0.0
+        tokens = answered * load.worked if prompts else 0.0
         return mixed_step_time(point.alpha, point.beta, answered * load.steps, point.gamma, tokens)

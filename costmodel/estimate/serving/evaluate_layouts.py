@@ -37,6 +37,7 @@ from costmodel.estimate.serving.load import (
     most_requests_held,
     of_each,
     under_cap,
+    with_preemption,
 )
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
 from costmodel.estimate.serving.operating_point import (
@@ -210,8 +211,10 @@ def _evaluated(
     with term("decode"):
         decode = exact.breakdown(micro_batch(layout, many))
     point = operating_point(inputs, layout, many, exact, decode.total)
-    batch = offline_batch(inputs, layout, point)
-    state = _state(inputs, layout, point, (most.rate, bounds), batch)
+    fixed = inputs.case.scenario.workload.at_once
+    crowded = inputs if fixed is None else with_preemption(inputs, bounds, of_each(inputs, layout, float(fixed)))
+    batch = offline_batch(crowded, layout, point)
+    state = _state(crowded, layout, point, (most.rate, bounds), batch)
     columns = _times(inputs, layout, _of_tokens(exact, many, decode), state)
     with term("worst gap"):
         longest = worst_gap(inputs, layout, point, exact, most_requests_held(inputs, layout, bounds.slots))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
+from costmodel.equations.serving.cache_pool import recomputed_tokens
 from costmodel.equations.serving.closed_loop import full_step_concurrency, time_under_cap
 from costmodel.equations.serving.queues import waiting_probability
 from costmodel.equations.serving.steady_state import whole_prompt_slots
@@ -100,6 +101,17 @@ def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUs
     held = [budget, memory.requests_steady, layout.dp_attention * most_requests(inputs), np.inf]
     held += [] if equal_prompts is None else [equal_prompts]
     return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
+
+
+def with_preemption(inputs: ServingInputs, bounds: Bounds, users: Number) -> ServingInputs:
+    """Inputs where requests of more users than the cache holds compute again what they lose to older ones."""
+    if not inputs.engine.memory.preempts:
+        return inputs
+    load, held = inputs.load, np.maximum(bounds.cache, LEAST)
+    with term("computed again"):
+        again = recomputed_tokens(np.maximum(load.private, 1.0), load.generated, held)
+    again = np.where((users > held) & (held <= bounds.least), again, 0.0)
+    return replace(inputs, load=replace(load, preempted=again)) if np.any(again) else inputs
 
 
 @dataclass(frozen=True, eq=False)

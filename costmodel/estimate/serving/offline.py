@@ -67,8 +67,9 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
             )
     with term("tokens of the batch"):
         busiest = np.maximum(requests, 1.0)  # of fewer requests than replicas some replicas have one, others none
-        generated, computed = busiest * load.steps, busiest * load.computed
         together = np.maximum(together, 1.0)
+        again = load.preempted * np.maximum(busiest - together, 0.0)  # while others wait
+        generated, computed = busiest * load.steps, busiest * load.computed + again
     with term("offline"):
         shortest = shortest_output(load.steps, load.output_spread, np.maximum(layout.replicas * requests, 1.0))
         steps = refilled_steps(busiest, together, load.steps, longest, shortest)

@@ -113,6 +113,7 @@ class Load:
     passes: float = 0.0  # of a draft in a step, each with as many queries as are verified of it
     returning: Number = 0.0  # share of later turns that find their conversation there
     whole: bool = False  # whether each prompt is computed in one step
+    preempted: Number = 0.0  # tokens of a request that are computed again, as the cache is full
 
     @property
     def private(self) -> Number:
@@ -147,6 +148,11 @@ class Load:
     def computed(self) -> Number:
         """Prompt tokens that are computed instead of read from the cache."""
         return self.prompt - self.hit + self.again
+
+    @property
+    def worked(self) -> Number:
+        """Tokens of a request that steps compute beside those they decode."""
+        return self.computed + self.preempted
 
 
 ENOUGH_UP = 0.999  # share of time in which enough replicas are up, where a scenario states how long each of them is

@@ -298,3 +298,84 @@ def shared_line(servers: int, utilisation: float, variation: float, count: int, 
         waits[place] = start - arrival
         heapq.heappush(free, start + service)
     return waits
+
+
+@dataclass
+class _Held:
+    """A request in a cache: tokens of its answer so far and in all, those in the cache, those given back but there."""
+
+    output: int
+    generated: int = 0
+    cached: int = 0
+    left: int = 0
+
+
+class _FullCache:
+    """A cache of single tokens. Those given back stay until others take their place, the longest free ones first."""
+
+    def __init__(self, tokens: int) -> None:
+        self.free, self.order = tokens, deque([_Held(0, left=tokens)])
+
+    def take(self, held: _Held, tokens: int) -> None:
+        self.free -= tokens
+        held.cached += tokens
+        while tokens:
+            first = self.order[0]
+            taken = min(first.left, tokens)
+            first.left -= taken
+            tokens -= taken
+            if not first.left:
+                self.order.popleft()
+
+    def give(self, held: _Held) -> None:
+        self.free += held.cached
+        held.left, held.cached = held.cached, 0
+        self.order.append(held)
+
+    def again(self, held: _Held, need: int) -> int:
+        """Takes the tokens of a request that begins, and returns those that nothing is left of."""
+        kept = min(held.left, need - 1)
+        if held.left:
+            self.order.remove(held)
+            self.free -= kept
+            held.cached = kept
+            if held.left > kept:
+                self.order.append(_Held(0, left=held.left - kept))
+            held.left = 0
+        self.take(held, need - kept)
+        return need - kept
+
+
+def recomputed_in_full_cache(tokens: int, prompt: int, output: float, variation: float, count: int) -> float:
+    """Tokens that a request computes again, on the mean of the middle ones: a cache of tokens, others always wait.
+
+    Each step adds a token to all that run, oldest first; where none is free, the youngest gives its tokens back and
+    waits before all others. A step without that begins requests while their prompt, or what they had, fits.
+    """
+    random, cache = np.random.default_rng(0), _FullCache(tokens)
+    waiting = deque(_Held(length) for length in lengths(random, output, variation, count, 2))
+    running: list[_Held] = []
+    ended, again = 0, 0
+    while ended < 3 * count // 4:
+        full, place = False, 0
+        while place < len(running):
+            need = prompt + running[place].generated - running[place].cached
+            while cache.free < need and place < len(running):
+                full, youngest = True, running.pop()
+                cache.give(youngest)
+                waiting.appendleft(youngest)
+            if place < len(running):
+                cache.take(running[place], need)
+            place += 1
+        while waiting and not full and (need := prompt + waiting[0].generated) <= cache.free:
+            running.append(waiting.popleft())
+            computed = cache.again(running[-1], need)
+            if running[-1].generated and ended >= count // 4:
+                again += computed
+        for held in running:
+            held.generated += 1
+        for held in (each for each in running if each.generated >= each.output):
+            cache.give(held)
+            ended += 1
+        running = [held for held in running if held.generated < held.output]
+    return again / (ended - count // 4)

@@ -66,6 +66,10 @@ class EngineMemory(Sourced):
     no_eviction: bool = Field(
         default=False, description="Whether a request begins only where its prompt and its whole answer will fit"
     )
+    preempts: bool = Field(
+        default=False,
+        description="Whether a request begins where its prompt alone fits, and loses its cache to older ones that grow",
+    )
     driver: Bytes = Field(default=0.0, description="What nvidia-smi counts to the device and CUDA does not")
     logit: Bytes = Field(description="Bytes that sampling holds for each entry of the vocabulary and sequence")
     layer: Bytes = Field(description="Activations of a layer at the full budget, at least")

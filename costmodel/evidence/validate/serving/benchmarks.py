@@ -23,7 +23,7 @@ from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import layer_weights, memory_use
 from costmodel.estimate.serving.engine_placement import crosses_domains
 from costmodel.estimate.serving.engine_step import STEP_TERMS, StepTime
-from costmodel.estimate.serving.load import bounds_of
+from costmodel.estimate.serving.load import bounds_of, with_preemption
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_band import spreads
@@ -153,7 +153,8 @@ def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows, *, burst:
         exact = ExactSteps(inputs, layout)
         decode = exact.breakdown(micro_batch(layout, many))
         point = operating_point(inputs, layout, many, exact, decode.total)
-        state = closed_loop(inputs, layout, point, users, bounds.admitted, burst=burst)
+        crowded = with_preemption(inputs, bounds, users)
+        state = closed_loop(crowded, layout, point, users, bounds.admitted, burst=burst)
         tokens = loop_tokens_per_gpu(users, inputs.load.output, state.ttft, state.tpot, layout.ranks)
         floor = np.broadcast_to(np.asarray(shortest_step(inputs, layout, many)), len(layout))
         parts = _parts(decode, state.tpot, len(layout))

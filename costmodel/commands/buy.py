@@ -140,15 +140,17 @@ def buy(
 
     Examples:
       costmodel buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s
-      costmodel buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s --gpu h100,b200
+      costmodel buy --model llama-3.1-70b --day 5,20,50,20 --prompt 2000 --answer 500 --gpu h100,b200 --api 3,15
       costmodel buy --model llama-3-70b --sequence 8192 --batch 4Mi-tokens --tokens 2T --deadline 60d --gpu h200
-      costmodel buy serve-llama-3.1-70b quickstart --node neocloud-h100
+      costmodel buy --model llama-3-8b --tokens 15T --budget 500k --node neocloud-h100
+      costmodel buy --model llama-3-70b --batch 16Mi-tokens --tokens 15T --power 10MW --node neocloud-h100
+      costmodel buy serve-llama-3.1-70b --with quickstart --node neocloud-h100
       costmodel buy serve-llama-3.1-70b quickstart --node dgx-h100 --gpus 64
 
     Layouts meet every limit with a chance of 90 %; --safe sets another. Training and RL take the fewest GPUs that end
     before --deadline, or the most that --budget pays for. Exit code 1 when no machine meets all limits.
 
-    Next: costmodel estimate SCENARIO --node NODE
+    Next: costmodel buy … -o page.html
     """
     from costmodel.commands.progress import paced
     from costmodel.documents.reader.load_scenario import load_any

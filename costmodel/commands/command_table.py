@@ -48,7 +48,7 @@ COMMANDS = {
     "run": CommandEntry(LOOK, "estimate", "run", used="model gpu gpus tokens", refuses=f"{_SERVED} trace"),
     "collective": CommandEntry(LOOK, "collective", "collective", used="gpu gpus measured algorithm"),
     "explain": CommandEntry(LOOK, "explain", "explain", used="depth worth model gpu gpus"),
-    "buy": CommandEntry(CHOOSE, "buy", "buy", used="model rate prompt answer ttft gpu"),
+    "buy": CommandEntry(CHOOSE, "buy", "buy", used="model rate tokens deadline budget prices"),
     "search": CommandEntry(CHOOSE, "search", "search", used="top over pareto model gpu gpus"),
     "sweep": CommandEntry(CHOOSE, "vary", "sweep", used="over show best model gpu gpus"),
     "scale": CommandEntry(CHOOSE, "vary", "scale", used="ranks rate weak model gpu"),

@@ -293,6 +293,13 @@ class Bought:
         """The rent of the whole job, or of a month where it has no end."""
         return row.rent(row.paid_time)
 
+    def weighed_cost(self, row: Purchase) -> float:
+        """What rows are ranked by: their cost; of a job without an end and a load that for the same work."""
+        rent, time = self.rent(row).in_use, 1.0
+        if self.asked.request_tokens is None and math.isinf(row.time) and row.trial is not None:
+            time = row.trial.costs.get(self.asked.usual, math.nan)
+        return math.inf if math.isnan(rent * time) else rent * time
+
     @property
     def budget(self) -> float:
         """The most that the job may cost, USD; infinite where the scenario does not state it."""
@@ -466,8 +473,7 @@ def buy(
         raise CostModelError(faults[0])
 
     def order(row: Purchase) -> tuple[bool, float, float, str]:
-        rent = found.rent(row).in_use
-        return not row.works, math.inf if math.isnan(rent) else rent, row.gpus, row.machine.node
+        return not row.works, found.weighed_cost(row), row.gpus, row.machine.node
 
     found = replace(found, rows=tuple(sorted(rows, key=order)))
     return replace(found, smaller=_smaller(found))

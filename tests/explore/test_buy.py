@@ -328,6 +328,9 @@ def test_a_training_without_an_end_costs_a_month_and_a_limit_on_all_of_it_needs_
     assert answer.rent(row).in_use == pytest.approx(8 * 6.88 * HOURS_OF_A_MONTH)
     words = document(answer, 5).conclusion
     assert f"for a month of 730 h, {row.trial.costs['tokens_per_s'] * 86400 / 1e9:.3g} G tokens a day" in words
+    several = costmodel.buy(node="neocloud-h100,neocloud-b200", power="100kW", **asked).found
+    each = [several.rent(row).in_use / row.trial.costs["tokens_per_s"] for row in several.working]
+    assert each == sorted(each)
     with pytest.raises(CostModelError, match="a limit on run_cost is of the whole job"):
         costmodel.buy(node="p5", budget="1M", **asked)
 
@@ -526,6 +529,7 @@ def test_a_day_has_the_replicas_of_each_hour() -> None:
     assert answer.figures["day"]["autoscaled_whole_nodes_usd"] == pytest.approx(starts)
     assert f"for 6 hours, {abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
     assert f"by whole nodes ${starts:.0f}, {starts / whole - 1:.0%} more".replace("%", " %") in text
+    assert "A fixed fleet costs less." in text
     full = costmodel.buy(node="neocloud-h100", rate="40", **asked).figures["machines"]
     for row, other in zip(answer.figures["machines"], full, strict=True):
         assert row["rent_in_use_usd"] == other["rent_in_use_usd"]

@@ -170,6 +170,7 @@ class Quantity:
     low: float = 0.0
     high: float = math.inf
     whole: bool = False
+    shown: str = ""  # an example, where that of the unit is of another size
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.validate)
@@ -206,7 +207,7 @@ class Quantity:
     @property
     def example(self) -> str:
         """A quantity in the range and with the unit, as a user would write it."""
-        usual = example(self.unit)
+        usual = self.shown or example(self.unit)
         try:
             in_range = self.low <= parse(usual, self.unit) <= self.high
         except UnitError:  # of a unit whose own error shows how it is written

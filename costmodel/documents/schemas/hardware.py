@@ -223,7 +223,7 @@ class Ownership(Document):
     """What a node costs that is bought: its price over the hours in which it works, and the energy of these."""
 
     capital: Money = Field(description="Of the whole node, with its share of the network")
-    life: Seconds = Field(description="Time until it is written off: 1825 days")
+    life: Annotated[float, Quantity("s", shown="1825 days")] = Field(description="Time for which it is used")
     utilisation: Annotated[float, Quantity("1", LEAST_FACTOR, 1)] = Field(
         description="Share of that time in which it works"
     )

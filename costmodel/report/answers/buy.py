@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
+from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.serving.predict_serving import OVERLOAD
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.buy import (
@@ -187,7 +188,7 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
         cells += [Value(show(row.power, "J/s"), row.power, "site_power_w")] if limited else []
         cells += [*result_cells(asked, row.trial, shown), _measured(found, row), safe.binds, ""]
         cells += [_sourced(row)] if priced else []
-        rows.append((-1.0 if row is best else rent.in_use, cells, settings))
+        rows.append((-1.0 if row is best else found.weighed_cost(row), cells, settings))
     rows += [(found.hosted_cost(offer), _hosted(found, offer, columns), {}) for offer in found.hosted if priced]
     rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
     own = [row.price for row in found.working[: top or TOP] if row.price is not None]
@@ -465,7 +466,11 @@ def _who(row: Purchase, on_demand: str = "") -> str:
 def _costs_of(found: Bought, row: Purchase) -> str:
     """The cost and the time of a machine, without bands."""
     rent = found.rent(row).in_use
-    time = show_time(row.time) if math.isfinite(row.time) else ""
+    if row.trial is None or found.asked.request_tokens is not None:
+        time = ""
+    else:
+        speed = words_of(found.asked.case.kind).speed(found.asked.case, row.trial.costs)
+        time = show_time(row.time) if math.isfinite(row.time) else speed
     return ", ".join(filter(None, (rounded_dollars(rent) if math.isfinite(rent) else "", time))) or "no price known"
 
 
@@ -512,10 +517,12 @@ def _day_words(day: Day) -> str:
     scaled, fixed = day.autoscaled, day.fixed
     rents = f"{rounded_dollars(scaled.in_use)}{' on demand' if apart else ''} {often}"
     than = f"{_less(scaled.in_use, fixed.in_use)}{f' {day.machine.sold}' if apart else ''} for a fixed fleet"
+    saved = (fixed.whole - scaled.whole) * MONTH / (hours * 3600)
+    month = f" That saves {rounded_dollars(saved)} a month." if saved > 0 else " A fixed fleet costs less."
     lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {than}"
     if (scaled.whole, fixed.whole) == (scaled.in_use, fixed.in_use):
-        return f"{lead}."
-    return f"{lead}; by whole nodes {rounded_dollars(scaled.whole)}, {_less(scaled.whole, fixed.whole)}."
+        return f"{lead}.{month}"
+    return f"{lead}; by whole nodes {rounded_dollars(scaled.whole)}, {_less(scaled.whole, fixed.whole)}.{month}"
 
 
 def _less(rent: float, other: float) -> str:

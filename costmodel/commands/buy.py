@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -169,7 +169,8 @@ def buy(
         question = replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
     case = question.varied({"cluster.node": "--gpu", "cluster.nodes": "the answer"})
     offers = on_offer(_names(gpu), _names(node), prices, case, only=only_prices, api=_dollars(api))
-    further = [preferring(load_any(name), SAFE) for name in (*(others or ()), *(jobs or ()))]
+    named = (*(others or ()), *(jobs or ()))
+    further = [preferring(load_any(name), SAFE) for name in named]
     if further and (rates or plot):
         what = "--day" if rates else "--plot"
         raise fail(
@@ -180,14 +181,14 @@ def buy(
         found, *more = (
             run(workload_of(each), offers, MOST if further else room, pace, _watts(power)) for each in (case, *further)
         )
+    again = _again(case, named, gpu=gpu, node=node, gpus=gpus, day=day, cold_start=cold_start, power=power,
+                   prices=prices, api=api, only_prices=only_prices)  # fmt: skip
     if more:
         whole = fleet([found, *more], room, _watts(power))
-        made, plain = lambda: report.fleet(whole, top), lambda: report.fleet_json(whole)
+        made, plain = lambda: report.fleet(whole, top, again), lambda: report.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     found = over_a_day(found, rates) if rates else found
     hours = day_of_traffic(found, rates, _start(cold_start, case)) if rates else None
-    given = {"--gpu": gpu, "--node": node, "--gpus": gpus, "--day": day, "--cold-start": cold_start, "--power": power}
-    again = _again(case, {**given, "--prices": prices, "--api": api, "--only-prices": only_prices})
     document = lambda: report.buy(found, top, plot=plot, day=hours, again=again)  # noqa: E731
     result = lambda: report.buy_json(found, hours)  # noqa: E731
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
@@ -215,15 +216,20 @@ def _quantity(text: str, unit: str, example: str) -> float:
         raise fail("D007", str(error), Place("command line"), f"for example {example}") from None
 
 
-def _again(case: LoadedScenario, given: Mapping[str, str | int | bool | None]) -> str:
-    """The command that asks the same question; of a day without the rate of its fullest hour."""
+def _again(case: LoadedScenario, jobs: Sequence[str], **given: str | int | bool | None) -> str:
+    """The command that asks the same question; of a day without the rate of its fullest hour.
+
+    jobs: further ones. given: options of this command
+    """
     from costmodel.report.terminal.style.head import command
 
     flags = zip(case.asked.words[::2], case.asked.words[1::2], strict=True)
-    words = tuple(word for pair in flags if pair[0] != "--rate" or not given["--day"] for word in pair)
-    options = [(flag,) if value is True else (flag, str(value)) for flag, value in given.items() if value]
-    alone = replace(case, asked=replace(case.asked, words=words))
-    return command(alone, "buy", *(word for option in options for word in option))
+    words = tuple(word for pair in flags if pair[0] != "--rate" or not given["day"] for word in pair)
+    options = [word for name in jobs for word in ("--with", name)]
+    for name, value in given.items():
+        flag = f"--{name.replace('_', '-')}"
+        options += [flag] if value is True else [flag, str(value)] if value else []
+    return command(replace(case, asked=replace(case.asked, words=words)), "buy", *options)
 
 
 def _dollars(text: str) -> tuple[float, ...]:

@@ -492,6 +492,9 @@ def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
     text = " ".join(str(answer.form("table")).split())
     assert f"{best.gpus:.0f} h100-sxm (p5) hold all jobs at once" in text
     assert " % spare" in text
+    assert f"Each job on its own best machine: ${best.rent / 1e3:.0f} k a month, about as much" in text
+    assert "buy serve-llama-3.1-70b --with quickstart --node p5,g4dn-metal" in text
+    assert "job 2: Llama 3 8B " in text
     plain = answer.figures["machines"]
     assert [(row["node"], row["works"]) for row in plain] == [("p5", True), ("g4dn-metal", False)]
     assert plain[1]["gpus"] is None

@@ -642,9 +642,12 @@ def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
     }
 
 
-def fleet(found: Fleet, top: int | None) -> AnswerDocument:
-    """One row per machine: the GPUs of each job and in total, idle GPUs of the nodes, and the rent of a month."""
-    first, names = found.jobs[0], [title(job.asked.case) for job in found.jobs]
+def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
+    """One row per machine: the GPUs of each job and in total, idle GPUs of the nodes, and the cost of a month.
+
+    again: the command that asks this question
+    """
+    first, names = found.jobs[0], [*map(_job_name, found.jobs)]
     columns = [Column("GPU", "l"), Column("node", "l"), Column("offer", "l")]
     columns += [Column(f"job {place}") for place in range(1, len(names) + 1)]
     columns += [Column("GPUs"), Column("nodes"), Column("idle", legend="GPUs of these nodes that no job uses")]
@@ -685,7 +688,7 @@ def fleet(found: Fleet, top: int | None) -> AnswerDocument:
         [section],
         [],
         [],
-        [styled(conclusion)],
+        [styled(conclusion), *_beside_fleet(found, again)],
         [],
     )
 
@@ -717,6 +720,31 @@ def _no_room(row: FleetRow) -> str:
         return f"{counted(row.missing)} more than the {counted(row.most)} there are"
     engines = f"no way to put their engines on {number_of(row.there, 'node')}"
     return f"{engines}, each inside a node: they need {number_of(row.shared, 'node')}"
+
+
+def _job_name(found: Bought) -> str:
+    """A job without the machine of its scenario: its model, and its load."""
+    load = words_of(found.asked.case.kind).load(found.asked.case)
+    return " · ".join(filter(None, (subject_words(found.asked.facts, _VARIED), load)))
+
+
+def _beside_fleet(found: Fleet, again: str) -> list[Line]:
+    """The capital of one fleet, the cost of a fleet for each job on its own best machine, and the next command."""
+    best, apart = found.best, [job.best for job in found.jobs]
+    if best is None:
+        return []
+    lines: list[Line] = []
+    capital, own = sum(row.capital for row in best.jobs), [row for row in apart if row is not None]
+    if math.isfinite(capital):
+        lines.append(styled(f"All nodes together are bought for {rounded_dollars(capital)}."))
+    rents = [row.rent(MONTH).in_use for row in own]
+    if len(own) == len(apart) and best.rent > 0 and math.isfinite(sum(rents)):
+        each = "; ".join(
+            f"{_who(row, 'on demand')}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True)
+        )
+        total = f"{rounded_dollars(sum(rents))} a month, {_times_as_much(sum(rents) / best.rent)}"
+        lines.append(styled(f"Each job on its own best machine: {total} ({each})."))
+    return [*lines, *([typed("Next:", f"{again} -o page.html")] if again else [])]
 
 
 def _job(found: Fleet, place: int, name: str) -> Line:

@@ -120,6 +120,12 @@ class Question:
         remarks = (*kept, *(f"{words} has no effect: {option} counts" for words, option in lost.items()))
         return replace(case, asked=replace(case.asked, assumed=assumed, remarks=remarks))
 
+    def key_of(self, name: str) -> str:
+        """The key that a flag of this name sets in the scenario; other names unchanged."""
+        from costmodel.explore.workload_flags import key_of_flag
+
+        return name if key_of_flag(name) == name else key_of_flag(name, self.loaded(planned=False).kind)
+
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
         """The error with a better remedy: `option` takes several values of a key, which a flag does not."""
         from costmodel.explore.node_of_gpu import values_of_gpus

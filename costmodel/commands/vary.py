@@ -190,8 +190,10 @@ def solve(
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import solve as report
 
-    path, ranged, _ = vary.partition("=")
-    case = question.varied({full(path.strip()): f"--vary {path.strip()}"} if ranged else {})
+    name, ranged, values = vary.partition("=")
+    path = name.strip() if ranged and name.strip() == "gpus" else question.key_of(name.strip())
+    vary = f"{path}{ranged}{values}"
+    case = question.varied({full(path): f"--vary {path}"} if ranged else {})
     with paced("values") as pace:
         found = run(workload_of(case), vary, wanted, best=best, alone=question.is_alone, pace=pace)
     return drawn(

@@ -107,6 +107,11 @@ ssh_port force_multi venv_script local_addr logs_specs run_path use_env numa-bin
 rdzv-endpoint rdzv-conf master-addr master-port node-rank max-restarts monitor-interval local-addr
 local-ranks-filter start-method run-path duplicate-stdout-filters duplicate-stderr-filters signals-to-handle
 virtual-local-rank event-log-handler no-python u
+job-name J output o error e time t mail-user mail-type comment partition p account A qos q exclusive mem mem-per-gpu
+mem-per-cpu cpus-per-task c cpus-per-gpu constraint C reservation signal requeue no-requeue chdir D export dependency
+d array a begin nodelist w exclude x gpu-bind cpu-bind gpus-per-task distribution hint kill-on-bad-exit wait
+wait-all-nodes licenses open-mode overcommit segment switches container-image container-mounts container-name
+container-workdir no-container-mount-home verbose parsable priority nice label l input i
 """
 _QUIET = frozenset(_QUIET_OPTIONS.split())
 

@@ -112,6 +112,16 @@ def keys_of(kind: str) -> Mapping[str, str]:
     return flags_of(kind).keys
 
 
+def key_of_flag(name: str, kind: str = "") -> str:
+    """The key that a flag of this name sets, in a scenario of that workload or else of any; other names unchanged.
+
+    >>> key_of_flag("batch"), key_of_flag("answer", "rl"), key_of_flag("gpus"), key_of_flag("plan.tp")
+    ('workload.global_batch', 'workload.response.mean', 'cluster.nodes', 'plan.tp')
+    """
+    every = {flag: key for flags in reversed(FLAGS.values()) for flag, key in flags.keys.items()}
+    return {**every, **keys_of(kind), "gpus": "cluster.nodes"}.get(name, name) if name else name
+
+
 def with_varied_load(written: Mapping[str, Any], varied: Collection[str]) -> Mapping[str, Any]:
     """A scenario that states no load, with one in the place of the load that a question varies."""
     workload = written.get("workload")

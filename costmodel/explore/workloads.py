@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _LENGTHS = ("workload.prompt", "workload.output")
 _FRACTIONAL = "workload.rate"  # other loads are whole numbers
 _DEGREES = tuple(f"plan.{degree}" for degree in ("tp", "pp", "ep", "dp_attention", "dcp"))
+_MANY = 64  # times the users of a scenario that are tried
 _SIZES = {"stack.budget": "512..65536*2", "stack.sequences": "16..4096*2"}  # of a step
 _BY_RATE = (
     "a service is scaled by its rate, with the GPUs that it needs: --rate '2..16 /s'; or sweep --over "
@@ -452,6 +453,9 @@ class ServingWorkload(_Usual):
         """Degrees and replicas that the accelerators allow, and sizes of a step."""
         from costmodel.estimate.serving.predict_serving import replica_ranks
 
+        in_flight = self.case.scenario.workload.concurrency
+        if path == "workload.users" and in_flight is not None:  # users who do not think
+            return f"1..{_MANY * in_flight:.0f}"
         devices, plan = int(self.case.cluster.nodes * self.case.node.accelerators), self.case.scenario.plan
         if path in _DEGREES:
             return ",".join(f"{2**power}" for power in range(devices.bit_length()))

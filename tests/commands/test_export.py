@@ -134,3 +134,17 @@ def test_the_command_to_type_next_works(asked: str, run: Run, tmp_path: Path) ->
     assert following.startswith("import out --node dgx-h100")
     back = run(*shlex.split(following), cwd=tmp_path)
     assert back.code == 0, back.err
+
+
+def test_grouped_products_of_experts_are_an_option_of_megatron(run: Run) -> None:
+    """Where the host issues one expert after another, as the stack does by itself, they are not."""
+    moe = ("export", "--model", "qwen-3-30b-a3b", "--gpus", "16", "--stack", "megatron-core", "--set", "plan={ep: 8}")
+    assert "--moe-grouped-gemm" not in run(*moe).out
+    assert "--moe-grouped-gemm" in run(*moe, "--set", "stack.experts.looped=false").out
+
+
+def test_launch_of_experts_is_named_where_it_is_a_large_term(run: Run) -> None:
+    moe = ("--model", "qwen-3-30b-a3b", "--gpus", "16", "--stack", "megatron-core", "--batch", "32")
+    named = "to issue each expert (assume.experts.host)"
+    assert named in run("estimate", *moe, "--set", "plan={ep: 2}", brief=True).out
+    assert named not in run("estimate", *moe, "--set", "plan={ep: 2}", "--set", "stack.experts.looped=false").out

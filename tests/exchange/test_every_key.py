@@ -16,7 +16,7 @@ from each import each
 
 from costmodel.documents.text.yaml_tree import key_at, parse
 from costmodel.exchange.foreign_keys import Format
-from costmodel.exchange.imported import Imported, Verdict
+from costmodel.exchange.imported import VERDICTS, Imported, Verdict
 from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.megatron.options import TABLE as OF_MEGATRON
 from costmodel.exchange.rl import areal, nemo_rl, openrlhf, slime, trl, verl
@@ -130,7 +130,7 @@ def test_a_known_key_is_in_the_answer_by_what_becomes_of_it(name: str, row: Row)
     if row.costs_nothing:
         assert verdicts[row.option] == "no effect"
     elif row.loss is not None and not row.fills:
-        assert verdicts[row.option] == row.loss[0]
+        assert verdicts[row.option] == VERDICTS[row.loss[0]]
     elif row.gone:
         assert any(row.option in fault.sentence for fault in faults)
 

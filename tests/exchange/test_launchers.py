@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from costmodel.exchange.imported import COUNTS, GivenSize, Origin, OriginValue, counted_by_node
+from costmodel.exchange.launcher_options import of_launcher
+from costmodel.exchange.shell.script import Word
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 from .test_every_key import verdicts_of
@@ -206,3 +208,21 @@ def test_variables_in_front_of_megatron_are_listed() -> None:
     with pytest.raises(CostModelError) as caught:
         read(LLAMA_8B, 12)
     assert [fault.code for fault in caught.value.faults] == ["X004"]
+
+
+def test_slurm_options_without_cost_are_no_losses() -> None:
+    """Names, logs and times of a job change nothing; an option that no launcher has may."""
+    words = (
+        "torchrun",
+        "--job-name=x",
+        "--output=o.log",
+        "--time=48:00:00",
+        "--mail-user=a@b.c",
+        "--nodes=8",
+        "--strange=1",
+    )
+    found = of_launcher([Word(text, Place("train.sh", 1)) for text in words])
+    verdicts = {key.name: key.verdict for key in found.keys}
+    assert verdicts.pop("--strange") == "not expressible"
+    assert verdicts.pop("--nodes") == "read"
+    assert set(verdicts.values()) == {"no effect"}

@@ -195,6 +195,7 @@ OF_SOFTWARE = known(
     part("moe-token-dispatcher-type", "assume.experts.deduplicated",
         one_of("allgather", "alltoall", "flex"), "allgather" ),
     part("moe-expert-capacity-factor", "assume.experts.capacity", "figure"),
+    part("moe-grouped-gemm", "", "flag"),
     part("overlap-grad-reduce", "stack assume.overlap.dp", "flag"),
     part("overlap-param-gather", "stack assume.overlap.weights", "flag"),
     part("tp-comm-overlap", "stack assume.overlap.tp", "flag"),
@@ -273,6 +274,11 @@ _COSTS = known(
     lost("approximated", "queries and keys are normalised or clipped, whose time is not modelled",
          "qk-l2-norm qk-clip log-max-attention-logit"),
     lost("approximated", "reductions inside the switches", "use-sharp"),
+    lost("approximated", "the loss keeps 16-bit logits and their gradient: --set stack.loss=fused",
+         "cross-entropy-fusion-impl", "native"),
+    lost("ignored", "the logits that it keeps are the same, but with --cross-entropy-fusion-impl te",
+         "cross-entropy-loss-fusion"),
+    lost("ignored", "costmodel run takes it with --set run.checkpoint.steps=…", "save-interval"),
     lost("approximated", "the MLP runs in chunks", "mlp-chunks-for-training"),
     lost("approximated", "sequences are packed or masked, so that attention does less",
          "dataloader-inter-document-masking reset-attention-mask sft"),
@@ -321,7 +327,7 @@ no-ckpt-fully-parallel-save no-ckpt-load-validate-sharding-integrity no-load-opt
 no-save-rng no-save-tokenizer-assets no-strict-fsdp-dtensor-load no-use-tokenizer-model-from-checkpoint-args
 non-persistent-ckpt-type non-persistent-global-ckpt-dir non-persistent-local-ckpt-algo non-persistent-local-ckpt-dir
 non-persistent-save-interval override-ckpt-iteration persistent-save-interval pretrained-checkpoint replication
-replication-factor replication-jump save save-activations-interval save-dgrads-interval save-interval
+replication-factor replication-jump save save-activations-interval save-dgrads-interval
 save-params-interval save-retain-interval save-tokens-per-expert-interval save-wgrads-interval use-checkpoint-args
 use-dist-ckpt use-mp-args-from-checkpoint-args use-persistent-ckpt-worker verify-integrity
     """,
@@ -379,7 +385,7 @@ use-legacy-static-engine use-same-sampling-seed-across-dp-ranks
     """
 activation-func-clamp-value apply-layernorm-1p apply-query-key-layer-scaling apply-residual-connection-post-layernorm
 batch-invariant-backend batch-invariant-mode bert-no-binary-head cache-mla-latents calculate-per-token-loss
-config-logger-dir cpu-offloading-retain-pinned-cpu-buffers cross-entropy-fusion-impl cross-entropy-loss-fusion
+config-logger-dir cpu-offloading-retain-pinned-cpu-buffers
 cuda-graph-warmup-steps delay-offload-until-cuda-graph delta-offload-bytes-across-pp-ranks
 disable-bf16-reduced-precision-matmul disable-clone-scatter-output-in-embedding disable-dsa-indexer-rotate-activation
 disable-dsa-indexer-scoring-relu disable-mamba-mem-eff-path disable-tp-comm-bulk-dgrad disable-tp-comm-bulk-wgrad
@@ -398,7 +404,7 @@ kitchen-attention-backend linear-conv-kernel-dim linear-key-head-dim linear-num-
 linear-value-head-dim megatron-fsdp-enable-fine-grained-param-gather mhc-init-gating-factor mhc-num-residual-streams
 mhc-recompute-layer-num mhc-sinkhorn-iterations min-offloaded-tensor-size mla-down-proj-fusion mlp-chunks-for-prefill
 moe-apply-probs-on-input moe-aux-loss-coeff moe-deepep-num-sms moe-enable-deepep moe-enable-routing-replay
-moe-flex-dispatcher-backend moe-flex-dispatcher-num-sms moe-grouped-gemm moe-hybridep-num-blocks-permute
+moe-flex-dispatcher-backend moe-flex-dispatcher-num-sms moe-hybridep-num-blocks-permute
 moe-hybridep-num-blocks-unpermute moe-hybridep-num-sms moe-hybridep-num-sms-preprocessing
 moe-hybridep-pad-uneven-dispatch-inputs moe-input-jitter-eps moe-mlp-glu-interleave-size moe-ncclep-zero-copy
 moe-pad-expert-input-to-capacity moe-pad-experts-for-cuda-graph-inference moe-paged-stash-buffer-size-factor-cpu

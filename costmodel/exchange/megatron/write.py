@@ -175,6 +175,7 @@ def _software(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     found: dict[str, Any] = {"attention-dropout": "0.0", "hidden-dropout": "0.0"}
     if job.model.has_experts:
         found["moe-token-dispatcher-type"] = "flex" if job.deduplicated else "alltoall"
+        found |= {"moe-grouped-gemm": True} if job.grouped else {}
         if job.assume.experts.capacity is not None:
             found["moe-expert-capacity-factor"] = f"{job.assume.experts.capacity:g}"
     if job.stack != "megatron-core":

@@ -30,16 +30,21 @@ _POINTED = re.compile(r": (\w+)(?=[;,]|$)")  # the result that the meaning of a 
 
 
 def named_result(word: str, columns: Iterable[str], option: str, written: str) -> str:
-    """The name of a result, given with or without its unit; a fault at the word lists similar results, or all.
+    """The name of a result, given with or without its unit, or by the label that answers print for it alone; a fault at
+    the word lists similar results, or all.
 
     written: what stands behind the option
     """
     named = {name: name for name in columns}
     named |= {machine_name(name): name for name in named}
-    if word in named:
-        return named[word]
+    plain = word.casefold().replace(" ", "_")
+    if plain in named:
+        return named[plain]
+    labelled = _labelled(plain, named)
+    if len(labelled) == 1:
+        return labelled[0]
     results = [name for name in dict.fromkeys(named.values()) if not name.endswith(_ENDS)]
-    close = _labelled(word, named) or alike(word, results, 3, 0.5)
+    close = labelled or alike(word, results, 3, 0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(results)}"
     place = option_place(option, written, word)
     raise fail(_CODES.get(option, "C003"), f"there is no result named '{word}'", place, hint)
@@ -207,7 +212,7 @@ class Front(Generic[Plan]):
 # A result and the bound that it should reach: what `solve --for` asks.
 
 _SUREST = 1 - 1e-9  # a chance; one of 100 % lies at no end of a band
-_TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
+_TARGET = re.compile(r"\s*([^\s<>≤≥=](?:[^<>≤≥=]*[^\s<>≤≥=])?)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 
 
 class TrialResults(Protocol):

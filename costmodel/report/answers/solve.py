@@ -29,7 +29,7 @@ from costmodel.report.terminal.style.head import (
     title,
     with_facts,
 )
-from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, Line, head, styled, typed
+from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, Abridged, Line, head, styled, typed
 from costmodel.report.trials import (
     against_words,
     figure_words,
@@ -42,6 +42,7 @@ from costmodel.report.trials import (
 )
 from costmodel.report.workload_words import held_lines, subject_fields, varied_head, words_of
 
+_LONG = 100  # letters of a line from which a short answer counts the values
 _DIGITS = range(3, 7)  # of a result, as many as show that it is not its bound
 
 
@@ -74,7 +75,7 @@ def _answer_lines(found: SolveResult) -> list[Line]:
     first, last = map(spaced, found.tried)
     some = found.how == "scan" and not found.every
     if found.reaches:
-        lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{', of the values tried' if some else ''}{now}"))
+        lines.append(_reached(found, f"{', of the values tried' if some else ''}{now}"))
         lines += safety_lines(found, lambda each: _reaches(each.reaches), asked.aim)
         lines += _at_ends(found)
     elif found.evaluated:
@@ -198,7 +199,7 @@ def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: 
     aim = f"to reach it and {aim}" if found.target.has_band else aim
     chance = f"with a chance of {percent(found.safe, 2)}"
     if not found.is_safe:
-        yield styled(f"  at the expected value; no value tried has {chance.removeprefix('with ')} {aim}", WARN)
+        yield styled(f"  counted by expected figures: no value tried has {chance.removeprefix('with ')} {aim}", WARN)
     elif found.expected is None or values(found.expected) == values(found):
         yield styled(f"  {chance} {aim}", DIM)
     else:
@@ -220,6 +221,16 @@ def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
         first, *others = (text for text, fault in faults.items() if fault.code == code)
         rest = f" and {len(others):,} more" if others else ""
         yield styled(f"  {spaced(first)}{rest} cannot be: {code} {faults[first].sentence}", DIM)
+
+
+def _reached(found: SolveResult, tail: str) -> Line:
+    """The values that reach the target; of many ranges, a short answer has the answer and the number of the others."""
+    whole, others = f"  {found.path} {_reaches(found.reaches)}{tail}", len(found.reaches) - 1
+    if len(whole) <= _LONG:
+        return styled(whole)
+    last = spaced(found.reaches[-1].high)
+    short = f"  {found.path} = {spaced(found.answer or '')}, and {others} more values or ranges up to {last}{tail}"
+    return Abridged(whole, short=short, added="all values")
 
 
 def _reaches(reaches: Sequence[ReachableRange]) -> str:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
 
+_LARGE = 5  # terms of a short answer
+
 
 @record
 class TrainingView:
@@ -106,9 +108,13 @@ class TrainingView:
         return estimate_lines(self.answer)
 
     def bound(self) -> Line:
-        """The longest term of the step."""
-        costs = self.answer.costs
-        return styled(f"Bound by {max(TIME_TERMS, key=lambda item: costs[item[1]])[0]}.")
+        """The longest term of the step, and the host's time for each expert where launch is a large term."""
+        costs, experts = self.answer.costs, self.answer.inputs.experts
+        largest = sorted(TIME_TERMS, key=lambda item: -costs[item[1]])[:_LARGE]
+        each = 0.0 if experts is None else experts.host
+        looped = each > 0 and any(name == "launch" for _, name in largest)
+        host = f" Launch: {show_time(each)} to issue each expert (assume.experts.host)." if looped else ""
+        return styled(f"Bound by {largest[0][0]}.{host}")
 
     def headlines(self) -> list[Headline]:
         """The numbers one asks for first."""

@@ -12,11 +12,18 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.reader.load_scenario import load
+from costmodel.documents.schemas.results import TRAINING_COLUMNS as COLUMNS
 from costmodel.explore.search.range_samples import SAMPLES
+from costmodel.explore.search.rank import target_of
+from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
 from costmodel.explore.smallest_size import tried
 from costmodel.explore.vary import solve as solving
 from costmodel.explore.workload import Trial
+from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import SIZES
+from costmodel.report.answers import solve as report
+from costmodel.report.terminal.style.layout import Abridged
 from explore.vary.json_answers import NAME, NETWORK, Faults, estimated, json_of
 
 # What is varied, a value put there, and the result that this value gives: turned round, that result gives the value.
@@ -253,3 +260,27 @@ def test_solve_counts_each_value_once(run: Any) -> None:
     found = json.loads(run(*asked, "--json").out)
     assert (found["every"], found["evaluated"], found["invalid"]) == (True, 16, 11)
     assert "16 values tried from 1 to 16, 11 of them without a valid plan" in run(*asked).out
+
+
+def test_keys_and_targets_go_by_flags_and_printed_labels(run: Any) -> None:
+    """The answer is that by the names of the key and of the result."""
+    asked = ("solve", "llama-3-70b-512")
+    named = run(*asked, "--vary", "workload.global_batch=512,1024", "--for", "step_time<=17s")
+    assert named.code == 0
+    assert run(*asked, "--vary", "batch=512,1024", "--for", "step time<=17s").answer == named.answer
+
+
+def test_users_who_do_not_think_have_values_to_start_from() -> None:
+    case = loaded_of_flags(None, ScenarioFlags(model="llama-3.1-8b", gpus=8, users="2"))
+    assert workload_of(case).values_of("workload.users") == "1..128"
+
+
+def test_a_short_answer_counts_further_ranges() -> None:
+    found = solving.SolveResult(
+        workload_of(load("quickstart")), "cluster.nodes", target_of("mfu>=0.2", COLUMNS, ""), None, ("1", "64")
+    )
+    found.reaches = [solving.ReachableRange(f"{3 * each}", f"{3 * each + 1}", False, False) for each in range(1, 20)]
+    line = report._reached(found, "")
+    assert isinstance(line, Abridged)
+    assert line.short == "  cluster.nodes = 3, and 18 more values or ranges up to 58"
+    assert line.plain.endswith("or from 57 to 58")

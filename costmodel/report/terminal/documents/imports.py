@@ -33,12 +33,12 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
     """What was read from a file and what was lost; the next command if a document was written."""
     found = read.found
     values = [(path, _plain(value), str(origin)) for path, value, origin in origins(read) if not is_fixed(path)]
-    lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model(read), Text()]
-    lines += [CellTable(("key", "value", "from"), values, "kll")]
-    lines += _read(found)
-    lines += [line for kind in _KINDS for line in _losses(found, kind)]
+    lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model(read)]
+    lines += [line for kind in _KINDS[:-1] for line in _losses(found, kind)]  # what matters comes first
     lines += [styled(f"  ▲ {fault.code} {fault.with_near_word}", WARN) for fault in found.warnings]
     lines += [styled(f"  ? {fault.sentence}: {fault.hint}", WARN) for fault in found.missing]
+    lines += [Text(), CellTable(("key", "value", "from"), values, "kll")]
+    lines += [*_read(found), *_losses(found, _KINDS[-1])]
     if written is not None:
         verb = "estimate" if "model" in found.document else "memory"
         after = "fill in what is missing first" if found.missing else f"costmodel {verb} {written}"

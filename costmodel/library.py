@@ -279,9 +279,21 @@ def function(name: str) -> Callable[..., Result]:
             return Result(command(_question(name, bound, flags), **values) if asks else command(**values), verbose)
 
     answered.__name__ = answered.__qualname__ = name
-    answered.__doc__ = inspect.getdoc(command)
+    answered.__doc__ = f"{inspect.getdoc(command)}\n\nArgs:\n{_arguments(signature, {**own, **flags})}"
     answered.__signature__ = signature  # type: ignore[attr-defined]
     return answered
+
+
+def _arguments(signature: inspect.Signature, options: Mapping[str, inspect.Parameter]) -> str:
+    """The parameters of a function, each with the help of its option."""
+    told = {"scenario": "A name, a path, a mapping, or a case of load; without one, flags", "verbose": "As -v"}
+    told["settings"] = "Keys as --set takes them, as a list or a mapping"
+    helps = {
+        name: getattr(given, "help", "")
+        for name, option in options.items()
+        for given in option.annotation.__metadata__[:1]
+    }
+    return "\n".join(f"    {name}: {told.get(name) or helps.get(name, '')}" for name in signature.parameters)
 
 
 def _signature(

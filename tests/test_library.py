@@ -105,6 +105,7 @@ def test_every_command_is_a_function_with_its_options() -> None:
         assert function.__doc__
         assert all(option.kind != option.VAR_KEYWORD for option in inspect.signature(function).parameters.values())
     swept = inspect.signature(costmodel.sweep).parameters
+    assert all(f"\n    {each}: " in (costmodel.sweep.__doc__ or "") for each in swept)
     assert {"scenario", "over", "show", "best", "settings", "model", "gpu", "gpus", "rate"} < {*swept}
     assert swept["best"].kind == swept["gpus"].kind == inspect.Parameter.KEYWORD_ONLY
 

@@ -39,7 +39,7 @@ USED_BY_ALL = ("set", "output", "json", "verbose")
 _SERVED, _RL = "rate concurrency users ttft tpot burstiness", "rl prompts samples iterations trainer rollout"
 _OTHERS = f"{_SERVED} {_RL} prompt answer"  # without trace, which is also an option of diagnose
 COMMANDS = {
-    "estimate": CommandEntry(LOOK, "estimate", "estimate", used="model gpu gpus rate prompt answer"),
+    "estimate": CommandEntry(LOOK, "estimate", "estimate", used="model gpu gpus batch rate stack"),
     "memory": CommandEntry(LOOK, "estimate", "memory", used="model gpu gpus batch stack"),
     "comm": CommandEntry(LOOK, "estimate", "comm", used="model gpu gpus batch"),
     "pipeline": CommandEntry(

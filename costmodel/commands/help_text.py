@@ -104,7 +104,8 @@ def help_lines(command: Any, ctx: Any, width: int, *, whole: bool = False) -> It
         if record is not None:
             panel = _panel(param, command)
             few = left and panel not in ("Arguments", OUTPUT_PANEL)
-            kinds.setdefault("Options" if few else panel, []).append(record)
+            name, words = record
+            kinds.setdefault("Options" if few else panel, []).append((name, _DEFAULT.sub(r"default: \1", words)))
     for name, entry in COMMANDS.items() if isinstance(command, TyperGroup) else ():
         kinds.setdefault(entry.panel, []).append((name, _first_sentence(inspect.getdoc(entry.load()) or "")))
     for title, rows in kinds.items():
@@ -115,6 +116,9 @@ def help_lines(command: Any, ctx: Any, width: int, *, whole: bool = False) -> It
     if command.epilog:
         yield Text()
         yield _prose(command.epilog)
+
+
+_DEFAULT = re.compile(r"default: \((.*?)\)(?=[;\]])")  # as Typer writes one in words
 
 
 def _listed(command: Any, ctx: Any, *, whole: bool) -> tuple[list[Any], int]:

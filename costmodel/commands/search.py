@@ -27,7 +27,7 @@ class Keep(StrEnum):
 TopOption = Annotated[
     int | None,
     typer.Option(
-        "--top", "-n", min=1, max=1000, help="How many plans to show", show_default=f"{TOP} with -v, of a front {FRONT}"
+        "--top", "-n", min=1, max=1000, help="How many plans to show", show_default=f"{TOP} with -v, {FRONT} of a front"
     ),
 ]
 ParetoOption = Annotated[

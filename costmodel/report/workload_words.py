@@ -240,11 +240,12 @@ def _serving() -> WorkloadWords:
         return lines(found)
 
     def load(case: LoadedScenario) -> str:
-        from costmodel.report.terminal.serving.serving_formatting import lengths_words, load_words
+        from costmodel.report.terminal.serving.serving_formatting import lengths_words, load_words, type_words
 
         held = serving(case)
         workload = held.scenario.workload
-        return f"{held.stack.name} · {lengths_words(workload)} · {load_words(workload)}"
+        types = type_words(workload)
+        return " · ".join([held.stack.name, *types, lengths_words(workload), load_words(workload)])
 
     def more(row: ScaledSize) -> dict[str, Any]:
         from costmodel.report.terminal.serving import serving_sizes

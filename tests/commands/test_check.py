@@ -503,3 +503,13 @@ def test_one_command_checks_scenarios_of_all_workloads_in_every_form(form: str, 
     assert (ran.code, ran.err) == (0, "")
     named = all(name in ran.out for name in EVERY)
     assert "2 kept, 3 scenarios" in ran.out if form in ("github", "markdown") else named
+
+
+def test_an_improvement_is_printed(run: Any, tmp_path: Path) -> None:
+    """With the largest change against the baseline; a baseline without limits has figures behind -v, not limits."""
+    held = ("check", "quickstart", "--against", "baseline.json")
+    assert "holds today's figures of 1 scenario." in run(*held, "--update", cwd=tmp_path).out
+    better = run(*held, "--set", "assume.sustained=1.0", brief=True, cwd=tmp_path)
+    assert better.code == 0
+    assert re.search(r"✓ no regression: step_time −\d+\.\d %", better.out), better.out
+    assert re.search(r"More with -v: .*\d figures", better.out), better.out

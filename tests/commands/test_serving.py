@@ -509,7 +509,7 @@ def test_estimate_says_the_rent_of_a_month(run: Any) -> None:
 def test_check_holds_figures_of_a_baseline(run: Any, tmp_path: Path) -> None:
     """Worse by more than is allowed is a no; better is none; a scenario that is not in it is said to be new."""
     held = ("check", NAME, "--against", str(tmp_path / "base.json"))
-    assert "holds today's figures of 1" in run(*held, "--update").out
+    assert "holds today's figures of 1 scenario." in run(*held, "--update").out
     assert run(*held).code == 0
     assert run(*held, "--exact").code == 0
     slower = run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s")
@@ -612,3 +612,12 @@ def test_a_closed_loop_has_the_means_of_its_benchmark_beside_it(run: Any) -> Non
     assert "benchmark" not in json_of(run, *load, "--users=1")
     assert "benchmark" not in burst
     assert "benchmark" not in steady
+
+
+def test_the_head_names_types_other_than_bf16(run: Any) -> None:
+    """Of one plan and of a search; and where limits are unsure, what the chance is of."""
+    narrow = ("--set", "workload.weights=fp8", "--set", "workload.cache=fp8")
+    found = run("estimate", NAME, *narrow, "--set", "workload.rate=12 /s").out
+    assert "2 replicas · fp8 weights · fp8 cache · prompt 2,048" in found
+    assert "fp8 weights" not in run("estimate", NAME).out
+    assert "All limits are met, with a chance of " in run("estimate", NAME).out

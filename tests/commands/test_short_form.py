@@ -88,6 +88,27 @@ def test_the_short_line_says_where_the_plan_is_from(command: str, more: tuple[st
     assert short.splitlines()[-1].startswith("Next: costmodel search --model llama-3.1-70b")
 
 
+def test_a_search_that_recomputes_names_offload_as_an_alternative(run: Any) -> None:
+    """Its command searches it; the answer then has a legend."""
+    flags = (
+        "search",
+        "--model",
+        "llama-3.1-8b",
+        "--gpus",
+        "8",
+        "--sequence",
+        "8192",
+        "--batch",
+        "64",
+        "--stack",
+        "fsdp2",
+    )
+    held = ("--set", "plan={tp: 1, micro_batch: 4, recompute: full}", "--top", "2")
+    found = run(*flags, *held).out
+    assert "--set 'search.offload=[[],[activations]]' adds them" in found
+    assert "↑act, ↑opt, ↑par: " in run(*flags, *held, "--set", "search.offload=[[activations]]").out
+
+
 def test_plans_next_to_one_in_flags(run: Any) -> None:
     """Flags have the table that a scenario has, each of whose plans keeps the layers of a chunk."""
     ran = run("explain", "plan", "--model", "llama-3.1-70b", "--gpus", "64", "--set", "plan={tp: 8, pp: 2, vpp: 4}")

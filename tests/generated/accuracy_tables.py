@@ -57,7 +57,7 @@ def summary(record: dict[str, Any], time: Score, memory: Score) -> str:
     """What README.md shows: runs in sample, with their source left out, and peak memory."""
     left_out = record["groups"]
     rows = [
-        ("step time of dense models, each source left out of the fit and of the bands", left_out["dense"]),
+        ("step time of dense models, each source held out of the fit and of its bands", left_out["dense"]),
         ("step time of models with experts, left out in the same way", left_out["with experts"]),
     ]
     if record["other_makers"]:

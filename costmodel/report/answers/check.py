@@ -15,6 +15,7 @@ from costmodel.documents.schemas.results import BAND_ENDS, COLUMNS, is_money
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure, plan_in_words
+from costmodel.ground.counts import number_of
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib, percent, rounded_percent
 from costmodel.report.answers.compare import figures_json, inputs, inputs_json, moved
@@ -33,6 +34,7 @@ from costmodel.report.machine.answer_fields import flags_json, known
 from costmodel.report.machine.formats import json_text, markdown_text
 from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
 from costmodel.report.terminal.style.document_lines import section_lines
+from costmodel.report.terminal.style.formatting import signed
 from costmodel.report.terminal.style.head import command, job_lines
 from costmodel.report.terminal.style.layout import (
     BAD,
@@ -51,6 +53,7 @@ from costmodel.report.workload_words import subject_fields, varied_head, words_o
 _BOUNDS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 _MOVED_SHOWN = 20
 _TOLD = ("mfu", *BAND_ENDS)
+_MOVED = 0.0005  # share below which a change is none
 _DIGITS, _SURE = 3, 0.9995  # a chance from which nothing is stated
 _STATES = {"valid": "invalid", "load": "not answered"}
 
@@ -64,7 +67,7 @@ def check(found: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocumen
     last: list[Line] = []
     if not wrote or any(checked.findings for checked in found):
         last.append(styled(total, "" if kept == len(found) else BAD))
-    last += [styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else []
+    last += [styled(f"{wrote} holds today's figures of {number_of(len(found), 'scenario')}.")] if wrote else []
     one = "The scenario meets" if kept else "The scenario does not meet"
     some = f"{kept} of {len(found)} scenarios meet" if len(found) > 1 else one
     words = f"{some} everything that is checked: {total}".rstrip(".")
@@ -105,9 +108,8 @@ def _scenario(checked: CheckedScenario, key: str) -> list[Section]:
         Column("", "l"),
     ]
     rows = [_row(checked, finding) for finding in checked.findings]
-    table = (
-        Table(columns, rows, headed=False, gap=" ", brief=0 if checked.kept else None, rest="limit") if rows else None
-    )
+    rest = "limit" if any(finding.kind == "limit" for finding in checked.findings) else "figure"
+    table = Table(columns, rows, headed=False, gap=" ", brief=0 if checked.kept else None, rest=rest) if rows else None
     title = f"{'✓' if checked.kept else '✗'} {checked.name}"
     words = partial(words_of(checked.asked.case.kind).conclusion, checked.answer)
     return [Section(key, title, words, (), ahead, table, beneath, apart=False), *why(checked, key)]
@@ -159,8 +161,16 @@ def _in_short(checked: CheckedScenario) -> str:
     words = [f"{limits} limit{'s' if limits != 1 else ''}"] if limits else []
     if held:
         exact = any(finding.kind == "exact" for finding in checked.findings)
-        words.append("all figures unchanged" if exact else "no regression")
+        words.append("all figures unchanged" if exact else f"no regression{_gain(checked)}")
     return ", ".join(words) or "fits; no limits"
+
+
+def _gain(checked: CheckedScenario) -> str:
+    """The largest change against the baseline, if it would not round to nothing."""
+    held = [finding for finding in checked.findings if finding.kind == "regression" and finding.bound]
+    changes = {finding.name: (finding.value or math.nan) / (finding.bound or math.nan) - 1 for finding in held}
+    name = max(changes, key=lambda each: abs(changes[each]), default="")
+    return f": {name} {signed(changes[name])}" if name and abs(changes[name]) >= _MOVED else ""
 
 
 def _row(checked: CheckedScenario, finding: CheckResult) -> tuple[Cell, ...]:

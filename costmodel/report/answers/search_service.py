@@ -48,6 +48,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     replica_words,
     result,
     share_words,
+    type_words,
     unlimited,
     waiting_lines,
     whole_nodes_words,
@@ -128,6 +129,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         case, paths = variants.inputs.case, variants.paths
         subject, workload = subject_of(case), case.scenario.workload
         words = [] if varies("stack", paths) else [variants.inputs.engine.name]
+        words += [] if _vary(paths, ["precision", "weights", "cache"]) else type_words(workload)
         words += [] if _vary(paths, ["prompt", "output"]) else [lengths_words(workload)]
         if found.shares is not None:
             shares = ", ".join(f"{name} {_between(*ends)}" for name, ends in found.shares.items())

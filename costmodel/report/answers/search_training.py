@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -157,7 +158,20 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         stated = remarks([plan.remarked for plan in plans], [plan.costs for plan in plans], nodes)
         if list(plans) != self.found.best:
             return stated
-        return [*self._roomier(), *self._unsure(), *stated]
+        return [*self._roomier(), *self._unsure(), *self._offloaded(plans), *stated]
+
+    def _offloaded(self, plans: Sequence[Ranked]) -> list[Line]:
+        """What ↑ means; and that activations are not offloaded, if the best plan recomputes and its stack could."""
+        if any(plan.structure.offload for plan in plans):
+            return [styled("  ↑act, ↑opt, ↑par: activations, optimizer states, parameters on the host", DIM)]
+        if not plans or plans[0].structure.recompute == "none":
+            return []
+        case = self.found.inputs_of(plans[0].variant).case
+        offers = case.stack.offload is not None and "activations" in case.stack.offload.of
+        if not offers or (case.scenario.search is not None and case.scenario.search.offload is not None):
+            return []
+        setting = shlex.join(["--set", "search.offload=[[],[activations]]"])
+        return [styled(f"  Not searched: activations on the host in place of recomputing; {setting} adds them")]
 
     def yours(self) -> list[Line]:
         """Lines on the rank of your own plan, and on the time that the best plan saves."""

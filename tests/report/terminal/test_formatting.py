@@ -56,5 +56,5 @@ def test_what_lies_in_memory_is_told_from_what_is_sent(name: str, held: bool) ->
 
 def test_a_band_says_its_unit_once() -> None:
     assert between("16.1 s", "18.0 s") == "16.1 – 18.0 s"
-    assert between("999 ms", "1.02 s") == "999 ms – 1.02 s"
+    assert between("999 ms", "1.02 s") == "0.999 – 1.02 s"
     assert percent(0.0123, 2) == "1.2 %"

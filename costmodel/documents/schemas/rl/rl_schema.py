@@ -63,7 +63,7 @@ class RolloutPlan(Document):
             sentence = "colocated rollouts take all accelerators; add colocated: false, or leave ranks out"
             raise PydanticCustomError("limit", sentence, {"keys": ("ranks",)})
         if not self.colocated and self.ranks is None:
-            sentence = "rollouts on accelerators of their own need their number: ranks: 8"
+            sentence = "rollouts on accelerators of their own need their number: plan.rollout.ranks=8"
             raise PydanticCustomError("limit", sentence, {"keys": ("colocated",)})
         if not self.colocated and self.offload:
             sentence = "nothing is moved away where training and generation have accelerators of their own"

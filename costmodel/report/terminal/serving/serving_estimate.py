@@ -90,7 +90,9 @@ def bound_line(answer: ServingAnswer) -> Line:
         return styled("Each kind of nodes takes the share of the load that its rate within limits is of all.")
     if "M001" in answer.broken:
         return styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
-    return styled(bound_words(answer) if has_tokens(answer) else _rate_bound(answer))
+    unsure = has_limits(answer.inputs.case) and not answer.overload and answer.costs[OWN] < SAFE
+    words = bound_words(answer) if has_tokens(answer) else _rate_bound(answer)
+    return styled(f"{words} {_met_words(answer)}" if unsure else words)
 
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:

@@ -233,11 +233,22 @@ def turn_words(workload: Serving) -> list[str]:
     return [f"{workload.turns:,.0f} turns{opening}"]
 
 
+_USUAL = "bf16"
+
+
 def plan_words(answer: ServingAnswer) -> str:
     """The engine, the plan and the load in one line."""
     inputs, workload = answer.inputs, answer.inputs.case.scenario.workload
-    lengths = length_words(workload)
+    lengths = [*type_words(workload), *length_words(workload)]
     return " · ".join([inputs.engine.name, layout_words(answer), *lengths, *turn_words(workload), load_words(workload)])
+
+
+def type_words(workload: Serving) -> list[str]:
+    """The data types of products, weights and cache that are not bf16, or not those of the products."""
+    weights = workload.weights or workload.precision
+    found: list[str] = [] if workload.precision == _USUAL else [workload.precision]
+    found += [] if weights == workload.precision else [f"{weights} weights"]
+    return [*found, *([] if workload.cache == _USUAL else [f"{workload.cache} cache"])]
 
 
 def unlimited(inputs: ServingInputs) -> list[Text]:

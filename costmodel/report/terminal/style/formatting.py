@@ -113,6 +113,17 @@ def _run(words: Iterable[str], before_last: str) -> str:
 
 
 def between(low: str, high: str) -> str:
-    """A range with one unit."""
+    """A range with one unit, which of times is that of the high end unless the low one is far below it.
+
+    >>> between("287 s", "14.1 min"), between("16.5 us", "1.02 s")
+    ('4.78 – 14.1 min', '16.5 us – 1.02 s')
+    """
     number, _, unit = low.partition(" ")
-    return f"{number} – {high}" if unit == high.partition(" ")[2] else f"{low} – {high}"
+    other = high.partition(" ")[2]
+    if unit in _TIMES and other in _TIMES and unit != other:
+        share = parse(low, "s") / parse(f"1 {other}", "s")
+        number, unit = (significant(share) if share else "0", other) if share >= _FAR or not share else (number, unit)
+    return f"{number} – {high}" if unit == other else f"{low} – {high}"
+
+
+_TIMES, _FAR = ("us", "ms", "s", "min", "h", "days"), 0.05

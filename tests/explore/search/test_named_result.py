@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.schemas.results import SERVING_RESULTS, TRAINING_COLUMNS
+from costmodel.explore.search.rank import named_result
+
 SERVED, TRAINED, RL = "serve-llama-3.1-70b", "llama-3-70b-512", "grpo-qwen-2.5-7b-64"
 WRONG = {
     "solve": (("solve", SERVED, "--vary", "workload.rate", "--for", "foo<=1"), "C003", "foo", "known: ttft, "),
@@ -37,16 +40,7 @@ def test_the_word_is_marked_and_the_names_are_listed(name: str, run: Any, faults
     assert "_low" not in found.help
 
 
-RATED = ("--vary", "workload.rate=1..10")
 LABELLED = {
-    "rent": (("sensitivity", SERVED, "--of", "rent"), "did you mean rent_per_month?"),
-    "rent of a target": (("solve", SERVED, *RATED, "--for", "rent<=100000"), "did you mean rent_per_month?"),
-    "in flight": (
-        ("sweep", SERVED, "--over", "workload.rate=1/s,2/s", "--show", "ttft,in_flight"),
-        "did you mean concurrency?",
-    ),
-    "utilisation": (("solve", SERVED, *RATED, "--for", "utilisation<=80%"), "did you mean saturation_share?"),
-    "throughput": (("sensitivity", TRAINED, "--of", "throughput"), "did you mean tokens_per_s?"),
     "a limit": (
         ("estimate", SERVED, "--set", "limits.utilisation.at_most=80%"),
         "did you mean 'saturation_share'?",
@@ -65,3 +59,17 @@ def test_a_label_of_an_answer_leads_to_the_name_of_its_result(
     command, hint = LABELLED[name]
     (found,) = faults(run(*command))
     assert found.help == hint
+
+
+@pytest.mark.parametrize(
+    ("word", "columns", "name"),
+    [
+        ("rent", SERVING_RESULTS, "rent_per_month"),
+        ("in_flight", SERVING_RESULTS, "concurrency"),
+        ("utilisation", SERVING_RESULTS, "saturation_share"),
+        ("throughput", TRAINING_COLUMNS, "tokens_per_s"),
+        ("step time", TRAINING_COLUMNS, "step_time"),
+    ],
+)
+def test_a_label_that_answers_print_for_one_result_is_its_name(word: str, columns: Any, name: str) -> None:
+    assert named_result(word, columns, "--of", word) == name

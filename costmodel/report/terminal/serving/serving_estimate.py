@@ -92,7 +92,7 @@ def bound_line(answer: ServingAnswer) -> Line:
         return styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
     unsure = has_limits(answer.inputs.case) and not answer.overload and answer.costs[OWN] < SAFE
     words = bound_words(answer) if has_tokens(answer) else _rate_bound(answer)
-    return styled(f"{words} {_met_words(answer)}" if unsure else words)
+    return Abridged(f"{words} {_met_words(answer)}", short=words, added="") if unsure else styled(words)
 
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:

@@ -48,10 +48,7 @@ HELD: dict[str, tuple[str, tuple[str, ...]]] = {
     "shares": ("equal", ()),
     "sync": ("async", ("stack=ddp",)),
 }
-SCENARIOS = {
-    "shares": "mixed-llama-3-8b-96",
-    "sync": "ddp-llama-3.2-1b-32",
-}  # where the key has a choice; others take NAME
+SCENARIOS = {"shares": "mixed-llama-3-8b-96", "sync": "ddp-llama-3.2-1b-32"}  # others take NAME
 
 
 def of_experts(folder: Path) -> str:

@@ -15,12 +15,12 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
     "commands": 5_500,  # with buy, a folder of logs, and what each workload answers, for the library too
-    "documents": 5_750,  # with names of checkpoints, their types, and of software, and traces in the place of a load
+    "documents": 5_800,  # with names of checkpoints, their types, and of software, and traces in the place of a load
     "documents/schemas": 6_000,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
-    "equations/serving": 3_400,  # launches of prompts, caps, bursts, what a cache keeps, several answers
+    "equations/serving": 3_450,  # launches of prompts, caps, bursts, what a cache keeps, several answers
     "estimate": 7_600,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
-    "estimate/serving": 9_250,  # launches of prompts, bands of what no run had, packed caches, kinds of nodes, tiers
+    "estimate/serving": 9_300,  # launches of prompts, bands of what no run had, packed caches, kinds of nodes, tiers
     "estimate/training": 7_750,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
     "exchange": 6_350,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
@@ -33,7 +33,7 @@ BUDGETS = {
     "explore/serving": 3_750,  # a model on every machine, points of benchmarks
     "ground": 2_000,
     "report": 1_450,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 9_350,  # all faces of a question, views of plans, patches of documents, equations of a collective
+    "report/answers": 9_450,  # all faces of a question, views of plans, patches of documents, equations of a collective
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_850,
     "server": 1_250,

@@ -244,8 +244,7 @@ def _serving() -> WorkloadWords:
 
         held = serving(case)
         workload = held.scenario.workload
-        types = type_words(workload)
-        return " · ".join([held.stack.name, *types, lengths_words(workload), load_words(workload)])
+        return " · ".join([held.stack.name, *type_words(workload), lengths_words(workload), load_words(workload)])
 
     def more(row: ScaledSize) -> dict[str, Any]:
         from costmodel.report.terminal.serving import serving_sizes

@@ -19,7 +19,7 @@ from costmodel.explore.serving.benchmark_points import BenchmarkPoint
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.document import AnswerDocument, Section, Table, columns
-from costmodel.report.terminal.search.refusals import mistaken, not_modelled
+from costmodel.report.terminal.search.reasons import mistaken, not_modelled
 from costmodel.report.terminal.style.formatting import signed
 from costmodel.report.terminal.style.layout import DIM, HEAD, WARN, Abridged, Line, head, styled
 

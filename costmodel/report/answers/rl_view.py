@@ -84,9 +84,9 @@ class RlView:
 
     def plain(self) -> dict[str, Any]:
         """The plan's results as plain values."""
-        from costmodel.report.machine.rl_json import plan
+        from costmodel.report.answers.search_rl import rl_plan_fields
 
-        return plan_json(self, partial(plan, self.answer), lambda code: {})
+        return plan_json(self, partial(rl_plan_fields, self.answer), lambda code: {})
 
     def lines(self) -> list[Line]:
         """Times, memory and cost of an iteration."""

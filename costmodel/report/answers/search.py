@@ -40,7 +40,7 @@ from costmodel.report.document import (
     chance_verdict,
 )
 from costmodel.report.machine.answer_fields import notes, plain
-from costmodel.report.terminal.search.refusals import few, headings
+from costmodel.report.terminal.search.varied_keys import few, headings
 from costmodel.report.terminal.style.charts import ScatterPoint, scatter
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import command, price_varies, prices, title
@@ -395,11 +395,12 @@ def search(
     sections += why_sections(words, full=full, apart=full or sections[-1].key != "yours")
     if lines := words.remedies() if found.best else []:
         sections.append(Section("remedies", "What would work", beneath=lines))
-    over = (styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in found.variants.over)
+    counted = f"{counts_words(words)} · {found.elapsed:.2f} s"
+    over = [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in found.variants.over]
     return AnswerDocument(
         words.case,
         title(words.case),
-        [*words.about(), *over, styled(counts_line(words)), *_stopped(words)],
+        [*words.about(), *over, styled(counted), *_stopped(words)],
         _conclusion(words),
         _verdict(words),
         sections,
@@ -426,11 +427,6 @@ def counts_words(words: SearchWords[Inputs, Plan]) -> str:
     if safe is not None and tally.kept:
         parts[-1] += f", {tally.safe:,} with {percent(safe, 2)} chance"
     return " · ".join(parts)
-
-
-def counts_line(words: SearchWords[Inputs, Plan]) -> str:
-    """The counts of plans, and the seconds that the search took."""
-    return f"{counts_words(words)} · {words.found.elapsed:.2f} s"
 
 
 def _stopped(words: SearchWords[Inputs, Plan]) -> list[Line]:

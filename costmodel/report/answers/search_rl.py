@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.results import machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
@@ -19,13 +20,19 @@ from costmodel.ground.record import record
 from costmodel.ground.units import gib, rounded_percent, show_time
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
 from costmodel.report.document import Cell, Column
-from costmodel.report.machine import rl_json
+from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.rl.rl_estimate import NAMES, reason, result
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import remarks
 from costmodel.report.terminal.style.layout import BAD, WARN, Line, styled
 
 _SURELY = 0.995  # a chance to fit that rounds to all
+
+
+def rl_plan_fields(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """A plan with its degrees and results; costs: results to use instead of the plan's."""
+    figures = {machine_name(name): known(value) for name, value in (costs or answer.costs).items()}
+    return {**rl_degrees(answer), **figures, "fits": answer.costs["memory_share"] <= 1}
 
 
 @record
@@ -79,7 +86,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         costs = {name: value for name, value in plan.costs.items() if name in self.columns}
         return {
             **self.found.variants.cells(plan.variant),
-            **rl_json.plan(self._answer(plan), costs),
+            **rl_plan_fields(self._answer(plan), costs),
             "broken": list(plan.broken),
         }
 
@@ -96,7 +103,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         yours = self.found.yours
         if yours is None or yours.refused:
             return None
-        return {"rank": self.found.your_rank, **rl_json.plan(yours)}
+        return {"rank": self.found.your_rank, **rl_plan_fields(yours)}
 
     def beneath(self, plans: Sequence[RankedSplit]) -> list[Line]:
         """Lines with remarks on the plans."""

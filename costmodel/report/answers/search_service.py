@@ -31,7 +31,7 @@ from costmodel.report.answers.search import PlanColumn, SearchWords, without_saf
 from costmodel.report.document import Cell, Column
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import plan as plan_fields
-from costmodel.report.terminal.search.refusals import headings
+from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.serving_formatting import (
     bound_words,
     brief,

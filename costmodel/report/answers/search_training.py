@@ -34,7 +34,8 @@ from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
 from costmodel.report.machine import json_answer
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.terminal.plan.plan_lines import plan_settings, plan_words
-from costmodel.report.terminal.search.refusals import headings, reason, reason_of, remedies_json, remedy_lines
+from costmodel.report.terminal.search.refusals import reason, reason_of, remedies_json, remedy_lines
+from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result, spaced
 from costmodel.report.terminal.style.head import command, price_fields, remarks
 from costmodel.report.terminal.style.layout import BAD, DIM, WARN, Abridged, CellTable, Detail, Line, styled, typed

@@ -40,7 +40,7 @@ from costmodel.report.document import (
     TraceWriter,
     Value,
 )
-from costmodel.report.terminal.search.refusals import mistaken, not_modelled, titled
+from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.formatting import joined, result
 from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, CellTable, Line, head, shorter, styled

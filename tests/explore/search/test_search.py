@@ -34,7 +34,7 @@ from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candida
 from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
 from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
-from costmodel.report.answers.search import counts_line
+from costmodel.report.answers.search import counts_words
 from costmodel.report.answers.search_training import TrainingWords
 from costmodel.report.terminal.plan.plan_lines import plan_settings
 
@@ -156,7 +156,7 @@ def test_limits_are_obeyed_and_counted(limits: dict[str, Any], code: str) -> Non
     assert 0 < len(expected) < len(everything)
     assert found.tally.refused[code] == len(everything) - len(expected)
     assert (found.tally.fit, found.tally.kept) == (len(everything), len(expected)), "a limit is no matter of memory"
-    counts = counts_line(TrainingWords(found))
+    counts = counts_words(TrainingWords(found))
     assert f" valid · {len(everything):,} fit · {len(expected):,} meet all limits" in counts
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.report.terminal.search.refusals import headings
+from costmodel.report.terminal.search.varied_keys import headings
 
 
 @pytest.mark.parametrize(

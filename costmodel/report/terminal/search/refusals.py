@@ -1,17 +1,14 @@
-"""Why plans are invalid, in a terminal."""
+"""What is wrong with one plan, in the figures of its own case; and what would fix it."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.schemas.default_values import SAFE
-from costmodel.documents.schemas.limits import Bound
 from costmodel.documents.schemas.stack import Axis
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
@@ -32,42 +29,16 @@ from costmodel.estimate.training.parallelism.pipeline import (
 )
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.evidence.validate.spelling import REASONS, SkippedRow
-from costmodel.exchange.tables.run_table import Table
-from costmodel.explore.structure_words import CHOICES
-from costmodel.ground.counts import HEADS, SIZES, number_of
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time
 from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES
-from costmodel.report.terminal.style.formatting import joined, listed, result, spaced
-from costmodel.report.terminal.style.layout import DIM, WARN, CellTable, Line, styled
+from costmodel.report.terminal.style.formatting import joined, listed, result
+from costmodel.report.terminal.style.layout import CellTable, Line, styled
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from costmodel.explore.search.changes import Remedy
-
-
-def titled(code: str) -> str:
-    """A reason with its title."""
-    return f"{code} {REASONS[code].title}" if code in REASONS else code
-
-
-def not_modelled(left: Iterable[SkippedRow]) -> Iterator[Text]:
-    """Lines on skipped runs: each reason with its first run."""
-    runs: dict[str, list[SkippedRow]] = {}
-    for one in left:
-        runs.setdefault(one.refused, []).append(one)
-    for code, (one, *others) in sorted(runs.items()):
-        also = f" and {len(others)} more" if others else ""
-        yield styled(f"not modelled: {titled(code)}: {one.run}{also}: {one.why}", DIM)
-
-
-def mistaken(tables: Iterable[Table]) -> Iterator[Text]:
-    """Columns read under another name, and unused columns that look like misspelt ones."""
-    for table in tables:
-        for name, meant in table.renamed:
-            yield styled(f"{table.file}: the column '{name}' is read as {meant}", DIM)
-        for name, meant in table.mistaken.items():
-            yield styled(f"{table.file}: the column '{name}' is not used; is it '{meant}'?", WARN)
-
 
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
 
@@ -476,27 +447,3 @@ def remedies_json(found: Sequence[Remedy]) -> list[dict[str, Any]]:
         for remedy in found
         for place, settings in enumerate(remedy.alternatives)
     ]
-
-
-_OTHERS = ("#", "zero", "sp", "recompute", "cost", "step", "P90", "tok/s/GPU", "MFU", "GiB", "fits")
-_TAKEN = frozenset((*SIZES, *CHOICES, *HEADS.values(), *_OTHERS, *Bound.model_fields))
-
-
-def few(values: Sequence[str]) -> str:
-    """Values, or the ends of many."""
-    stated = [spaced(value) for value in values]
-    if len(stated) <= 6:
-        return ", ".join(stated)
-    return f"{', '.join(stated[:3])}, … {stated[-1]} ({len(stated):,})"
-
-
-def headings(paths: Sequence[str]) -> list[str]:
-    """For each varied path, its shortest ending that is unique, is no column of plans, and names more than a bound."""
-    return [_heading(path, [other for other in paths if other != path]) for path in paths]
-
-
-def _heading(path: str, others: Sequence[str]) -> str:
-    parts = path.split(".")
-    ends = [".".join(parts[start:]) for start in range(len(parts) - 1, -1, -1)]
-    free = (end for end in ends if end not in _TAKEN and not any(f".{other}".endswith(f".{end}") for other in others))
-    return next(free, path)

@@ -511,5 +511,5 @@ def test_an_improvement_is_printed(run: Any, tmp_path: Path) -> None:
     assert "holds today's figures of 1 scenario." in run(*held, "--update", cwd=tmp_path).out
     better = run(*held, "--set", "assume.sustained=1.0", brief=True, cwd=tmp_path)
     assert better.code == 0
-    assert re.search(r"✓ no regression: step_time −\d+\.\d %", better.out), better.out
+    assert re.search(r"✓ no regression: (step_time|cost_per_mtoken) −\d+\.\d %", better.out), better.out
     assert re.search(r"More with -v: .*\d figures", better.out), better.out

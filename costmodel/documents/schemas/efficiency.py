@@ -237,7 +237,7 @@ class NetworkFit(SourcedFit):
     """Collectives that leave the node."""
 
     share: Portion = Field(description="Share of the interface rate that large collectives reach")
-    added: Seconds = Field(default=0.0, description="What a message takes longer than over InfiniBand")
+    added: Seconds | None = optional("What a message takes longer than over InfiniBand; left out, nothing")
     protocols: Protocols | None = optional("NCCL's protocols; left out, those of unmeasured.yaml")
     pair_share: Portion = Field(description="Share of the interface rate that one send reaches")
     serial_share: Share = Field(
@@ -247,6 +247,11 @@ class NetworkFit(SourcedFit):
         "Share of the interface rate that a collective alone reaches in nccl-tests; left out, as in a step"
     )
     fitted: Fitted | None = optional("Residual")
+
+    @property
+    def latency_beyond_infiniband(self) -> float:
+        """Seconds that a message takes longer than over InfiniBand."""
+        return self.added or 0.0
 
 
 class AssumedMemory(Document):

@@ -101,7 +101,7 @@ def _ring(inputs: Machine, message: Number, group: Group, operation: Operation) 
         return rings_between(inputs, wire_bytes(part, group.domains, operation=operation), group, rate, operation)
     whole = inputs.protocols.simple
     return whole.start + ring_time(
-        part, group.domains, rate, whole.ring.far + inputs.network.added, operation=operation
+        part, group.domains, rate, whole.ring.far + inputs.network.latency_beyond_infiniband, operation=operation
     )
 
 
@@ -117,7 +117,7 @@ def rings_between(inputs: Machine, wire: Number, group: Group, rate: Number, ope
     for name, each in _protocols(inputs):
         with term(name):
             # NCCL: where each domain has one rank, no step inside hides what one between them takes.
-            far = np.where(group.inside > 1, each.ring.far, each.tree.far) + inputs.network.added
+            far = np.where(group.inside > 1, each.ring.far, each.tree.far) + inputs.network.latency_beyond_infiniband
             latency = ring_latency(group.ranks, group.domains, each.start, each.ring.near, far, operation=operation)
             times[name] = blended_time(latency, wire, each.share * rate, 0.0)
     return _fastest(times)
@@ -128,7 +128,7 @@ def trees_between(inputs: Machine, message: Number, group: Group, rate: Number) 
     times = {}
     for name, each in _protocols(inputs):
         with term(name):
-            far = each.tree.far + inputs.network.added
+            far = each.tree.far + inputs.network.latency_beyond_infiniband
             latency = tree_latency(group.inside, group.domains, each.start, each.tree.near, far)
             sent = double_tree_bytes(message, group.domains)
             times[name] = pipelined_time(latency, sent, each.share * rate)
@@ -144,14 +144,16 @@ def _halving(inputs: Machine, message: Number, group: Group, operation: Operatio
     """Time of recursive halving and doubling between domains, whose number must be a power of two."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     whole = inputs.protocols.simple
-    return whole.start + halving_doubling_time(part, group.domains, rate, whole.ring.far + inputs.network.added)
+    return whole.start + halving_doubling_time(
+        part, group.domains, rate, whole.ring.far + inputs.network.latency_beyond_infiniband
+    )
 
 
 def _sharp(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of an all-reduce between domains with SHARP, where the network's switches sum."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     whole = inputs.protocols.simple
-    return whole.start + network_reduce_time(part, rate, whole.tree.far + inputs.network.added)
+    return whole.start + network_reduce_time(part, rate, whole.tree.far + inputs.network.latency_beyond_infiniband)
 
 
 def _listed(name: str) -> Callable[[Machine], bool]:
@@ -240,7 +242,7 @@ def send_time(inputs: Machine, message: Number, group: Group) -> Number:
         near = blended_time(fit.start, message, inside_bandwidth(inputs, fit, 2.0), fit.blend)
     with term("send across"):
         rate = network_rate(inputs, network.pair_share, group, "send")
-        far = blended_time(inputs.protocols.simple.start + network.added, message, rate, fit.blend)
+        far = blended_time(inputs.protocols.simple.start + network.latency_beyond_infiniband, message, rate, fit.blend)
     return np.where(group.domains > 1, far, near)
 
 
@@ -328,7 +330,7 @@ def _far(inputs: Machine, message: Number, group: Group, operation: Operation) -
     switched = nvls_time(inputs, message, group, operation) if switches else near
     if switches:
         nvls = inputs.protocols.nvls
-        latency = tree_latency(1.0, group.domains, nvls.start, 0.0, nvls.far + inputs.network.added)
+        latency = tree_latency(1.0, group.domains, nvls.start, 0.0, nvls.far + inputs.network.latency_beyond_infiniband)
         yield "nvls-tree", switched, pipelined_time(latency, double_tree_bytes(part, group.domains), rate)
     for each in algorithms(inputs, operation, "between"):
         if each.name not in ("ring", "tree"):  # whose forms above are those of one library

@@ -415,7 +415,7 @@ def network_form(node: str, operation: Operation) -> tuple[FittedForm, str, dict
 
     constants = (
         Constant("share", "1", network.share, 0.02, 1.0),
-        Constant("added", "s", max(network.added, 1e-7), 1e-8, 1e-2),
+        Constant("added", "s", max(network.latency_beyond_infiniband, 1e-7), 1e-8, 1e-2),
     )
     now = {constant.name: float(constant.start) for constant in constants}
     return FittedForm("two levels", constants, time), inputs.case.scale_out.name, now

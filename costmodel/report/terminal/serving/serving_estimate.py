@@ -408,12 +408,15 @@ def _rate_bound(answer: ServingAnswer) -> str:
     """The bottleneck of the rate; for a fixed number of users or requests, whether more would raise the rate."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     more = "users" if workload.users is not None else "requests in flight" if workload.concurrency is not None else ""
-    most = result("saturation_per_s", costs["saturation_per_s"])
     if not more:
         return f"{_limiting(answer)} the rate."
-    if costs["requests_per_s"] < _FULL * costs["saturation_per_s"]:
-        return f"More {more} would raise the rate, to {most} at most: there {BINDS[answer.binding]} it."
-    return f"More {more} would not raise the rate, {most}: {BINDS[answer.binding]} it."
+    rate, most = costs["requests_per_s"], costs["saturation_per_s"]
+    waiting = costs["concurrency"] >= _FULL * costs["concurrency_steady"]
+    if rate < _FULL * most and not waiting:
+        highest = result("saturation_per_s", most)
+        return f"More {more} would raise the rate, to {highest} at most: there {BINDS[answer.binding]} it."
+    shown = result("requests_per_s", rate) if waiting else result("saturation_per_s", most)
+    return f"More {more} would not raise the rate, {shown}: {BINDS[answer.binding]} it."
 
 
 def _limiting(answer: ServingAnswer) -> str:

@@ -225,12 +225,12 @@ def _is_left_out(tree: dict[Any, Any], path: str) -> bool:
 def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:
     """The value of a key on the path; a named document is written out, and a missing mapping is created."""
     inner = here[_index(here, part, at)] if isinstance(here, list) else here.get(part)
-    reference = REFERENCES.get(so_far)
+    reference, workload = REFERENCES.get(so_far), here.get("workload") if isinstance(here, dict) else None
+    kind = str(workload.get("kind")) if isinstance(workload, dict) else ""
     if reference is not None and part not in here:
-        inner = reference.usual or None
+        inner = reference.usual_of.get(kind, reference.usual) or None
     if isinstance(inner, str) and reference is not None and reference.inline:
-        workload = here.get("workload")
-        if so_far == "stack" and isinstance(workload, dict) and workload.get("kind") == "training":
+        if so_far == "stack" and kind == "training":
             inner = TRAINERS.get(inner.lower(), inner)
         inner = fetch(reference.kind, inner, getattr(inner, "place", None))
     if inner is None:

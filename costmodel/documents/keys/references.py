@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from dataclasses import field
 
 from costmodel.ground.record import record
 
@@ -16,11 +18,12 @@ class Reference:
     links: tuple[str, ...] = ()  # the kinds of a fabric that may stand there
     inline: bool = True  # whether it may be written out in place of its name
     usual: str = ""  # the name where none is written
+    usual_of: Mapping[str, str] = field(default_factory=dict)  # the same, of workloads that have another
 
 
 REFERENCES = {
     "model": Reference("model", "model"),
-    "stack": Reference("stack", "stack", usual="megatron-core"),
+    "stack": Reference("stack", "stack", usual="megatron-core", usual_of={"serving": "vllm", "rl": "verl"}),
     "workload.optimizer": Reference("optimizer", "optimizer", usual="adamw"),
     "cluster.node": Reference("node", "node"),
     "run.failures": Reference("reliability", "reliability", usual="typical"),

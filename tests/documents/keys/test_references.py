@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from costmodel.documents.keys.overrides import assign
 from costmodel.documents.keys.paths import at, changed
 from costmodel.documents.keys.references import LEVELS, REFERENCES
+from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.rl.rl_schema import RlScenario
@@ -70,3 +72,14 @@ def test_what_is_put_at_a_leaf_is_checked(case: ResolvedScenario) -> None:
 @pytest.mark.parametrize("path", ["nowhere", "layers.7.count", "layers.count", "name.title", "layers.0.count.more"])
 def test_nothing_stands_where_a_path_leads_nowhere(path: str, case: ResolvedScenario) -> None:
     assert at(case.model, path) is None
+
+
+def test_a_key_of_software_that_is_not_named_is_one_of_the_usual_software() -> None:
+    """Of each workload: the default of its schema, which a setting of one of its keys writes out."""
+    stack, named = REFERENCES["stack"], dict[str, str]()
+    for kind, schema in SCENARIOS.items():
+        named[kind] = schema.model_fields["stack"].default
+        assert stack.usual_of.get(kind, stack.usual) == named[kind], kind
+    tree: dict[str, Any] = {"workload": {"kind": "serving"}}
+    assign(tree, ["stack.memory.share=50%"], lambda kind, name, _: {"named": f"{kind} {name}"})
+    assert tree["stack"]["named"] == f"stack {named['serving']}"

@@ -163,24 +163,28 @@ _UNITS = {"GPUs": "1", "nodes": "1", "price": "USD/s"}  # of figures that are no
 
 
 def _ranks_of(row: Purchase) -> Number:
-    """The accelerators of a plan, from its layout where all of them take part in it."""
+    """The accelerators of a plan, from its layout or its replicas where all of them take part in it."""
     keys = {} if row.trial is None or row.trial.kept is None else row.trial.kept.keys
-    copies = "dp" if "dp" in keys else "replicas"
-    sizes = {name: keys.get(name, 1) for name in (copies, "tp", "cp", "pp")}
-    degrees = [leaf(size, name) for name, size in sizes.items() if isinstance(size, int | float)]
-    if len(degrees) == len(sizes) and math.prod(map(float, degrees)) == row.gpus:
+    degrees = [leaf(size, name) for name in ("dp", "tp", "cp", "pp") if isinstance(size := keys.get(name), int | float)]
+    if len(degrees) == 4 and math.prod(map(float, degrees)) == row.gpus:
         return world_ranks(*degrees)
+    if len(row.engines) > 1:
+        return leaf(len(row.engines), "replicas") * leaf(row.engines[0], "GPUs of a replica")
     return leaf(row.gpus, "GPUs of the plan")
 
 
 def _traced_price(price: Price, accelerator: str) -> Number:
-    """The price of an accelerator from the list of its node, where that is its origin."""
-    if price.listed is not None:
-        node = read("node", price.node).model_copy(update={"price": price.listed})
-        found = listed_price(node, read("accelerator", accelerator))
-        if math.isclose(float(found), price.each):
-            return found
-    return leaf(price.each, "price")
+    """The price of an accelerator: what a bought node costs to own, or a list price with its source and date."""
+    listed = price.listed
+    if listed is None:
+        return leaf(price.each, "price")
+    if listed.bought is not None:
+        node = read("node", price.node).model_copy(update={"price": listed})
+        return listed_price(node, read("accelerator", accelerator))
+    name = f"list price, {listed.source or price.node}, {listed.date}"
+    if listed.per == "accelerator":
+        return leaf(price.each, name)
+    return leaf(price.each * price.accelerators, name) / leaf(price.accelerators, "GPUs of a node")
 
 
 def _rents(

@@ -431,10 +431,15 @@ def _times_as_much(ratio: float) -> str:
 
 def _cheaper(found: Bought, row: Purchase) -> str:
     """A cheaper offer that is not comparable with lasting rent, such as a purchase or preemptible nodes."""
-    cost = rounded_dollars(found.rent(row).in_use)
-    if _bought(row):
-        return f"{row.machine.node} {_bought(row)}, {cost} {_every(found)} (building and staff not included)"
-    return f"{row.machine.node} on {row.machine.sold}, which may be taken away, {cost}"
+    cost, best = found.rent(row).in_use, math.nan if found.best is None else found.rent(found.best).in_use
+    beside = f", {_times_as_much(cost / best)}" if best > 0 else ""
+    if not _bought(row):
+        return f"{row.machine.node} on {row.machine.sold}, which may be taken away, {rounded_dollars(cost)}{beside}"
+    months = row.capital / best if _job_words(found) == MONTHLY else math.nan
+    repaid = f" (as much as {significant(months, 2)} months of the rent above)" if months > 0 else ""
+    terms = _bought(row).replace(", ", f"{repaid}, ", 1)
+    each = f"{rounded_dollars(cost)} {_every(found)} (building and staff not included)"
+    return f"{row.machine.node} {terms}, {each}{beside}"
 
 
 def _every(found: Bought) -> str:

@@ -57,7 +57,7 @@ from costmodel.report.workload_words import MONTHLY, subject_fields, words_of
 if TYPE_CHECKING:
     from costmodel.estimate.machine.price import Price
 
-TOP, _BRIEF = 12, 4  # machines in a terminal, and in a short answer
+TOP, _BRIEF = 12, 3  # machines in a terminal, and in a short answer
 _VARIED = ("cluster",)
 _HEADS = {
     "cost_per_minput": "$/M prompt",
@@ -217,8 +217,7 @@ def _machine_columns(found: Bought, *, offers: bool) -> list[Column]:
 
 def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
     """Columns for the price, the costs and the capital."""
-    owned = "; of a purchase its share of the years of use, and electricity" if bought else ""
-    columns = [Column("$/GPU/h"), Column("cost", legend=f"of GPUs in use, for {job}{owned}")]
+    columns = [Column("$/GPU/h"), Column("cost", legend=f"of GPUs in use, for {job}")]
     columns += [Column("whole nodes", legend="the cost of all GPUs in these nodes", drop=1)] if apart else []
     return columns + ([Column("capital", legend="of the nodes that are bought", face="page")] if bought else [])
 
@@ -436,9 +435,9 @@ def _cheaper(found: Bought, row: Purchase) -> str:
     if not _bought(row):
         return f"{row.machine.node} on {row.machine.sold}, which may be taken away, {rounded_dollars(cost)}{beside}"
     months = row.capital / best if _job_words(found) == MONTHLY else math.nan
-    repaid = f" (as much as {significant(months, 2)} months of the rent above)" if months > 0 else ""
+    repaid = f" ({significant(months, 2)} months of this rent)" if months > 0 else ""
     terms = _bought(row).replace(", ", f"{repaid}, ", 1)
-    each = f"{rounded_dollars(cost)} {_every(found)} (building and staff not included)"
+    each = f"{rounded_dollars(cost)} {_every(found)} without building and staff"
     return f"{row.machine.node} {terms}, {each}{beside}"
 
 

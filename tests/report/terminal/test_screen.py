@@ -39,6 +39,7 @@ COMMANDS = [
     "memory llama-3-70b",
     "collective all-reduce 256MB --gpus 16 --gpu h100",
     pytest.param("validate", marks=pytest.mark.whole),
+    pytest.param("buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s", marks=pytest.mark.whole),
 ]
 
 

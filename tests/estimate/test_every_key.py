@@ -229,7 +229,9 @@ VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other va
 _BESIDE = "shown beside a price that is assumed"
 DESCRIPTIVE = {  # by the end of the path, keys that describe a document, and the reason
     "workload.kind": "which questions there are",
-    **dict.fromkeys(("as_of.version", "as_of.date"), "which release it describes"),
+    **dict.fromkeys(("as_of.version", "as_of.date", "as_of.timed"), "which release it describes"),
+    **dict.fromkeys(("as_of.releases.0.version", "as_of.releases.0.date"), "which release it describes"),
+    "memory.logged": "what a start-up log prints of models with windows",
     **dict.fromkeys(("name", "title", "provider"), "what it is called"),
     "accelerator.vendor": "whose part it is: software of other vendors refuses it",
     "accelerator.family": "the generation: formats that need one refuse others",

@@ -129,6 +129,9 @@ def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
             yield "workload.wave", f"rollouts {workload.rollouts} draw prompts one by one"
         if workload.rollout_precision in (None, workload.precision):
             yield "stack.sync.converted", "engines read the type that is trained"
+        if inputs.split.colocated:
+            yield "stack.sync.apart", "training and generation share their GPUs"
+        yield "stack.rollout.memory.preempts", "what rollouts compute again in a full cache is not predicted"
         for path, reason in switched_off(inputs.engines.inputs, [inputs.engines.layout]):
             if path.startswith("stack.") and path != _SHARED_PROMPTS:
                 reason = reason.replace("stack.", "stack.rollout.").replace("plan.", "plan.rollout.")

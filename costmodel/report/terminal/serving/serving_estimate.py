@@ -90,7 +90,8 @@ def bound_line(answer: ServingAnswer) -> Line:
         return styled("Each kind of nodes takes the share of the load that its rate within limits is of all.")
     if "M001" in answer.broken:
         return styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
-    unsure = has_limits(answer.inputs.case) and not answer.overload and answer.costs[OWN] < SAFE
+    limited = has_limits(answer.inputs.case) and not answer.broken
+    unsure = limited and not answer.overload and answer.costs[OWN] < SAFE
     words = bound_words(answer) if has_tokens(answer) else _rate_bound(answer)
     return Abridged(f"{words} {_met_words(answer)}", short=words, added="") if unsure else styled(words)
 

@@ -71,7 +71,7 @@ class ToyKind(MixerKind[Toy]):
 
 
 def test_training_and_serving_ask_the_entry_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    attention, case = cases.costs(cases.inputs()), serving_cases.case()
+    attention, case = cases.costs(cases.inputs()), serving_cases.case("model.title=of toys")
     own = Toy.model_construct(heads=32.0, width=128.0)
     monkeypatch.setitem(KINDS, Toy, ToyKind())  # type: ignore[arg-type]
     monkeypatch.setattr(Layers, "mixers", property(lambda layer: [own] if layer.attention is not None else []))

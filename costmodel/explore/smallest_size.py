@@ -204,6 +204,7 @@ EIGHTHS = 8  # of a power of two: numbers of nodes above it that are tried
 _NEAR = 8  # sizes that are tried one after the other before steps double
 _FAR = 1.25  # times a budget, from which no plan on as many nodes keeps it
 _LEVEL = 1.05  # costs of sizes beside one another within which larger ones may be cheaper again
+_LEAST = 1e-300  # of a limit over a result: one may be too small for a float
 _PASSED = 2  # sizes without a valid plan that are passed over
 
 
@@ -226,7 +227,8 @@ def chance_to_keep(limit: Limit, costs: Mapping[str, float]) -> float:
     value, end = costs[limit.column], costs.get(f"{limit.column}_{'high' if at_most else 'low'}", math.nan)
     if not (0 < value < math.inf and 0 < end < math.inf):
         return 1.0 if limit.holds(value) else 0.0
-    amount, allowance = (value, limit.value) if at_most else (limit.value, value)
+    stated = max(limit.value, value * _LEAST)
+    amount, allowance = (value, stated) if at_most else (stated, value)
     return float(chance_within(amount, allowance, float(end_spread(value, end))))
 
 

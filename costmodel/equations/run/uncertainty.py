@@ -10,7 +10,6 @@ from costmodel.ground.equation import Number, equation
 QUARTER, TENTH, TWENTIETH = 0.67449, 1.28155, 1.64485
 # Of Φ by a rational approximation, off by less than 7.5e-8.
 SURE = 1e-9  # spread, or logarithm of a factor, from which it is taken as nothing
-_LEAST = 1e-300  # of a limit over a figure: a limit may be too small for a float
 BASE, SERIES = 0.2316419, (0.319381530, -0.356563782, 1.781477937, -1.821255978, 1.330274429)
 FREEDOM = 3.0  # of a Student t between sources of training runs; likelihoods for 2 to 6 are alike
 
@@ -231,7 +230,7 @@ def spreads_away(amount: Number, allowance: Number, spread: Number) -> Number:
     >>> round(float(spreads_away(70.0, 80.0, 0.104194)), 3)
     1.282
     """
-    return np.log(np.maximum(allowance / amount, _LEAST)) / np.maximum(spread, SURE)
+    return np.log(allowance / amount) / np.maximum(spread, SURE)
 
 
 @equation

@@ -286,14 +286,14 @@ def function(name: str) -> Callable[..., Result]:
 
 def _arguments(signature: inspect.Signature, options: Mapping[str, inspect.Parameter]) -> str:
     """The parameters of a function, each with the help of its option."""
-    told = {"scenario": "A name, a path, a mapping, or a case of load; without one, flags", "verbose": "As -v"}
-    told["settings"] = "Keys as --set takes them, as a list or a mapping"
+    meanings = {"scenario": "A name, a path, a mapping, or a case of load; without one, flags", "verbose": "As -v"}
+    meanings["settings"] = "Keys as --set takes them, as a list or a mapping"
     helps = {
         name: getattr(given, "help", "")
         for name, option in options.items()
         for given in option.annotation.__metadata__[:1]
     }
-    return "\n".join(f"    {name}: {told.get(name) or helps.get(name, '')}" for name in signature.parameters)
+    return "\n".join(f"    {name}: {meanings.get(name) or helps.get(name, '')}" for name in signature.parameters)
 
 
 def _signature(

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.serving.predict_serving import OVERLOAD
 from costmodel.estimate.shared.limits import stated_limits
@@ -431,10 +432,10 @@ def _times_as_much(ratio: float) -> str:
 def _cheaper(found: Bought, row: Purchase) -> str:
     """A cheaper offer that is not comparable with lasting rent, such as a purchase or preemptible nodes."""
     cost, best = found.rent(row).in_use, math.nan if found.best is None else found.rent(found.best).in_use
-    beside = f", {_times_as_much(cost / best)}" if best > 0 else ""
+    beside = f", {_times_as_much(float(share(cost, best)))}" if best > 0 else ""
     if not _bought(row):
         return f"{row.machine.node} on {row.machine.sold}, which may be taken away, {rounded_dollars(cost)}{beside}"
-    months = row.capital / best if _job_words(found) == MONTHLY else math.nan
+    months = float(share(row.capital, best)) if _job_words(found) == MONTHLY and best > 0 else math.nan
     repaid = f" ({significant(months, 2)} months of this rent)" if months > 0 else ""
     terms = _bought(row).replace(", ", f"{repaid}, ", 1)
     each = f"{rounded_dollars(cost)} {_every(found)} without building and staff"

@@ -61,7 +61,15 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
             return path
     if kind == "stack" and (stack := STACK_ALIASES.get(name.lower()) or stack_meant(name)):
         return find(kind, stack)
+    if kind == "model" and (shape := by_spelling(name)):
+        return find(kind, shape)
     raise _unknown(kind, name, place)
+
+
+def by_spelling(name: str) -> str:
+    """The shipped model that a bare name spells otherwise, as `Qwen3-8B`; empty if there is none, or a file of it."""
+    is_other = is_path(name) or is_hub_name(name) or name in names("model")
+    return "" if is_other or has_file(Path(name)) or has_file(Path(f"{name}.yaml")) else shape_of(name, names("model"))
 
 
 def _allow_own(name: str, place: Place | None) -> None:
@@ -232,6 +240,8 @@ def said_first(text: str, key: str) -> str:
 def text_of(name: str, *, fitted: bool = False) -> list[tuple[str, str, str]]:
     """Kind, file and text of every document of a name; its efficiency fit if asked for, or if there is nothing else."""
     name = _of_hub(name, None) if is_hub_name(name) else name
+    if not any(name in names(kind) for kind in FOLDER_OF):
+        name = by_spelling(name) or name
     kinds = [kind for kind in FOLDER_OF if name in names(kind) and (kind == "efficiency") == fitted]
     kinds = kinds or [kind for kind in FOLDER_OF if name in names(kind)]
     if not kinds:

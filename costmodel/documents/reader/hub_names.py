@@ -218,12 +218,13 @@ def shape_of(name: str, known: Sequence[str]) -> str:
 
 
 def is_own_name(name: str, shape: str) -> bool:
-    """Whether a hub name is exactly the name of the shape, without a variant.
+    """Whether a hub name, or a bare one, is exactly the name of the shape, without a variant.
 
     >>> is_own_name("Qwen/Qwen3-8B", "qwen-3-8b"), is_own_name("Qwen/Qwen3-8B-Base", "qwen-3-8b")
     (True, False)
     """
-    return is_hub_name(name) and squeezed(last_part(name)).removeprefix("meta") == squeezed(shape)
+    is_name = is_hub_name(name) or last_part(name) == name
+    return is_name and squeezed(last_part(name)).removeprefix("meta") == squeezed(shape)
 
 
 def _shortened(name: str) -> Iterator[str]:
@@ -307,7 +308,8 @@ def name_words(name: str, shape: str) -> str:
     >>> name_words("/models/Qwen3-8B-AWQ", "qwen-3-8b")
     'the shape of Qwen3-8B-AWQ, by the last part of the path; weights in int4-g128, by its name'
     """
-    of = f"{name} on the hub" if is_hub_name(name) else f"{last_part(name)}, by the last part of the path"
+    path = f"{last_part(name)}, by the last part of the path" if re.search(r"[/\\]", name) else name
+    of = f"{name} on the hub" if is_hub_name(name) else path
     types = types_by_name(name, shape)
     kinds = [types[key] + (" of experts" if key == "stored_experts" else "") for key in types if key in _NAMED]
     if kinds:

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from costmodel.documents.keys.field_aliases import STACK_ALIASES
 from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.engine_releases import stack_meant
-from costmodel.documents.reader.find_documents import find, folder_of, of_path
+from costmodel.documents.reader.find_documents import by_spelling, find, folder_of, of_path
 from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
 from costmodel.documents.reader.foreign_readers import Foreign, file_beside, read_foreign, reader_of
@@ -99,6 +99,11 @@ def _check_name(tree: Mapping) -> None:
     if other:
         sentence = f"this stack has the name of {name} and takes nothing from it; its keys are those of {parent}"
         raise fail("C033", sentence, place_at(tree, "name"), f"like: {name}, or a name of your own")
+
+
+def _is_taken_for(name: str, place: Place | None) -> bool:
+    """Whether a model's name is not that of its document, but leads to one."""
+    return is_hub_name(name) or bool(of_path(name, folder_of(place) / name) or by_spelling(name))
 
 
 _traces: OrderedDict[str, tuple[Foreign, str]] = OrderedDict()  # read before, by what they hold
@@ -196,7 +201,7 @@ class DocumentReader:
         path = Path(name) if piped else find(kind, name, place)
         text = file_text("-") if piped else file_text(str(path), place)
         shown = "<stdin>" if piped else as_named(path)
-        if kind == "model" and not piped and (is_hub_name(name) or of_path(name, folder_of(place) / name)):
+        if kind == "model" and not piped and _is_taken_for(name, place):
             self.hub[name] = path.stem
         if kind == "stack" and (name.lower() in STACK_ALIASES or path.stem == stack_meant(name) != name):
             self.stacks[name] = path.stem

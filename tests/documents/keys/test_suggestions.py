@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,21 +21,26 @@ MEANT = {
     "qwen3-30b": "qwen-3-30b-a3b",
     "qwen3-32": "qwen-3-32b",
     "qwen3-coder": "qwen-3-coder-480b-a35b",
-    "llama3-70b": "llama-3-70b",
-    "llama31-70b": "llama-3.1-70b",
-    "llama3.3-70b": "llama-3.1-70b",
     "lama-3.1-70b": "llama-3.1-70b",
     "llama-405b": "llama-3.1-405b",
     "llama-70b": "llama-3.1-70b",
     "mixtral-8x22": "mixtral-8x22b",
-    "gpt-oss120b": "gpt-oss-120b",
-    "deepseek-r1": "deepseek-v3",
-    "deepseek-r1-distill-llama-70b": "llama-3.1-70b",
     "deepsek-v3": "deepseek-v3",
     "gemma3-27": "gemma-3-27b",
     "nemotron3-nano": "nemotron-3-nano-30b-a3b",
     "70b": "",
     "xyz": "",
+}
+
+# Taken for the model of the same letters and digits, or of the same shape.
+SPELLED = {
+    "llama3-70b": "llama-3-70b",
+    "llama31-70b": "llama-3.1-70b",
+    "llama3.3-70b": "llama-3.1-70b",
+    "gpt-oss120b": "gpt-oss-120b",
+    "deepseek-r1": "deepseek-v3",
+    "deepseek-r1-distill-llama-70b": "llama-3.1-70b",
+    "Qwen3-8B-Base": "qwen-3-8b",
 }
 
 
@@ -50,10 +57,23 @@ def test_a_model_is_suggested_by_its_words_and_numbers(name: str) -> None:
     assert suggested(name) == MEANT[name]
 
 
+@pytest.mark.parametrize("name", SPELLED)
+def test_a_model_is_taken_by_its_letters_and_digits(name: str) -> None:
+    assert find("model", name).stem == SPELLED[name]
+
+
+def test_a_spelling_does_not_hide_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("qwen3-8b.yaml").write_text("name: qwen3-8b\n")
+    with pytest.raises(CostModelError) as error:
+        find("model", "qwen3-8b")
+    assert error.value.faults[0].hint == f"for the file write .{os.sep}qwen3-8b.yaml"
+
+
 def test_every_model_is_found_with_a_dash_too_few_and_a_letter_too_few() -> None:
     for model in names("model"):
         if model.count("-") > 1:
-            assert suggested(model.replace("-", "", 1)) == model
+            assert find("model", model.replace("-", "", 1)).stem == model
             if re.search(r"\d[bm]$", model):
                 close = suggested(model[:-1])
                 assert re.findall(r"\d+", close) == re.findall(r"\d+", model), (model, close)

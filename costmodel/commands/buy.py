@@ -18,6 +18,7 @@ from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.documents.reader.serving_scenario import ServingCase
 
 _MACHINE = "Machine"
 GpuOption = Annotated[
@@ -154,6 +155,7 @@ def buy(
     """
     from costmodel.commands.progress import paced
     from costmodel.documents.reader.load_scenario import load_any
+    from costmodel.documents.reader.serving_scenario import serving
     from costmodel.documents.schemas.default_values import SAFE
     from costmodel.explore.buy import MOST, day_of_traffic, fleet, over_a_day
     from costmodel.explore.buy import buy as run
@@ -188,15 +190,15 @@ def buy(
         made, plain = lambda: report.fleet(whole, top, again), lambda: report.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     found = over_a_day(found, rates) if rates else found
-    hours = day_of_traffic(found, rates, _start(cold_start, case)) if rates else None
+    hours = day_of_traffic(found, rates, _start(cold_start, serving(case))) if rates else None
     document = lambda: report.buy(found, top, plot=plot, day=hours, again=again)  # noqa: E731
     result = lambda: report.buy_json(found, hours)  # noqa: E731
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
 
 
-def _start(text: str, case: LoadedScenario) -> float:
+def _start(text: str, case: ServingCase) -> float:
     """Seconds of a start: as stated, or of the scenario."""
-    growth = getattr(case.scenario.assume, "growth", None)
+    growth = case.scenario.assume.growth
     return _quantity(text, "s", "--cold-start 5min") if text else 0.0 if growth is None else float(growth.start)
 
 

@@ -119,13 +119,11 @@ def compared(
 ) -> Reply:
     """The difference of two scenarios; with ranks, of the plans at these ranks in their searches."""
     from costmodel.explore.compare.compare import compare
+    from costmodel.explore.workloads import check_one_workload
     from costmodel.report.answers import compare as report
 
     (one, before), (other, after) = ((name, case if ranks else with_plan(case)) for name, case in sides)
-    kinds = dict.fromkeys((before.kind, after.kind))
-    if len(kinds) > 1:  # the steps of one are not those of another
-        sentence = f"{' and '.join(kinds)} have no results in common"
-        raise fail("C013", sentence, None, "compare two scenarios of one workload")
+    check_one_workload(before, after)
     first, second = ranks or (None, None)
     found = compare(_side(one, before, first, changed=False), _side(other, after, second, changed=changed))
     return drawn(

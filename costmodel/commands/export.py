@@ -40,11 +40,6 @@ class ExportFormat(StrEnum):
     TRL = "trl"
 
 
-_ENGINES = (
-    *(ExportFormat.VLLM, ExportFormat.SGLANG, ExportFormat.TRT_LLM),
-    *(ExportFormat.KUBERNETES, ExportFormat.LLM_D, ExportFormat.DYNAMO),
-)
-_REINFORCED = (ExportFormat.VERL, ExportFormat.NEMO_RL, ExportFormat.OPENRLHF, ExportFormat.SLIME, ExportFormat.TRL)
 _MEANT = {re.sub(r"[^a-z0-9]", "", one): one for one in ExportFormat} | {
     "tensorrtllm": ExportFormat.TRT_LLM,
     "megatronlm": ExportFormat.MEGATRON,
@@ -101,12 +96,11 @@ def export(
 
     Next: costmodel import FILE
     """
+    from costmodel.explore.workload_flags import writer_of
     from costmodel.report.answers import export as report
 
     wanted = _format(to)
-    planned = rank is None and (
-        not to or wanted in (*_ENGINES, *_REINFORCED)
-    )  # flags are planned as estimate plans them
+    planned = rank is None and (wanted is None or writer_of(wanted).plans_ahead)  # as estimate plans flags
     case = question.loaded(planned=planned)
     found = _found(case, wanted, rank)
     return pages.drawn(
@@ -136,15 +130,13 @@ def _format(word: str) -> ExportFormat | None:
 def _found(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> Found:
     """The plan of a scenario in a format, which must be one of its workload."""
     from costmodel.commands.by_workload import commands_of
+    from costmodel.explore.workload_flags import flags_of, writer_of
     from costmodel.ground.errors import Place, fail
 
-    commands = commands_of(case, "export")
+    commands, formats = commands_of(case, "export"), flags_of(case.kind).formats
     wanted = commands.usual_format(case) if to is None else to.value
-    if wanted not in commands.FORMATS:
-        does = (
-            "serves" if wanted in _ENGINES else "is for reinforcement learning" if wanted in _REINFORCED else "trains"
-        )
-        sentence = f"{wanted} {does}; the workload of this scenario is {case.kind}"
-        hint = f"--to {', '.join(commands.FORMATS)}"
+    if wanted not in formats:
+        sentence = f"{wanted} {writer_of(wanted).does}; the workload of this scenario is {case.kind}"
+        hint = f"--to {', '.join(formats)}"
         raise fail("C030", sentence, case.place("workload.kind") or Place(case.file), hint)
     return commands.export(case, wanted, rank)

@@ -273,7 +273,6 @@ _KEYS = {
     "max_nodes": "limits.nodes.at_most",
     "spread": "workload.prompt.spread",
 }
-_OF_WORKLOADS = {"serving": {"goodput": "limits.in_time_per_s.at_least"}}
 _OF_DOCUMENTS = {"name", "title", "memory", "check", "note"}  # parts of keys that mean nothing alone
 _ROOTS = ("plan.", "workload.", "cluster.", "limits.", "stack.", "assume.", "")
 
@@ -301,8 +300,7 @@ def _workload(words: Sequence[str]) -> str:
     """The workload that one of the given flags belongs to; empty if all flags fit several workloads."""
     from costmodel.explore.workload_flags import of_one_kind
 
-    found = of_one_kind([word.removeprefix("--") for word in words if word.startswith("--")])
-    return next(iter(found.values()), "")
+    return next(iter(of_one_kind([word.removeprefix("--") for word in words if word.startswith("--")])), "")
 
 
 def _flag_of(key: str) -> str:
@@ -317,10 +315,11 @@ def _key(name: str, workload: str) -> str:
     """The key for a name, which can be another tool's; for a workload, its key with the same meaning."""
     from costmodel.documents.keys.field_aliases import meant_by
     from costmodel.documents.keys.workload_keys import in_place
+    from costmodel.explore.workload_flags import flags_of
 
     meant = meant_by(name)
     others = meant.keys[0] if meant is not None and meant.keys and not meant.note else ""
-    known = _OF_WORKLOADS.get(workload, {}).get(name, "")
+    known = flags_of(workload).meant.get(name, "")
     found = known or _KEYS.get(name) or _key_of_that_name(name, workload) or others
     return next(iter(in_place(workload, found)), "")
 

@@ -49,7 +49,6 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     return rl_settings(found.answer_of(found.best[0])), f"{which} in costmodel search"
 
 
-PLANS_AHEAD = True
 OTHER_PLANS = "--set plan.tp=… sets another"
 WITHOUT = {
     "pipeline": (
@@ -61,13 +60,14 @@ WITHOUT = {
         "costmodel estimate shows each phase, sensitivity what moves them",
     ),
 }
-FORMATS = ("verl", "nemo-rl", "openrlhf", "slime", "trl")
 
 
 def usual_format(case: LoadedScenario) -> str:
     """The export format of the scenario's software, or the first format."""
-    name = reinforced(case).stack.name
-    return name if name in FORMATS else FORMATS[0]
+    from costmodel.explore.workload_flags import flags_of
+
+    name, formats = reinforced(case).stack.name, flags_of(case.kind).formats
+    return name if name in formats else formats[0]
 
 
 def export(case: LoadedScenario, to: str, rank: int | None) -> Found:

@@ -103,7 +103,6 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
     return best_layout(serving(case), nearest=True)
 
 
-PLANS_AHEAD = True
 OTHER_PLANS = "--set plan.tp=… sets another"
 WITHOUT = {
     "run": (
@@ -119,15 +118,16 @@ WITHOUT = {
         "costmodel validate compares measured times; sensitivity shows what moves them",
     ),
 }
-FORMATS = ("vllm", "sglang", "trt-llm", "kubernetes", "llm-d", "dynamo")
 
 
 def usual_format(case: LoadedScenario) -> str:
     """The command of the engine that serves."""
-    name = serving(case).stack.name
-    if name not in FORMATS:
+    from costmodel.explore.workload_flags import flags_of
+
+    name, formats = serving(case).stack.name, flags_of(case.kind).formats
+    if name not in formats:
         sentence = f"the command of the engine {name} is not written"
-        raise fail("C030", sentence, Place(case.file), f"--to {' or '.join(FORMATS)}")
+        raise fail("C030", sentence, Place(case.file), f"--to {' or '.join(formats)}")
     return name
 
 

@@ -323,9 +323,9 @@ def _flags(
 
 def with_plan(case: LoadedScenario) -> LoadedScenario:
     """The scenario with the best plan of its search, if it states no plan and its workload needs one first."""
-    from costmodel.commands.by_workload import commands_of
+    from costmodel.explore.workload_flags import flags_of
 
-    return with_best_plan(case) if commands_of(case).PLANS_AHEAD and case.scenario.plan is None else case
+    return with_best_plan(case) if flags_of(case.kind).plans_ahead and case.scenario.plan is None else case
 
 
 def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:

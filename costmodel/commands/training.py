@@ -76,10 +76,8 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     return plan_settings(found.inputs_of(rows[0].variant), rows[0]), origin
 
 
-PLANS_AHEAD = False
 OTHER_PLANS = "--set plan.tp=… sets it, and takes all others by default"
 WITHOUT: dict[str, tuple[str, str]] = {}
-FORMATS = ("megatron", "bridge", "torchtitan", "deepspeed", "accelerate", "hf")
 
 
 def usual_format(case: LoadedScenario) -> str:

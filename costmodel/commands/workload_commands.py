@@ -143,10 +143,6 @@ class WorkloadCommands(Protocol):
     def search(self, case: LoadedScenario, asked: SearchQuestion) -> Reply:
         """The answer of `search`."""
 
-    @property
-    def PLANS_AHEAD(self) -> bool:  # noqa: N802
-        """Whether questions about one plan need it in the scenario, since their answer does not search it itself."""
-
     def usual_plan(self, case: LoadedScenario) -> str:
         """The origin of plan keys that flags leave open, if --set gives some of them; else empty."""
 
@@ -158,10 +154,6 @@ class WorkloadCommands(Protocol):
         """Settings of the best plan of a search or the nearest to fit, and their origin; None where none is
         valid, and the answer gives the reason.
         """
-
-    @property
-    def FORMATS(self) -> Sequence[str]:  # noqa: N802
-        """The formats in which its plans are written."""
 
     def usual_format(self, case: LoadedScenario) -> str:
         """The format that is used unless another is requested."""

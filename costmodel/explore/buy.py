@@ -47,6 +47,7 @@ from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 if TYPE_CHECKING:
+    from costmodel.documents.schemas.model import Model
     from costmodel.explore.explain.explain import ExplainedFigure
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
@@ -329,9 +330,8 @@ class Bought:
 
         None without a budget, of a model with experts, and of another job than training: the law is of dense models.
         """
-        best, workload = self.best, self.asked.case.scenario.workload
-        model, tokens = getattr(self.asked.case, "model", None), getattr(workload, "tokens", None)
-        if best is None or best.trial is None or not tokens or model is None or model.has_experts:
+        best, model, tokens = self.best, self.asked.case.model, self.asked.tokens
+        if best is None or best.trial is None or not tokens or model.has_experts:
             return None
         if math.isinf(self.budget):
             return None
@@ -403,14 +403,13 @@ def published_runs(found: Bought) -> list[PublishedRun]:
     """
     rented = [row for row in found.working if row.machine.sold not in OTHER_TERMS] or found.working
     rows = {row.machine.accelerator: row for row in reversed(rented) if row.price is not None}
-    tokens, shape = getattr(found.asked.case.scenario.workload, "tokens", None), _shape(found.asked.case)
+    tokens, shape = found.asked.tokens, _shape(found.asked.case.model)
     tables = (read("measured", name) for name in names("measured"))
     return [run for table in tables for run in _published(table, shape, rows, tokens)]
 
 
-def _shape(of: Any) -> tuple[float, float]:
-    """Width and layers of the model of a case, or of a model."""
-    model = getattr(of, "model", of)
+def _shape(model: Model) -> tuple[float, float]:
+    """Width and layers of a model."""
     return float(model.hidden), float(sum(part.count for part in model.layers))
 
 
@@ -594,7 +593,7 @@ class Fleet:
     @property
     def one_gpu(self) -> tuple[int, ...]:
         """The jobs, counted from 1, whose engines claim shares of a GPU's memory that one GPU holds together."""
-        shares = [at(getattr(job.asked.case, "stack", None), "memory.share") for job in self.jobs]
+        shares = [job.asked.engine_share for job in self.jobs]
         stated = sorted((share, place) for place, share in enumerate(shares, 1) if share is not None)
         together = itertools.accumulate(share for share, _ in stated)
         places = sorted(place for (_, place), total in zip(stated, together, strict=True) if total <= 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable, Iterator
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.library import DocumentReader
@@ -22,16 +24,20 @@ from costmodel.exchange.imported import GivenSize
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.rl.rl_format import RlFormat, RlJob
 from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
-from costmodel.exchange.training.job import Job
+from costmodel.exchange.training.job import Job, called
 from costmodel.exchange.writing import checkpoint_name
 from costmodel.explore.compare.select_plan import answered, ranked
 from costmodel.explore.import_layers import OpenedFile
 from costmodel.explore.import_rl import rl_of_files
+from costmodel.explore.kept_answers import both_words
 from costmodel.explore.rl.search_splits import planned
 from costmodel.explore.rl.search_splits import search as search_splits
-from costmodel.ground.counts import SIZES
+from costmodel.ground.counts import SIZES, number_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
+
+_DEGREES = ("tp", "cp", "pp", "vpp", "ep", "dp")
+_WITHOUT_MODEL = ("deepspeed", "accelerate", "hf")  # formats of files that state no model and no length
 
 
 @record
@@ -41,6 +47,28 @@ class ExportedPlan:
     answer: Answer
     job: Job
     file: Exported
+
+    @property
+    def given(self) -> list[str]:
+        """Options that `import` needs for the file beside the machine."""
+        job, target = self.job, self.file.target
+        if target.name in _WITHOUT_MODEL:
+            stated = [f"model={job.model.name}", f"workload.sequence={job.workload.sequence:g}"]
+            stated += [
+                *itertools.chain(*called(target, job).values()),
+                *([f"stack={job.stack}"] if target.calls else []),
+            ]
+            nodes = [f"--nodes {job.nodes}"] if isinstance(self.answer.inputs.case.scenario.cluster.node, str) else []
+            return [*nodes, *(f"--set {each}" for each in stated)]
+        named = target.name != "torchtitan" or "model_spec" in self.file.text
+        return [] if named else [f"--set model={job.model.name}"]
+
+    def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
+        """Lines on the plan and on what is expected of it; `say` puts a result into words."""
+        evaluation = self.answer.evaluation
+        degrees = ", ".join(f"{name} {float(getattr(evaluation.block, name)[0]):g}" for name in _DEGREES)
+        step = say("step_time", evaluation.costs.row()["step_time"])
+        yield f"{degrees}: {number_of(self.job.accelerators, 'accelerator')}; {step} a step expected"
 
 
 def export_plan(case: ResolvedScenario, to: str, rank: int | None = None) -> ExportedPlan:
@@ -93,6 +121,18 @@ class ExportedIteration:
     answer: RlAnswer
     job: RlJob
     file: ExportedConfiguration
+
+    @property
+    def given(self) -> list[str]:
+        """Options that `import` needs for the file beside the machine."""
+        workload = self.job.workload
+        lengths = [f"--prompt {workload.prompt:g} --answer {workload.response.mean:g}"]
+        return [*lengths, *([f"--gpus {sum(self.job.ranks)}"] if self.file.target.name == "trl" else [])]
+
+    def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
+        """Lines on the plan and on what is expected of it; `say` puts a result into words."""
+        time = say("iteration_time", self.answer.costs["iteration_time"])
+        yield f"{both_words(self.answer)}; an iteration of {time} expected"
 
 
 @record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.serving.engine import Engine, EngineDispatch, EngineHostCache
-from costmodel.documents.schemas.serving.serving_schema import Serving
+from costmodel.documents.schemas.serving.serving_schema import Lengths, Serving
 from costmodel.estimate.serving.element_types import multiplies, stored_types
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
@@ -36,12 +36,16 @@ from costmodel.exchange.serving.exported_command import (
 from costmodel.exchange.writing import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search
+from costmodel.ground.counts import number_of
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure, show_time
 
 _TRIED = (0.5, 0.9)  # shares of memory that give the others
+_OF_A_REPLICA = ("tp", "pp", "ep", "dp_attention", "dcp")
+_FLAGS = {"prompt": "--prompt ", "output": "--answer ", "rate": "--rate ", "concurrency": "--concurrency "}
+_LOAD = ("prompt", "output", "rate", "concurrency", "users", "think_time", "requests")
 _KEPT = ("budget", "sequences", "prefix_cache", "graphs")  # settings that another engine takes too
 
 
@@ -55,6 +59,49 @@ class ExportedEngine:
     chosen: str
     translated: str
     prefill: ServingJob | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """Options that `import` needs for the command beside the machine: the load."""
+        load = {key: getattr(self.job.workload, key) for key in _LOAD}
+        return [
+            f"{_FLAGS.get(key, f'--set workload.{key}=')}{_amount(key, value)}"
+            for key, value in load.items()
+            if value is not None
+        ]
+
+    def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
+        """Lines on the plan and on what is expected of it; `say` puts a result into words."""
+        job, plan = self.job, self.answer.plan
+        first, further = (say(name, self.answer.costs[name]) for name in ("ttft", "tpot"))
+        for name, half, each in zip(
+            ("prefill", "decode"), (plan.prefill, plan.decode), (self.prefill, job), strict=True
+        ):
+            if half is not None and each is not None:
+                ranks = number_of(each.ranks, "accelerator")
+                yield f"{name}: {half.replicas:g} × {_degrees(each)}: {ranks} an instance"
+        if self.prefill is None:
+            yield f"{_degrees(job)}: {number_of(job.ranks, 'accelerator')} a replica"
+        yield self.chosen
+        yield f"expected: first token {first}, each further one {further}"
+        described = self.answer.inputs.engine.title
+        yield f"the options are of {self.file.target.version}; the figures describe {described}"
+        if self.translated:
+            yield self.translated
+        if self.answer.broken:
+            yield f"the plan misses what the scenario asks for: {', '.join(self.answer.broken)}"
+
+
+def _degrees(job: ServingJob) -> str:
+    return ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA if name != "dcp" or job.count(name) > 1)
+
+
+def _amount(key: str, value: float | Lengths) -> str:
+    """A length or load, spelt for its flag or for --set."""
+    if isinstance(value, Lengths):
+        return f"'{{mean: {value.mean:g}, spread: {value.spread:g}}}'" if value.spread else f"{value.mean:g}"
+    unit = {"think_time": " s"}.get(key, "")
+    return f"'{value:g}{unit}'" if unit else f"{value:g}"
 
 
 def export_engine(case: ServingCase, to: str, rank: int | None = None) -> ExportedEngine:

@@ -168,7 +168,7 @@ def on_offer(
     names = {each.name for each in own_hosted}
     hosted = [*own_hosted, *(each for each in other_hosted if each.name not in names)]
     listed = [replace(each, sold="", region="") for each in listed] if is_priced else listed
-    model = None if case is None else getattr(getattr(case, "model", None), "name", "")
+    model = None if case is None else case.model.name
     if api:
         prompt, output = api[0] / _MILLION, api[-1] / _MILLION
         hosted.append(HostedOffer(model or "", "the same model", prompt, prompt, output, "", "", "--api"))
@@ -387,8 +387,8 @@ def _complaints(row: CsvRow) -> Iterator[tuple[str, str, str]]:
 
 def site_terms(case: LoadedScenario | None) -> tuple[float, float]:
     """The price of electricity, and the PUE: of the scenario, or else of the usual grid and practice."""
-    power = getattr(getattr(getattr(case, "scenario", None), "run", None), "power", None)
-    tariff, pue = getattr(power, "tariff", None), getattr(power, "pue", None)
+    run = None if case is None else case.run
+    tariff, pue = (None, None) if run is None else (run.power.tariff, run.power.pue)
     tariff = read("grid", "us-average").tariff.price if tariff is None else tariff
     return float(tariff), float(read("practice", "usual").cooling.pue if pue is None else pue)
 

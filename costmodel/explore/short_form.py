@@ -44,6 +44,7 @@ from costmodel.explore.workload_flags import (
     keys_of,
     kind_by_flags,
     of_one_kind,
+    setting_of_kind,
 )
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
@@ -172,7 +173,7 @@ def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[S
     paths = {path_of(item) for item in assignments}
     lost = [name for name in flags.given if _overruled(name, paths)]
     left, kind = replace(flags, **dict.fromkeys(lost)), kind_of(flags)
-    stated = () if "workload.kind" in paths or kind_of(left) == kind else (f"workload.kind={kind}",)
+    stated = () if "workload.kind" in paths else setting_of_kind(kind, kind_of(left))
     return left, (*stated, *assignments)
 
 
@@ -194,16 +195,8 @@ def _kind_set(assignments: Iterable[str]) -> str:
 
 
 def kind_of(flags: ScenarioFlags) -> str:
-    """The workload that flags without a scenario ask about.
-
-    That of the software named by --stack if it has all of them, else the first workload that has all of them, else the
-    last one with a flag that no other has, else training.
-    """
-    software = _kind_of_stack(flags.stack)
-    if software and all(name in {*keys_of(software), "gpu", "gpus"} for name in flags.given):
-        return software
-    alone = of_one_kind(flags.given)
-    return kind_by_flags(flags.given) or next((kind for kind in reversed(FLAGS) if kind in alone.values()), "training")
+    """The workload that flags without a scenario ask about, with the software that --stack names."""
+    return kind_by_flags(flags.given, _kind_of_stack(flags.stack))
 
 
 def _kind_of_stack(name: str | None) -> str:
@@ -236,7 +229,7 @@ def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
     strange = [f"--{name}" for name in flags.given if name not in {*own.keys, "gpu", "gpus"}]
     if not strange or kind not in FLAGS:
         return
-    why = ", ".join(f"--{name}" for name, one in of_one_kind(flags.given).items() if one == kind)
+    why = ", ".join(f"--{name}" for name in of_one_kind(flags.given).get(kind, ()))
     belong = "belongs" if why.count("--") == 1 else "belong"
     because = f"{why} {belong} to {kind}" if alone and why else f"the workload of the scenario is {kind}"
     raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), own.instead)

@@ -349,9 +349,7 @@ class _Sizes:
 
     def _over_budget_at_peak(self) -> bool:
         """Whether the job costs more than its budget even if its accelerators reach their peak, on whatever number."""
-        scenario = self.asked.case.scenario
-        assumed, wide = scenario.assume, getattr(scenario.search, "precision", None)
-        if wide or getattr(assumed, "mfu_peak", None) or getattr(assumed, "flop_convention", "") != "model-causal":
+        if not self.asked.mfu_is_of_peak:
             return False
         least = (self._cost(trial, nodes) * trial.costs.get("mfu", 0.0) for nodes, trial in self.seen.items())
         return any(cost > _FAR * self._budget for cost in least)

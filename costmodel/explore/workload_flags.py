@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import field
 from typing import Any
 
 from costmodel.ground.record import record
@@ -23,7 +24,7 @@ _COMMON = {"model": "model", "node": "cluster.node", "stack": "stack", "price": 
 
 @record
 class WorkloadFlags:
-    """The flags of a workload; --gpu and --gpus, which all workloads have, describe the cluster."""
+    """The flags of a workload and formats of its plans; --gpu and --gpus, which all have, describe the cluster."""
 
     keys: Mapping[str, str]  # of the scenario, by the flag that sets each
     instead: str  # what to use for a flag that it does not have
@@ -33,6 +34,11 @@ class WorkloadFlags:
     parameter_bytes: float = 0.0  # what each parameter takes at least
     held: str = ""  # which that is
     other_job: str = ""  # what asks for the other job of its software, where that has two
+    formats: tuple[str, ...] = ()  # in which its plans are written
+    meant: Mapping[str, str] = field(default_factory=dict)  # keys by names that mean another in other workloads
+    own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # further keys of a question, by the question
+    does: str = ""  # what the software of these formats does
+    plans_ahead: bool = True  # whether questions about one plan need it in the scenario, as they do not search it
 
 
 FLAGS = {
@@ -51,6 +57,10 @@ FLAGS = {
         ("cluster.nodes", "workload.sequence", "workload.global_batch"),
         parameter_bytes=2.0 + 4.0 + 4.0 + 8.0,  # bf16 weight, fp32 gradient, master copy and AdamW moments
         held="training states",
+        formats=("megatron", "bridge", "torchtitan", "deepspeed", "accelerate", "hf"),
+        own={"scale": ("ranks", "weak")},
+        does="trains",
+        plans_ahead=False,
     ),
     "serving": WorkloadFlags(
         {
@@ -75,6 +85,9 @@ FLAGS = {
         engine="vllm",
         parameter_bytes=2.0,
         held="weights in bf16",
+        formats=("vllm", "sglang", "trt-llm", "kubernetes", "llm-d", "dynamo"),
+        meant={"goodput": "limits.in_time_per_s.at_least"},
+        does="serves",
     ),
     "rl": WorkloadFlags(
         {
@@ -98,6 +111,9 @@ FLAGS = {
         parameter_bytes=2.0 + 4.0 + 4.0 + 8.0,
         held="training states",
         other_job="--set workload.kind=training asks for training by its trainer",
+        formats=("verl", "nemo-rl", "openrlhf", "slime", "trl"),
+        own={"scale": ("ranks", "weak")},
+        does="is for reinforcement learning",
     ),
 }
 
@@ -105,6 +121,11 @@ FLAGS = {
 def flags_of(kind: str) -> WorkloadFlags:
     """The flags of a workload; for an unknown kind those of training, as the scenario's reader reports the fault."""
     return FLAGS.get(kind, FLAGS["training"])
+
+
+def writer_of(name: str) -> WorkloadFlags:
+    """The workload whose plans are written in a format."""
+    return next(each for each in FLAGS.values() if name in each.formats)
 
 
 def keys_of(kind: str) -> Mapping[str, str]:
@@ -132,13 +153,31 @@ def with_varied_load(written: Mapping[str, Any], varied: Collection[str]) -> Map
     return {**written, "workload": {**workload, load.partition(".")[2]: value}} if load else written
 
 
-def of_one_kind(given: Collection[str]) -> dict[str, str]:
-    """The workload of every given flag that only one workload has."""
-    owners = {name: [kind for kind, flags in FLAGS.items() if name in flags.keys] for name in given}
-    return {name: kinds[0] for name, kinds in owners.items() if len(kinds) == 1}
+def of_one_kind(given: Collection[str]) -> dict[str, list[str]]:
+    """The given flags that only one workload has, by that workload."""
+    found: dict[str, list[str]] = {}
+    for name in given:
+        owners = [kind for kind, flags in FLAGS.items() if name in flags.keys]
+        if len(owners) == 1:
+            found.setdefault(owners[0], []).append(name)
+    return found
 
 
-def kind_by_flags(given: Collection[str]) -> str:
-    """The first workload that has all of these flags, apart from the machine's, which all have; empty if none does."""
+def kind_by_flags(given: Collection[str], software: str) -> str:
+    """The workload that flags ask about: that of the software they name if it has all of them, else the first that
+    has all, else the last with a flag that no other has, else training.
+
+    >>> kind_by_flags(["rate"], ""), kind_by_flags(["prompt"], "rl"), kind_by_flags(["batch", "rate"], "")
+    ('serving', 'rl', 'serving')
+    """
     stated = [name for name in given if any(name in flags.keys for flags in FLAGS.values())]
-    return next((kind for kind, flags in FLAGS.items() if all(name in flags.keys for name in stated)), "")
+    if software and all(name in {*keys_of(software), "gpu", "gpus"} for name in given):
+        return software
+    fits = [kind for kind, flags in FLAGS.items() if all(name in flags.keys for name in stated)]
+    alone = of_one_kind(given)
+    return next(iter([*fits, *(kind for kind in reversed(FLAGS) if kind in alone)]), "training")
+
+
+def setting_of_kind(kind: str, other: str) -> tuple[str, ...]:
+    """The setting that keeps a workload where the flags that are left ask about another."""
+    return () if other == kind else (f"workload.kind={kind}",)

@@ -124,6 +124,21 @@ class _Usual:
         return smallest_size(self, safe, most, full=full, known=known)
 
     @property
+    def tokens(self) -> float | None:
+        """None: only training counts its tokens."""
+        return None
+
+    @property
+    def mfu_is_of_peak(self) -> bool:
+        """No: only training states an MFU."""
+        return False
+
+    @property
+    def engine_share(self) -> float | None:
+        """None: only engines claim a share."""
+        return None
+
+    @property
     def request_tokens(self) -> RequestTokens | None:
         """None: only services have requests."""
         return None
@@ -182,6 +197,18 @@ class TrainingWorkload(_Usual):
         """The plan keys that --set fixed."""
         held = self.case.held
         return {key: value for key, value in held.values.items() if f"plan.{key}" not in varied}, held.conflicts
+
+    @property
+    def tokens(self) -> float | None:
+        """The tokens of the run."""
+        return self.case.scenario.workload.tokens
+
+    @property
+    def mfu_is_of_peak(self) -> bool:
+        """Whether one peak and one count of operations are the usual ones."""
+        scenario = self.case.scenario
+        assumed, wide = scenario.assume, scenario.search and scenario.search.precision
+        return not (wide or assumed.mfu_peak) and assumed.flop_convention == "model-causal"
 
     def whole(self) -> TrainingWorkload:
         """The job with the usual failures and checkpoints, where the scenario states tokens and no run."""
@@ -356,6 +383,11 @@ class ServingWorkload(_Usual):
         from costmodel.explore.serving.smallest_cluster import smallest_fleets
 
         return smallest_fleets(self.case, safe, most)
+
+    @property
+    def engine_share(self) -> float | None:
+        """The share that the engine's document or the scenario states."""
+        return self.case.stack.memory.share
 
     @property
     def request_tokens(self) -> RequestTokens:
@@ -743,6 +775,14 @@ _OF: dict[str, Callable[[LoadedScenario], Workload]] = {
     "serving": _serving,
     "rl": _rl,
 }
+
+
+def check_one_workload(*cases: LoadedScenario) -> None:
+    """A fault for scenarios of several workloads, which have no results in common."""
+    kinds = list(dict.fromkeys(case.kind for case in cases))
+    if kinds[1:]:
+        sentence = f"{' and '.join(kinds)} have no results in common"
+        raise fail("C013", sentence, None, "compare two scenarios of one workload")
 
 
 def workload_of(case: LoadedScenario) -> Workload:

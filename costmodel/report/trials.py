@@ -104,8 +104,7 @@ def codes_of(trials: Iterable[Trial], *shown: str) -> list[str]:
 
 def known_results(asked: Workload) -> list[str]:
     """All results that an answer can have; results of a run only if the scenario asks about one."""
-    scenario = asked.case.scenario
-    is_run = getattr(scenario, "run", None) is not None
+    is_run = asked.case.run is not None
     return [name for name in asked.columns if is_run or name not in OF_WHOLE_RUN]
 
 

@@ -57,6 +57,7 @@ class WorkloadWords:
     beside_limit: Callable[[PlanAnswer, Limit], str] = lambda answer, limit: ""  # what else a limit depends on
     heads: Mapping[str, str] = field(default_factory=dict)  # of columns, where they are not those of all workloads
     terms: Mapping[str, str] = field(default_factory=dict)  # the parts of its time
+    adds_up: bool = False  # whether results of a comparison follow from the terms under them
     bought: tuple[str, ...] = ()  # results of a machine beside its rent
     traded: tuple[str, str] = ("run_time", "run_cost")  # results that its figure sets against each other
     trade: tuple[str, str] = ("time", "cost")  # these in words
@@ -161,6 +162,7 @@ def _training() -> WorkloadWords:
         lambda answer: plan_lines.conclusion(of(answer)),
         _OF_TRAINING,
         terms=terms,
+        adds_up=True,
         bought=("run_time", "cost_per_mtoken", "energy"),
         speed=_tokens_a_day,
         unsized=_unsized,

@@ -28,7 +28,6 @@ from costmodel.report.terminal.style.head import title
 from costmodel.server.request import SCENARIO_FILE, Answered, Asked, guarded, options_of, parsed
 
 _SHOWN = ("buy", "search", "estimate", "scale", "run", "sensitivity")  # memory, comm and pipeline have estimate's page
-_OWN = {"scale": dict.fromkeys(("training", "rl"), ("ranks", "weak"))}  # keys of a question, beside flags of a job
 _WITHOUT = {"scale": ("gpus",)}  # flags that a question does not need
 _CHOICES = {"rl": get_args(Algorithm), "dtype": get_args(Precision)}
 _KIND = re.compile(r"^workload:.*?^ +kind: *(\w+)", re.MULTILINE | re.DOTALL)
@@ -86,7 +85,8 @@ def _kind_of(scenario: str) -> str:
 
 def _question(name: str) -> dict[str, Any]:
     """A question for the pickers: its title, its own keys, yes-or-no keys, and flags with another meaning."""
-    options, usual, own = options_of(name), options_of("search"), _OWN.get(name, {})
+    options, usual = options_of(name), options_of("search")
+    own = {kind: flags.own[name] for kind, flags in FLAGS.items() if name in flags.own}
     words = inspect.getdoc(QUESTIONS[name].load()) or ""
     return {
         "title": re.split(r"[:;.]", words, maxsplit=1)[0],

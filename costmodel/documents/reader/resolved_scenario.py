@@ -29,7 +29,7 @@ from costmodel.ground.record import record
 if TYPE_CHECKING:
     from costmodel.documents.keys.held_keys import HeldKeys
     from costmodel.documents.schemas.practice import PowerGrid, Practice
-    from costmodel.documents.schemas.run import Failures
+    from costmodel.documents.schemas.run import Failures, WholeRun
     from costmodel.documents.schemas.scenario import Optimizer, Scenario, Space
     from costmodel.documents.schemas.stack import Stack
 
@@ -95,6 +95,12 @@ class LoadedScenario:
     def document(self) -> BaseModel:
         """The scenario's document."""
         found: BaseModel = self.scenario
+        return found
+
+    @property
+    def run(self) -> WholeRun | None:
+        """The whole run, where the scenario asks about it."""
+        found: WholeRun | None = self.scenario.run
         return found
 
     @property

@@ -43,6 +43,10 @@ class ServingCase(LoadedScenario):
     practice: Practice | None = None  # of how much power nodes draw; none where a job has engines as its part
 
     @property
+    def run(self) -> None:
+        """None: a service has no end."""
+
+    @property
     def kinds(self) -> tuple[tuple[float, Any], ...]:
         """The number and the scenario of each kind of node: of node groups, or of prefill and decode."""
         if self.prompts is None:

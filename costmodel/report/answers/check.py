@@ -146,7 +146,7 @@ def why(checked: CheckedScenario, key: str) -> list[Section]:
 def _others(kind: str, moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Moved figures that the sections of `diff` do not show."""
     shown = {plan_in_words(move.name) for move in moves}
-    columns = COLUMNS[kind] if "step_time" in COLUMNS[kind] else {}
+    columns = COLUMNS[kind] if words_of(kind).adds_up else {}
     others = sorted(name for name in shown & set(columns) if columns[name].unit == "1" and name not in _TOLD)
     fresh = sorted(plan_in_words(move.name) for move in moves if move.before is None or move.after is None)
     if fresh:

@@ -70,7 +70,7 @@ def diff(found: Difference, name: str) -> AnswerDocument:
     about += [] if refused else [*map(styled, _money(found))]
     sections = [] if found.same else [inputs(found.inputs, [*_prices_left_out(found), *refused])]
     sections += [] if found.same or refused else [*_moved(found)]
-    adds_up = not found.same and not refused and _adds_up(found)
+    adds_up = not found.same and not refused and words_of(found.before.kind).adds_up
     words = "Nothing differs." if found.same else conclusion(found)
     words = refused[0].plain.strip().removeprefix("✗ ") + "." if refused else words
     fails = bool(refused or found.after.overload) or found.after.figures.get("memory_share", 0.0) > 1
@@ -98,16 +98,11 @@ def _refused(found: Difference) -> Iterator[Text]:
             yield styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan {why}", BAD)
 
 
-def _adds_up(found: Difference) -> bool:
-    """Whether the results are of a step, whose terms add up to them."""
-    return "step_time_s" in found.before.figures
-
-
 def _moved(found: Difference) -> list[Section]:
     """Moved results, with their terms if these add up to the results; else with their bands."""
     sections = [_opening(found, section) for section in moved(found.before.kind, found.figures, [*_overloaded(found)])]
     sides = [(name, partial(_figure, side)) for name, side in (("before", found.before), ("after", found.after))]
-    pictures = [] if found.before.kind != found.after.kind else range_figures(found.before.kind, "moved", sides)
+    pictures = range_figures(found.before.kind, "moved", sides)
     return [*sections, *([Section("pictures", "Time and money", figures=pictures, face="page")] if pictures else [])]
 
 
@@ -144,7 +139,7 @@ def moved(
     kind: str, figures: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True
 ) -> list[Section]:
     """Sections of moved figures for any workload: with terms if it has steps, else with bands."""
-    if "step_time" in COLUMNS[kind]:
+    if words_of(kind).adds_up:
         return terms(figures, beneath, apart=apart)
     columns = [Column("result", "k"), Column("before"), Column("P10 – P90 before", drop=1), Column("after"),
                Column("P10 – P90 after", drop=2), Column("change"), Column("", "k")]  # fmt: skip

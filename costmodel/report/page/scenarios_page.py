@@ -33,12 +33,12 @@ def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPa
         roots |= {f"{place}.{name}": node for name, node in own.items()}
     traces = Traces(roots)
     own_traces = [PrefixedTraces(traces, f"{place}.") for place in range(len(views))]
-    parts = [_side_by_side([each for each in zip(views, own_traces, strict=True) if each[0].case.kind == kind], kind)
-             for kind in _kinds(views)]  # fmt: skip
+    traced = dict(zip(map(id, views), own_traces, strict=True))
+    parts = [_side_by_side([(view, traced[id(view)]) for view in same], kind) for kind, same in by_kind(views).items()]
     for place, (view, own_trace) in enumerate(zip(views, own_traces, strict=True)):
         parts += _of_scenario(view, f"s{place}", own_trace)
     working = [*filter(works, views)]
-    best = "".join(_best([view for view in working if view.case.kind == kind], kind) for kind in _kinds(views))
+    best = "".join(_best([*filter(works, same)], kind) for kind, same in by_kind(views).items())
     return HtmlPage(
         f"{len(views)} scenarios",
         [*map(_titled, views)],
@@ -62,8 +62,12 @@ def _conclusion(view: PlanView) -> str:
     return f"{f'{money}. ' if money else ''}{words_of(view.case.kind).conclusion(view.answer)}"
 
 
-def _kinds(views: Sequence[PlanView]) -> list[str]:
-    return list(dict.fromkeys(view.case.kind for view in views))
+def by_kind(views: Sequence[PlanView]) -> dict[str, list[PlanView]]:
+    """The scenarios of each kind of workload."""
+    found: dict[str, list[PlanView]] = {}
+    for view in views:
+        found.setdefault(view.case.kind, []).append(view)
+    return found
 
 
 def _best(working: Sequence[PlanView], kind: str) -> str:
@@ -79,11 +83,11 @@ def _best(working: Sequence[PlanView], kind: str) -> str:
     return f"; {_titled(best)}: {value} {compared.of}"
 
 
-def scenarios_figure(views: Sequence[PlanView], kind: str = "") -> Bars | None:
-    """Bars with the result by which scenarios of one kind are ranked."""
-    kind = kind or _kinds(views)[0]
+def scenarios_figure(views: Sequence[PlanView]) -> Bars | None:
+    """Bars with the result by which scenarios of one kind are ranked: of the first kind."""
+    kind, same = next(iter(by_kind(views).items()))
     by = words_of(kind).compared.by
-    shown = [view for view in views if not view.answer.refused and view.case.kind == kind]
+    shown = [view for view in same if not view.answer.refused]
     bars = [FigureEntry(_titled(view), view.answer.costs[by], "first" if works(view) else "second", by)
             for view in shown]  # fmt: skip
     if not bars:
@@ -121,7 +125,7 @@ def _side_by_side(found: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
         shown = [not view.answer.refused and (works(view) or not is_money(column)) for _, column in held.heads]
         rows.append([_titled(view), *_cells(view, traces, shown), workload_of(view.case).kept(view.answer).words])
     heads = ("scenario", *(words for words, _ in held.heads), "plan")
-    figure = scenarios_figure([view for view, _ in found], kind)
+    figure = scenarios_figure([view for view, _ in found])
     tables = [PageTable(heads, rows, f"l{'r' * len(held.heads)}l")]
     return Part(
         f"scenarios-{kind}",

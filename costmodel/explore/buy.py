@@ -15,8 +15,8 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.documents.schemas.results import is_money
-from costmodel.equations.kernels.flop import optimal_parameters, six_n_flop
-from costmodel.equations.parallelism.counts import world_ranks
+from costmodel.equations.kernels.flop import optimal_parameters, optimal_tokens, six_n_flop
+from costmodel.equations.parallelism.counts import fleet_ranks, world_ranks
 from costmodel.equations.run.economics import (
     affordable_flop,
     autoscaled_cost,
@@ -150,7 +150,7 @@ class Purchase:
     def engines(self) -> tuple[float, ...]:
         """Accelerators of each replica of a service; those of the whole job otherwise."""
         count = 1.0 if self.trial is None else self.trial.costs.get("replicas", 1.0)
-        return (self.gpus / count,) * int(count)
+        return (float(share(self.gpus, count)),) * int(count)
 
     def rent(self, time: float, gpus: float | None = None) -> Rent:
         """The rent for `time` seconds, of the plan's or of `gpus` accelerators; NaN without a plan or a price."""
@@ -170,7 +170,7 @@ def _ranks_of(row: Purchase) -> Number:
     if len(degrees) == 4 and math.prod(map(float, degrees)) == row.gpus:
         return world_ranks(*degrees)
     if len(row.engines) > 1:
-        return leaf(len(row.engines), "replicas") * leaf(row.engines[0], "GPUs of a replica")
+        return fleet_ranks(leaf(len(row.engines), "replicas"), leaf(row.engines[0], "GPUs of a replica"))
     return leaf(row.gpus, "GPUs of the plan")
 
 
@@ -179,13 +179,12 @@ def _traced_price(price: Price, accelerator: str) -> Number:
     listed = price.listed
     if listed is None:
         return leaf(price.each, "price")
-    if listed.bought is not None:
-        node = read("node", price.node).model_copy(update={"price": listed})
-        return listed_price(node, read("accelerator", accelerator))
-    name = f"list price, {listed.source or price.node}, {listed.date}"
-    if listed.per == "accelerator":
-        return leaf(price.each, name)
-    return leaf(price.each * price.accelerators, name) / leaf(price.accelerators, "GPUs of a node")
+    if listed.hourly is not None:
+        name = f"list price, {listed.source or price.node}, {listed.date}"
+        listed = listed.model_copy(update={"hourly": leaf(listed.hourly, name)})
+    used = leaf(price.accelerators, "GPUs of a node")
+    node = read("node", price.node).model_copy(update={"price": listed, "accelerators": used})
+    return listed_price(node, read("accelerator", accelerator))
 
 
 def _rents(
@@ -338,7 +337,7 @@ class Bought:
         work = six_n_flop(float(model_parameters(model)), tokens)
         affordable = affordable_flop(work, best.trial.costs["run_cost"], self.budget)
         parameters = float(optimal_parameters(affordable, TOKENS_PER_PARAMETER))
-        return parameters, parameters * TOKENS_PER_PARAMETER
+        return parameters, float(optimal_tokens(parameters, TOKENS_PER_PARAMETER))
 
     def hosted_cost(self, offer: HostedOffer) -> float:
         """The monthly cost of an API for the load, USD; NaN where no rate is known."""
@@ -348,9 +347,9 @@ class Bought:
         tokens, best = self.asked.request_tokens, self.best
         if tokens is None or best is None or best.trial is None:
             return math.nan
-        requests = best.trial.costs["requests_per_s"] * self.traffic * MONTH
+        load = best.trial.costs["requests_per_s"], self.traffic, MONTH
         prices = offer.prompt, offer.cached, offer.output
-        return hosted_cost(requests, tokens.prompt, tokens.cached, tokens.output, *prices)
+        return hosted_cost(*load, tokens.prompt, tokens.cached, tokens.output, *prices)
 
 
 @record
@@ -429,11 +428,12 @@ def _published(
         if row is None or row.price is None:
             continue
         if tokens and measured.step_time and isinstance(batch, int) and isinstance(sequence, int):
-            each = rate(tokens_per_step(batch, sequence), measured.step_time) / gpus
+            each = share(rate(tokens_per_step(batch, sequence), measured.step_time), gpus)
             time = float(run_time(tokens, each * row.gpus))
             yield PublishedRun(part, time, float(run_cost(time, row.gpus, row.price.each)), table.name)
         elif tokens is None and measured.output_tokens_per_s:
-            yield PublishedRun(part, math.nan, measured.output_tokens_per_s / _ranks(stated), table.name)
+            each = share(measured.output_tokens_per_s, _ranks(stated))
+            yield PublishedRun(part, math.nan, float(each), table.name)
         elif tokens is None and measured.tpot and measured.ttft:
             users, output = (float(stated(f"workload.{key}")) for key in ("concurrency", "output"))
             each = loop_tokens_per_gpu(users, output, measured.ttft, measured.tpot, _ranks(stated))
@@ -672,6 +672,12 @@ class Day:
         return Rent(*(float(self._by_hour(each, self.elastic)) for each in (used, [*map(self._whole, used)])))
 
     @property
+    def saved(self) -> float:
+        """What following the hours saves in a month of such days, by whole nodes, USD."""
+        apart = self.fixed.whole - self.autoscaled.whole
+        return float(run_cost(MONTH, 1.0, rate(apart, len(self.hours) * _HOUR)))
+
+    @property
     def money_trees(self) -> dict[str, ExplainedFigure]:
         """The traced rents of the accelerators in use."""
         from costmodel.explore.explain.explain import Book, tree_of
@@ -726,14 +732,16 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
         return None
     after = (*rates[1:], rates[0])
     ready = [
-        now + float(spare_rate(max(then - now, 0.0) / _HOUR, start)) for now, then in zip(rates, after, strict=True)
+        now + float(spare_rate(rate(max(then - now, 0.0), _HOUR), start))
+        for now, then in zip(rates, after, strict=True)
     ]
     settings = [item for item in best.plans.safe.settings if not item.startswith(_SIZE)]
     alone = (*best.machine.settings, *best.machine.price, *settings, "plan.replicas=1", "cluster.nodes=1")
     several = ",".join(f"{held:.6g}" for held in sorted({held for held in ready if held}))
     sizes = asked.of(vary_any(asked.case, alone)).scaling("", f"{several} /s", weak=False, best=False)
     known = {f"{row.size:.6g}": row.point for row in sizes.rows(UNWATCHED)}
-    least = min((row.costs["gpus"] / row.costs["replicas"] for row in known.values() if row.works), default=math.nan)
+    works = (row.costs for row in known.values() if row.works)
+    least = min((float(share(costs["gpus"], costs["replicas"])) for costs in works), default=math.nan)
     hours = list[Hour]()
     for asking, held in zip(rates, ready, strict=True):
         point = known[f"{held:.6g}"] if held else None

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.equations.parallelism.counts import world_size
 from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.run.uncertainty import chance_within, end_spread
 from costmodel.estimate.shared.limits import Limit, stated_limits
@@ -340,7 +341,7 @@ class _Sizes:
     def _cost(self, trial: Trial, nodes: float) -> float:
         """The cost of a plan; results omit it where the plan breaks a limit."""
         time = trial.costs.get("run_time", math.nan)
-        return float(run_cost(time, nodes * self.each, float(self.asked.facts.price.each)))
+        return float(run_cost(time, world_size(nodes, self.each), float(self.asked.facts.price.each)))
 
     @property
     def _budget(self) -> float:

@@ -144,6 +144,22 @@ def optimal_parameters(flop: Number, tokens_per_parameter: Number) -> Number:
 
 
 @equation
+def optimal_tokens(parameters: Number, tokens_per_parameter: Number) -> Number:
+    """Tokens on which a dense model of this size has the least loss for the work.
+
+    r N
+
+    parameters N · tokens_per_parameter r: at the optimum, 20 → tokens
+    Source: hoffmann-2022
+    Holds: dense models on fresh text, as optimal_parameters does
+    Monotone: increasing in parameters, tokens_per_parameter
+    >>> optimal_tokens(70e9, 20.0)
+    1400000000000.0
+    """
+    return parameters * tokens_per_parameter
+
+
+@equation
 def palm_flop(
     parameters: Number, tokens: Number, layers: Number, heads: Number, head_dim: Number, sequence: Number
 ) -> Number:

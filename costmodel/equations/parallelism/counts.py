@@ -38,6 +38,21 @@ def world_size(nodes: Number, accelerators: Number) -> Number:
 
 
 @equation
+def fleet_ranks(replicas: Number, replica_ranks: Number) -> Number:
+    """Accelerators of all replicas of a service.
+
+    n N
+
+    replicas n · replica_ranks N → accelerators
+    Source: exact
+    Monotone: increasing in replicas, replica_ranks
+    >>> fleet_ranks(12.0, 8.0)
+    96.0
+    """
+    return replicas * replica_ranks
+
+
+@equation
 def data_parallel_degree(ranks: Number, tp: Number, cp: Number, pp: Number) -> Number:
     """Replicas that are left when a replica takes tp × cp × pp ranks.
 

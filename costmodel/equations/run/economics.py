@@ -390,7 +390,9 @@ def autoscaled_cost(time: Number, rented: Number, startup: Number, started: Numb
 
 @equation
 def hosted_cost(
-    requests: Number,
+    request_rate: Number,
+    traffic: Number,
+    time: Number,
     prompt: Number,
     cached_tokens: Number,
     output: Number,
@@ -398,22 +400,24 @@ def hosted_cost(
     cached_token_price: Number,
     output_token_price: Number,
 ) -> Number:
-    """What an API asks for so many requests.
+    """What an API asks for the requests of a time.
 
-    N (s p_s + c p_c + o p_o)
+    λ b t (s p_s + c p_c + o p_o)
 
-    requests N: in all · prompt s: tokens of a prompt that are computed, on average
+    request_rate λ [1/s]: requests a second at the peak · traffic b: requests over those of as much time at the peak
+    time t [s] · prompt s: tokens of a prompt that are computed, on average
     cached_tokens c: tokens of a prompt that are in the cache, on average
     output o: tokens that are generated, on average · prompt_token_price p_s [USD] · cached_token_price p_c [USD]
     output_token_price p_o [USD]
     → cost [USD]
     Source: composition
-    Monotone: increasing in requests, prompt, cached_tokens, output, prompt_token_price, cached_token_price,
-        output_token_price
-    >>> round(hosted_cost(1e6, 1500.0, 500.0, 500.0, 0.56e-6, 0.07e-6, 1.68e-6))
+    Monotone: increasing in request_rate, traffic, time, prompt, cached_tokens, output, prompt_token_price,
+        cached_token_price, output_token_price
+    >>> round(hosted_cost(10.0, 0.5, 2e5, 1500.0, 500.0, 500.0, 0.56e-6, 0.07e-6, 1.68e-6))
     1715
     """
-    return requests * (prompt * prompt_token_price + cached_tokens * cached_token_price + output * output_token_price)
+    one = prompt * prompt_token_price + cached_tokens * cached_token_price + output * output_token_price
+    return request_rate * traffic * time * one
 
 
 @equation

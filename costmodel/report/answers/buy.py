@@ -522,8 +522,7 @@ def _day_words(day: Day) -> str:
     scaled, fixed = day.autoscaled, day.fixed
     rents = f"{rounded_dollars(scaled.in_use)}{' on demand' if apart else ''} {often}"
     than = f"{_less(scaled.in_use, fixed.in_use)}{f' {day.machine.sold}' if apart else ''} for a fixed fleet"
-    saved = (fixed.whole - scaled.whole) * MONTH / (hours * 3600)
-    month = f" That saves {rounded_dollars(saved)} a month." if saved > 0 else " A fixed fleet costs less."
+    month = f" That saves {rounded_dollars(day.saved)} a month." if day.saved > 0 else " A fixed fleet costs less."
     lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {than}"
     if (scaled.whole, fixed.whole) == (scaled.in_use, fixed.in_use):
         return f"{lead}.{month}"

@@ -1,6 +1,6 @@
 """Model shapes: a short list of layer kinds with counts; each has a mixer, a feed-forward half, or both."""
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -204,6 +204,11 @@ class Mlp(Document):
     gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
     biases: bool = Field(default=False, description="Biases on every matrix")
 
+    @property
+    def projected(self) -> tuple[Literal["gate", "up"], ...]:
+        """The matrices that read its input."""
+        return ("gate", "up") if self.gated else ("up",)
+
 
 class Experts(Document):
     """A mixture of experts in the place of an MLP."""
@@ -227,6 +232,11 @@ class Experts(Document):
     shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
     groups: Groups | None = optional("Equal groups of neighbouring experts; see group_limit")
     group_limit: Groups | None = optional("Most groups that the experts of a token lie in; absent: any")
+
+    @property
+    def projected(self) -> tuple[Literal["gate", "up"], ...]:
+        """The matrices of an expert that read its input."""
+        return ("gate", "up") if self.gated else ("up",)
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -257,6 +267,9 @@ class Experts(Document):
             found = counts | {"top_k": f"{self.top_k:g}", "within": f"{within:g}", "keys": ("top_k", "group_limit")}
             sentence = "top_k {top_k} is more than the {within} experts of the {limit} groups a token may choose from"
             raise PydanticCustomError("groups", sentence, found)
+
+
+AnyFeed = Mlp | Experts
 
 
 class Layers(Document):
@@ -290,7 +303,7 @@ class Layers(Document):
 
     @model_validator(mode="after")
     def _halves(self) -> Self:
-        feeds = [half for half in (self.mlp, self.experts) if half is not None]
+        feeds = [half for key in FEED_KEYS if (half := getattr(self, key)) is not None]
         beside = self.attention is not None and (self.state_space is None) != (self.selective_scan is None)
         if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
             *most, last = MIXER_KEYS
@@ -350,14 +363,24 @@ class Layers(Document):
         return self.compressed is not None or (self.latent is not None and self.latent.indexer is not None)
 
     @property
+    def feed(self) -> AnyFeed | None:
+        """The feed-forward half, if the layer has one."""
+        return next((half for key in FEED_KEYS if (half := getattr(self, key)) is not None), None)
+
+    @property
     def dense(self) -> Mlp | None:
         """The feed-forward part that every token uses: the MLP, or the shared experts."""
-        return self.experts.shared if self.experts is not None else self.mlp
+        feed = self.feed
+        return feed.shared if isinstance(feed, Experts) else feed
 
 
-MIXER_KEYS = tuple(
-    key for key, own in Layers.model_fields.items() if {*get_args(own.annotation)} & {*get_args(AnyMixer)}
-)
+def _keys_of(kinds: Any) -> tuple[str, ...]:
+    """The keys of a layer that have one of these documents."""
+    fields = Layers.model_fields.items()
+    return tuple(key for key, own in fields if {*get_args(own.annotation)} & {*get_args(kinds)})
+
+
+MIXER_KEYS, FEED_KEYS = _keys_of(AnyMixer), _keys_of(AnyFeed)
 
 
 def _sharded(mixer: AnyMixer) -> float:

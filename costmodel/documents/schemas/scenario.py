@@ -329,7 +329,7 @@ def adaptable(kind: Layers, *, experts: bool) -> tuple[Adapted, ...]:
     feeds = [feed for feed in (kind.dense, kind.experts if experts else None) if feed is not None]
     if not feeds:
         return mixer
-    return (*mixer, "gate", "up", "down") if any(feed.gated for feed in feeds) else (*mixer, "up", "down")
+    return (*mixer, *max((feed.projected for feed in feeds), key=len), "down")
 
 
 def _trained(value: Any) -> str:

@@ -8,7 +8,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Optimizer
 from costmodel.equations.kernels.flop import orthogonalisation_flop, projection_flop
 from costmodel.equations.memory.states import mean_state_bytes, projected_state_bytes
-from costmodel.estimate.model.shards import counted_kinds, expert_matmuls, matmuls, model_parameters, shard
+from costmodel.estimate.model.shards import counted_kinds, matmuls, model_parameters, shard
 from costmodel.ground.equation import Number, term
 
 
@@ -42,8 +42,9 @@ def step_flop(model: Model, optimizer: Optimizer) -> Number:
 def _matrices(model: Model) -> Iterator[tuple[Number, Number, Number]]:
     """Each weight matrix of the layers: its count, outputs and inputs."""
     for kind, count in counted_kinds(model):
-        for each in matmuls(model, shard(model, kind, 1.0)):
+        part = shard(model, kind, 1.0)
+        for each in matmuls(model, part):
             yield count, each.n, each.k
-        if kind.experts is not None:
-            for each in expert_matmuls(model.hidden, kind.experts, kind.experts.ffn_hidden):
-                yield count * kind.experts.count, each.n, each.k
+        if part.routed is not None:
+            for each in part.routed.matrices():
+                yield count * part.routed.of.count, each.n, each.k

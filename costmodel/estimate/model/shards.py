@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
-
-from costmodel.documents.schemas.model import Experts, Layers, Model, Projector, VisionTower
-from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.documents.schemas.model import Layers, Model, Projector, VisionTower
 from costmodel.equations.layers.experts import (
     active_parameters,
-    dispatched_activations,
-    distinct_destinations,
-    expert_table_bytes,
-    routed_rows,
-    router_parameters,
 )
-from costmodel.equations.layers.parameters import mlp_parameters, norm_parameters, table_parameters
+from costmodel.equations.layers.parameters import norm_parameters, table_parameters
 from costmodel.equations.layers.residual_streams import (
     alternating_activations,
     alternating_coefficients,
@@ -34,8 +27,8 @@ from costmodel.equations.layers.residual_streams import (
     stream_ends_columns,
     stream_head_parameters,
 )
-from costmodel.equations.memory.activations import mlp_activations
 from costmodel.equations.network.collectives import activation_message
+from costmodel.estimate.model.feeds import Feed, Routed, feed_of
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.table import mixer, mixer_matmuls
 from costmodel.ground.equation import Number, term
@@ -178,120 +171,6 @@ def stream_mixing_activations(model: Model, halves: Number, tokens: Number, elem
     return halves * hyper_connection_activations(tokens, model.hidden, model.residual_streams, element)
 
 
-INDEX = 4.0  # bytes of the number of an expert in a table of hashed routing
-LATENT = ("experts narrow", "experts widen")  # matrices from the stream to narrower experts and back
-
-
-@record
-class Routed:
-    """The routed experts of one layer on one rank: `local` experts of width `hidden` and inner width `ffn_hidden`."""
-
-    of: Experts
-    hidden: Number
-    local: Number
-    etp: Number
-    ffn_hidden: Number
-    parameters: Number
-
-
-def expert_hidden(hidden: Number, experts: Experts) -> Number:
-    """Input and output width of routed experts: the residual stream's, or a narrower latent width."""
-    return hidden if experts.latent_dim is None else experts.latent_dim
-
-
-def latent_matmuls(hidden: Number, experts: Experts, tp: Number) -> Iterator[Matmul]:
-    """The projections to narrower experts and back; each rank stores them whole, like the router."""
-    if experts.latent_dim is not None:
-        yield Matmul(LATENT[0], experts.latent_dim / tp, hidden, tp)
-        yield Matmul(LATENT[1], hidden / tp, experts.latent_dim, tp)
-
-
-def expert_parameters(hidden: Number, experts: Experts) -> Number:
-    """Parameters of one routed expert."""
-    hidden = expert_hidden(hidden, experts)
-    return mlp_parameters(hidden, experts.ffn_hidden, gated=experts.gated, biases=experts.biases)
-
-
-def routing_parameters(hidden: Number, experts: Experts) -> Number:
-    """Parameters of the router, of the shared expert's gate, and of the projections to narrower experts."""
-    with term("router"):
-        found = router_parameters(hidden, experts.count, biases=experts.router_bias)
-    for matrix in latent_matmuls(hidden, experts, 1.0):
-        found = found + table_parameters(matrix.n, matrix.k)
-    return found + hidden if experts.shared_gate else found
-
-
-def routed(hidden: Number, kind: Layers, ep: Number, etp: Number) -> Routed | None:
-    """The routed experts of a layer on a rank: experts sharded over ep, and each over etp."""
-    experts = kind.experts
-    if experts is None:
-        return None
-    local, width = experts.count / ep, experts.ffn_hidden / etp
-    hidden = expert_hidden(hidden, experts)
-    with term("experts"):
-        each = mlp_parameters(hidden, width, gated=experts.gated, biases=experts.biases)
-        return Routed(experts, hidden, local, etp, width, local * each)
-
-
-def expert_matmuls(hidden: Number, experts: Experts, ffn_hidden: Number) -> tuple[Matmul, Matmul]:
-    """The weight matrices of one routed expert with this inner width."""
-    up = 2.0 * ffn_hidden if experts.gated else ffn_hidden
-    hidden = expert_hidden(hidden, experts)
-    return Matmul("experts up", up, hidden), Matmul("experts down", hidden, ffn_hidden)
-
-
-def expert_flop(hidden: Number, experts: Experts, tokens: Number) -> Number:
-    """Forward FLOP of the routed experts for so many tokens, each processed by top_k experts."""
-    rows = experts.top_k * tokens
-    with term("experts"):
-        up, down = expert_matmuls(hidden, experts, experts.ffn_hidden)
-        return matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)
-
-
-def rows_of(part: Routed, tokens: Number, load: Number) -> Number:
-    """Token rows that the experts of a rank process."""
-    return routed_rows(tokens, part.of.top_k, part.etp, load)
-
-
-def expert_activations(part: Routed, rows: Number, element: Number) -> Number:
-    """Saved activations of the routed experts on a rank."""
-    with term("experts"):
-        inputs = dispatched_activations(rows, part.hidden, part.of.count, element)
-        return inputs + mlp_activations(rows, part.ffn_hidden, element, gated=part.of.gated)
-
-
-def looped(part: Routed) -> Number:
-    """Experts for which the host launches separate work; a single expert is a plain MLP."""
-    return part.local if part.of.count > 1 else 0.0
-
-
-def reached(experts: Experts, parts: Number) -> Number:
-    """Number of ranks or domains that have experts of a token; routing may be limited to some groups of experts."""
-    groups, limit = experts.groups, experts.group_limit
-    if groups is None or limit is None:
-        return distinct_destinations(parts, experts.top_k, experts.count)
-    with term("groups of experts"):
-        among = limit * experts.count / groups
-        spread = np.maximum(parts / groups, 1.0)
-        each = distinct_destinations(limit * spread, experts.top_k, among)
-        return np.where(parts < groups, distinct_destinations(np.minimum(parts, groups), each, groups), each)
-
-
-def expert_tables(model: Model) -> Number:
-    """Bytes of the tables that map token ids to experts, in layers with hash routing; they are no parameters."""
-    found: Number = 0.0
-    for kind in model.layers:
-        if kind.experts is not None and kind.experts.hashed:
-            with term("tables of hashed experts"):
-                found = found + kind.count * expert_table_bytes(model.vocab, kind.experts.top_k, INDEX)
-    return found
-
-
-def has_hashed_experts(model: Model) -> bool:
-    """Whether any layer routes tokens by a hash table."""
-    return any(kind.experts is not None and kind.experts.hashed for kind in model.layers)
-
-
 def side_matmuls(model: Model, kind: Layers, tp: Number) -> Iterator[Matmul]:
     """The two matrices of the side branch; tp ranks divide its tokens."""
     if kind.side_rank is not None:
@@ -372,7 +251,7 @@ def patch_parameters(tower: VisionTower) -> Number:
 
 @record
 class Shard:
-    """One kind of layer on one rank: its mixers, its MLP or shared experts, and its routed experts.
+    """One kind of layer on one rank: its mixers, its feed-forward half, and its routed experts.
 
     Of the parameters those of the routed experts are held apart: they are sharded over other ranks.
     """
@@ -380,9 +259,19 @@ class Shard:
     kind: Layers
     tp: Number
     mixer: Mixer | None
-    ffn_hidden: Number
+    feed: Feed[Any] | None
     parameters: Number
     routed: Routed | None
+
+    @property
+    def ffn_hidden(self) -> Number:
+        """Inner width of the feed-forward part that every token uses; 0 without one."""
+        return 0.0 if self.dense is None else self.dense.inner
+
+    @property
+    def dense(self) -> Feed[Any] | None:
+        """The feed-forward part that every token uses."""
+        return None if self.feed is None else self.feed.dense
 
     @property
     def routed_parameters(self) -> Number:
@@ -392,29 +281,29 @@ class Shard:
 
 def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number = 1.0) -> Shard:
     """A kind of layer as one rank stores it: sharded over tp, with routed experts over ep and etp."""
-    mlp = kind.dense
-    ffn_hidden: Number = 0.0 if mlp is None else mlp.ffn_hidden / tp
+    feed = feed_of(kind, tp)
     with term("layer"):
         part = mixer(model, kind, tp)
         held = kind.norms * norm_parameters(model.hidden, norm=model.norm)
         if part is not None:
             held = held + part.parameters
-        if mlp is not None:
-            held = held + mlp_parameters(model.hidden, ffn_hidden, gated=mlp.gated, biases=mlp.biases)
+        if feed is not None and feed.dense is not None:
+            held = held + feed.dense.parameters(model.hidden)
         if model.layer_embedding is not None:
             held = held + entry_parameters(model)
         if kind.side_rank is not None:
             held = held + side_parameters(model, kind)
         if model.residual_streams is not None:
             held = held + stream_parameters(model, additions(kind))
-        if kind.experts is not None:
-            held = held + routing_parameters(model.hidden, kind.experts)
-    return Shard(kind, tp, part, ffn_hidden, held, routed(model.hidden, kind, ep, etp))
+        if feed is not None:
+            held = held + feed.routing_parameters(model.hidden)
+    routed = None if feed is None else feed.routed(model.hidden, ep, etp)
+    return Shard(kind, tp, part, feed, held, routed)
 
 
 def additions(kind: Layers) -> float:
     """Residual additions of a layer: one for each half, or one in all if the halves are parallel."""
-    halves = (kind.heads is not None, kind.mlp is not None or kind.experts is not None)
+    halves = (kind.heads is not None, kind.feed is not None)
     return 1.0 if kind.parallel else float(sum(halves))
 
 
@@ -431,13 +320,8 @@ def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
     yield from stream_matmuls(model, additions(kind), part.tp)
     if part.mixer is not None:
         yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
-    if kind.dense is not None:
-        yield Matmul("mlp up", 2.0 * part.ffn_hidden if kind.dense.gated else part.ffn_hidden, hidden)
-        yield Matmul("mlp down", hidden, part.ffn_hidden)
-    if kind.experts is not None and kind.experts.count > 1:
-        yield Matmul("router", kind.experts.count / part.tp, hidden, part.tp)
-    if kind.experts is not None:
-        yield from latent_matmuls(hidden, kind.experts, part.tp)
+    if part.feed is not None:
+        yield from part.feed.matrices(hidden)
     yield from entry_matmuls(model, part.tp)
 
 
@@ -521,9 +405,10 @@ def model_active_parameters(model: Model) -> Number:
     """Parameters that one token uses, with embedding and head."""
     found = model_parameters(model)
     for kind in model.layers:
-        if kind.experts is not None:
-            each = expert_parameters(model.hidden, kind.experts)
-            found = active_parameters(found, kind.count, kind.experts.count, kind.experts.top_k, each)
+        held = shard(model, kind, 1.0).routed
+        if held is not None:
+            each = held.each.parameters(held.hidden)
+            found = active_parameters(found, kind.count, held.of.count, held.of.top_k, each)
     return found
 
 

@@ -51,6 +51,8 @@ def adapter_time(inputs: ServingInputs, rows: Number, matrix: Matmul) -> Number:
 
 def _parameters(inputs: ServingInputs, rank: float, matrix: Matmul) -> Number:
     """Parameters of one adapter for a matrix; each of several fused maps has an inner matrix."""
-    gated = any(kind.dense is not None and kind.dense.gated for kind in inputs.model.layers)
-    maps = FUSED.get(matrix.name, 1.0) if matrix.name != "mlp up" or gated else 1.0
+    dense = [kind.dense for kind in inputs.model.layers if kind.dense is not None]
+    maps = FUSED.get(matrix.name, 1.0)
+    if matrix.name == "mlp up":
+        maps = float(max((len(feed.projected) for feed in dense), default=1))
     return adapter_parameters(rank, matrix.split * matrix.n, maps * matrix.k)

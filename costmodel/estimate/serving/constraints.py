@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.equations.parallelism.counts import padded_vocab
+from costmodel.estimate.model.feeds import inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.engine_memory import host_expert_memory, memory_use
 from costmodel.estimate.serving.expert_step import placed, unplaced
@@ -46,8 +47,7 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
     yield "L052", _any(layout, (leaves_rest(each, tp) & leaves_rest(tp, each) for each in heads))
     vocab = padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)
     yield "L053", leaves_rest(vocab, tp)
-    widths = [kind.dense.ffn_hidden for kind in model.cut_kinds if kind.dense is not None]
-    yield "L054", _any(layout, (leaves_rest(width, tp) for width in widths))
+    yield "L054", _any(layout, (leaves_rest(width, tp) for width in inner_widths(model.cut_kinds)))
     yield "L055", np.asarray(layout.pp > layer_count(model))
     if model.on_one_stage:
         yield "L059", np.asarray(layout.pp > 1)

@@ -25,11 +25,10 @@ from costmodel.equations.serving.cache_pool import (
 )
 from costmodel.equations.serving.engine_step import fastest_user_rate, mixed_weight_bytes
 from costmodel.equations.serving.serving_economics import engine_start_time
+from costmodel.estimate.model.feeds import expert_tables, has_hashed_experts, inner_widths
 from costmodel.estimate.model.shards import (
     Shard,
     entry_tables,
-    expert_tables,
-    has_hashed_experts,
     layer_count,
     matmuls,
     stream_head_held,
@@ -165,7 +164,7 @@ def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
     layers, ends = weight_memory(inputs, layout)
     weights = layers + ends
     total = inputs.usable - engine.memory.driver
-    widest = max((kind.dense.ffn_hidden for kind in model.layers if kind.dense is not None), default=model.hidden)
+    widest = max(inner_widths(model.layers), default=model.hidden)
     with term("activations"):
         inner = widest / layout.tp
         peak = layer_peak_bytes(layout.budget, stream_width(model), inner, inputs.types.wide)

@@ -13,7 +13,7 @@ import numpy as np
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.flop import matmul_flop
-from costmodel.equations.kernels.memory_traffic import embedding_traffic, mlp_traffic, norm_traffic
+from costmodel.equations.kernels.memory_traffic import embedding_traffic, norm_traffic
 from costmodel.equations.kernels.roofline import attention_forward_time, host_bound_time, matmul_time, stream_time
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.network.overlap import exposed_time
@@ -318,7 +318,7 @@ def reductions(layout: PlanColumns, kind: Layers) -> Number:
 
     Experts that serve several attention groups exchange tokens instead.
     """
-    halves = (kind.heads is not None) + (kind.mlp is not None or kind.experts is not None)
+    halves = (kind.heads is not None) + (kind.feed is not None)
     count = 1.0 if kind.parallel else float(halves)
     if kind.experts is None or kind.parallel:
         return count
@@ -355,7 +355,7 @@ def own_all_reduce_rows(inputs: ServingInputs, layout: PlanColumns) -> Number | 
 def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
     """Time of norms, residual additions, activation function and rotary embedding, with a fixed time per call."""
     kind, model, element = part.kind, inputs.model, inputs.types.wide
-    calls = kind.norms + (1.0 if part.mixer is not None else 0.0) + (1.0 if kind.dense is not None else 0.0)
+    calls = kind.norms + (1.0 if part.mixer is not None else 0.0) + (1.0 if part.dense is not None else 0.0)
     with term("memory-bound"):
         added = stream_additions(model, additions(kind))
         nbytes = norm_traffic(rows, model.hidden, kind.norms, added, element, dropout=False, fused=True, backward=False)
@@ -364,8 +364,8 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
             calls = calls + 2.0 * additions(kind)
         if kind.side_rank is not None:
             nbytes, calls = nbytes + side_traffic(model, kind, rows, element, backward=False), calls + 1.0
-        if kind.dense is not None:
-            nbytes = nbytes + mlp_traffic(rows, part.ffn_hidden, element, gated=kind.dense.gated, backward=False)
+        if part.dense is not None:
+            nbytes = nbytes + part.dense.traffic(rows, element, backward=False)
         if part.mixer is not None:
             nbytes = nbytes + mixer_traffic(model, kind, part.mixer, rows, element, backward=False)
         if model.layer_embedding is not None:
@@ -417,8 +417,8 @@ def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> V
             nbytes = norm_traffic(
                 rows, tower.hidden, kind.norms, additions(kind), element, dropout=False, fused=True, backward=False
             )
-            if kind.dense is not None:
-                nbytes = nbytes + mlp_traffic(rows, part.ffn_hidden, element, gated=kind.dense.gated, backward=False)
+            if part.dense is not None:
+                nbytes = nbytes + part.dense.traffic(rows, element, backward=False)
             if part.mixer is not None:
                 nbytes = nbytes + mixer_traffic(model, kind, part.mixer, rows, element, backward=False)
                 flop = core_flop(kind, part.mixer, seen, patches, part.mixer.heads, causal=False)

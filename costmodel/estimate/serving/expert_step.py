@@ -21,7 +21,7 @@ from costmodel.equations.serving.engine_step import (
 )
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, SentTokens, Transfer, dispatch_time
-from costmodel.estimate.model.shards import expert_hidden, expert_matmuls, reached
+from costmodel.estimate.model.feeds import MlpFeed, expert_hidden, reached
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -65,7 +65,7 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
     ranks = layout.stage_ranks
     with term("experts"):
         rows = experts.top_k * tokens
-        up, down = expert_matmuls(inputs.model.hidden, experts, experts.ffn_hidden)
+        up, down = MlpFeed(experts, 1.0).matrices(hidden)
         flop = (matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)) / ranks
         read = experts_read(tokens, experts.top_k, placed(inputs, layout, experts))
         nbytes = expert_layer_bytes(read, rows, hidden, experts.ffn_hidden, types.expert_weight, types.wide)

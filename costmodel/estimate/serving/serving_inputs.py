@@ -27,10 +27,9 @@ from costmodel.equations.serving.offline_batch import longest_of_several
 from costmodel.equations.serving.queues import gap_variation
 from costmodel.estimate.machine.node_power import usual_power
 from costmodel.estimate.machine.process_groups import Machine, domain_of
-from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.element_types import Types, element_types, with_checkpoint_types
 from costmodel.estimate.serving.host_pool import HostExperts, HostPool, host_experts, host_pool
-from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.shared.assumptions import AssumptionLog, note_unseen, seen
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail

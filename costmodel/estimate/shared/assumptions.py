@@ -8,14 +8,15 @@ from typing import Any
 from costmodel.documents.reader.hub_names import name_words
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
-from costmodel.documents.schemas.base import FromTokens
+from costmodel.documents.schemas.base import FromTokens, Images
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.precision import RECIPES, Precision
 from costmodel.equations.parallelism.counts import remainder
 from costmodel.equations.run.economics import share
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
-from costmodel.ground.errors import COMMAND_LINE
+from costmodel.ground.errors import COMMAND_LINE, fail
 from costmodel.ground.units import counted, show, significant
 
 
@@ -231,3 +232,22 @@ def stated_leaves(case: LoadedScenario, sections: Iterable[str]) -> Iterator[str
     for section in sections:
         if isinstance(case.tree.get(section), dict):
             yield from leaves(case.tree[section], section)
+
+
+def seen(case: LoadedScenario, model: Model, images: Images | None, tokens: float) -> None:
+    """An error for images without a vision tower, or with more tokens than the sequence or prompt."""
+    if images is None:
+        return
+    place = case.place("workload.images")
+    if model.vision is None:
+        hint = "take a model with vision, or leave workload.images out"
+        raise fail("D016", f"{model.name} has no vision tower for images to pass", place, hint)
+    if images.count * images.tokens > tokens:
+        sentence = f"{images.count:g} images of {images.tokens:g} tokens do not fit into {tokens:g} tokens"
+        raise fail("D016", sentence, place, "take fewer images, or a longer sequence or prompt")
+
+
+def note_unseen(log: AssumptionLog, model: Model, images: Images | None) -> None:
+    """Records as an assumption that a model with a vision tower gets only text."""
+    if model.vision is not None and images is None:
+        log.note("workload.images", "none", "only text; the vision tower needs memory but has no input")

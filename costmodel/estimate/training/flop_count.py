@@ -22,11 +22,10 @@ from costmodel.equations.memory.activations import mlp_activations
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.parallelism.counts import padded_vocab, tokens_in_micro_batch
 from costmodel.equations.run.economics import tokens_per_step
+from costmodel.estimate.model.feeds import ROUTED
 from costmodel.estimate.model.mixers.table import core_flop, mixer
 from costmodel.estimate.model.shards import (
     counted_kinds,
-    expert_flop,
-    expert_matmuls,
     layer_count,
     matmuls,
     model_active_parameters,
@@ -48,7 +47,7 @@ from costmodel.estimate.shared.plan_batch import (
 )
 from costmodel.estimate.training.memory.activations import layer_activations, whole_activations
 from costmodel.estimate.training.recompute import again_of, dropped, partial, reached_of_all
-from costmodel.estimate.training.stage_parameters import ROUTED, thin_flop, useful_flop
+from costmodel.estimate.training.stage_parameters import thin_flop, useful_flop
 from costmodel.estimate.training.time.layer_kernels import plain_product
 from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -252,11 +251,12 @@ def _with_layers(
 
 def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
     """Forward FLOP of each weight matrix in a layer; those of routed experts together."""
-    for matrix in matmuls(inputs.model, shard(inputs.model, kind, 1.0)):
+    part = shard(inputs.model, kind, 1.0)
+    for matrix in matmuls(inputs.model, part):
         with term(matrix.name):
             yield matrix.name, matmul_flop(tokens, matrix.n, matrix.k)
-    if kind.experts is not None:
-        yield ROUTED[0], expert_flop(inputs.model.hidden, kind.experts, tokens)
+    if part.routed is not None:
+        yield ROUTED[0], part.routed.flop(tokens)
 
 
 def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | None:
@@ -351,12 +351,12 @@ def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Num
     model = inputs.model
     yield "head", model.vocab, model.hidden, matmul_flop(1.0, model.vocab, model.hidden)
     for kind in model.layers:
-        part, experts = shard(model, kind, 1.0), kind.experts
+        part = shard(model, kind, 1.0)
         for each in matmuls(inputs.model, part):
             yield each.name, each.n, each.k, kind.count * matmul_flop(1.0, each.n, each.k)
-        if experts is not None:
-            for each in expert_matmuls(model.hidden, experts, experts.ffn_hidden):
-                yield each.name, each.n, each.k, kind.count * matmul_flop(experts.top_k, each.n, each.k)
+        if part.routed is not None:
+            for each in part.routed.matrices():
+                yield each.name, each.n, each.k, kind.count * matmul_flop(part.routed.of.top_k, each.n, each.k)
         if part.mixer is not None and inputs.rates.attention is None:
             core = core_flop(kind, part.mixer, 1.0, inputs.layer_sequence, part.mixer.heads, causal=False)
             yield CORE, 0.0, part.mixer.head_dim, kind.count * (core / inputs.layer_sequence)

@@ -28,6 +28,7 @@ from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.machine.price import odd_price, servers_of
 from costmodel.estimate.machine.process_groups import held_by_host_link
+from costmodel.estimate.model.feeds import inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.shared.plan_batch import (
@@ -414,10 +415,7 @@ def adapters(inputs: TrainingInputs, block: Block) -> Mask:
 
 def widths(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where tp would split the hidden width or an MLP unevenly."""
-    widths = {
-        inputs.model.hidden,
-        *(kind.dense.ffn_hidden for kind in inputs.model.cut_kinds if kind.dense is not None),
-    }
+    widths = {inputs.model.hidden, *inner_widths(inputs.model.cut_kinds)}
     return any_of(leaves_rest(width, block.tp) for width in widths)
 
 
@@ -759,7 +757,6 @@ def _assumes_experts(inputs: TrainingInputs) -> bool:
 def _inner_widths(inputs: TrainingInputs) -> Iterator[Number]:
     """Widths of a layer's matrices that tensor parallelism shards."""
     for kind in inputs.model.layers:
-        if kind.dense is not None:
-            yield kind.dense.ffn_hidden
+        yield from inner_widths([kind])
         if kind.attention is not None:
             yield kind.attention.heads * kind.attention.head_dim

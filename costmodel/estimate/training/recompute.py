@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.equations.kernels.memory_traffic import mlp_traffic, rotary_traffic
-from costmodel.equations.memory.activations import checkpoint_activations, mlp_activations, score_activations
+from costmodel.equations.kernels.memory_traffic import rotary_traffic
+from costmodel.equations.memory.activations import checkpoint_activations, score_activations
 from costmodel.equations.parallelism.recompute import (
     activation_output_bytes,
     attention_output_bytes,
@@ -16,12 +16,13 @@ from costmodel.equations.parallelism.recompute import (
     up_projection_bytes,
 )
 from costmodel.equations.run.economics import share
+from costmodel.estimate.model.feeds import LATENT, ROUTED, Feed
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.table import narrow_width, score_heads
-from costmodel.estimate.model.shards import LATENT, Shard, additions, exchanges, matmuls, shard, stream_width
+from costmodel.estimate.model.shards import Shard, additions, exchanges, matmuls, shard, stream_width
 from costmodel.estimate.shared.plan_batch import Block, Structure, summed
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
-from costmodel.estimate.training.stage_parameters import ROUTED, adapters, issued, packed_matrices, unread_inputs
+from costmodel.estimate.training.stage_parameters import adapters, issued, packed_matrices, unread_inputs
 from costmodel.estimate.training.training_inputs import Dropped, TrainingInputs
 from costmodel.ground.counts import Module
 from costmodel.ground.equation import Number, term
@@ -161,11 +162,9 @@ def again_bytes(
         if "mla-up-projection" in modules and part.mixer is not None and part.kind.latent is not None:
             rotated = (part.mixer.heads, part.mixer.kv_heads, part.kind.latent.rope_dim)
             nbytes = nbytes + rotary_traffic(tokens, *rotated, inputs.widths.element)
-        dense, whole = part.kind.dense, FEEDS[0] in again.matrices
-        if dense is not None and (whole or (part.kind.mlp is not None and "mlp-activation" in modules)):
-            nbytes = nbytes + mlp_traffic(
-                tokens, part.ffn_hidden, inputs.widths.element, gated=dense.gated, backward=False
-            )
+        whole = FEEDS[0] in again.matrices
+        if part.dense is not None and (whole or (part.routed is None and "mlp-activation" in modules)):
+            nbytes = nbytes + part.dense.traffic(tokens, inputs.widths.element, backward=False)
     return nbytes
 
 
@@ -182,8 +181,8 @@ def _operations(structure: Structure, kind: Layers) -> float:
     has = {
         "attention-output": kind.attention or kind.latent or kind.compressed,
         "mla-up-projection": kind.latent,
-        "mlp-activation": kind.mlp,
-        "mlp": kind.mlp,
+        "mlp-activation": None if kind.experts is not None else kind.feed,
+        "mlp": None if kind.experts is not None else kind.feed,
         "moe-activation": kind.experts,
         "moe": kind.experts,
         "shared-experts": kind.experts and kind.experts.shared,
@@ -243,10 +242,10 @@ def together(structure: Structure) -> float:
     return max(structure.recompute_layers or 1.0, 1.0) if structure.recompute_method == "uniform" else 1.0
 
 
-def narrow_widths(inputs: TrainingInputs, ffn_hidden: Number, *, gated: bool) -> Number:
-    """Total inner width of an MLP that is saved in the narrow type: 1 or 3 tensors."""
+def narrow_widths(inputs: TrainingInputs, feed: Feed[Any]) -> Number:
+    """Total inner width of a feed-forward part that is saved in the narrow type."""
     narrow = inputs.narrow
-    return 3.0 * ffn_hidden if narrow is not None and narrow.gates and gated else ffn_hidden
+    return feed.narrow_width if narrow is not None and narrow.gates else feed.inner
 
 
 def recompute_saving_bytes(
@@ -282,13 +281,12 @@ def recompute_saving_bytes(
             query = latent.nope_dim + latent.rope_dim
             heads = part.mixer.heads
             spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, inputs.widths.element)
-        dense = part.kind.dense
-        if dense is not None and FEEDS[0] in again_of(inputs, structure, part.kind).matrices:
-            whole = mlp_activations(tokens, part.ffn_hidden, inputs.widths.element, gated=dense.gated)
-            inner = narrow_widths(inputs, part.ffn_hidden, gated=dense.gated)
+        if part.dense is not None and FEEDS[0] in again_of(inputs, structure, part.kind).matrices:
+            whole = part.dense.activations(tokens, inputs.widths.element)
+            inner = narrow_widths(inputs, part.dense)
             spared = spared + whole + activation_output_bytes(tokens, inner, width)
             spared = spared - activation_output_bytes(tokens, inner, inputs.widths.element)
-        elif "mlp-activation" in modules and part.kind.mlp is not None:
+        elif "mlp-activation" in modules and part.feed is not None and part.routed is None:
             spared = spared + activation_output_bytes(tokens, part.ffn_hidden, width)
     if inputs.tuning is not None:
         spared = spared + unread_inputs(inputs, part, modules, (tokens, width, split))
@@ -300,7 +298,7 @@ def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
     element = inputs.widths.element
     with term("made again by compiled kernels"):
         spared = norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), element, split)
-        if part.kind.dense is None:
+        if part.dense is None:
             return spared
         return spared + activation_output_bytes(tokens, part.ffn_hidden, element)
 

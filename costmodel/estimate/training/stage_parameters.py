@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,9 @@ from costmodel.equations.layers.parameters import (
 from costmodel.equations.parallelism.counts import padded_vocab, tokens_in_micro_batch
 from costmodel.equations.parallelism.recompute import activation_output_bytes, norm_output_bytes
 from costmodel.equations.run.economics import share, tokens_per_step
+from costmodel.estimate.model.feeds import ROUTED, Feed, Routed
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import (
-    Routed,
     Shard,
     additions,
     counted_kinds,
@@ -217,7 +217,6 @@ def without_tower(inputs: TrainingInputs, block: Block, held: StageParameters) -
 
 ISSUED = Figure(3.0, Place("LoRA", path="operations of an adapter forward: two products and the sum"))
 UNPACKING = Figure(1.7, Place("bitsandbytes pull request 1747", path="old kernels over new ones, 1.36 to 2.07"))
-ROUTED = ("experts up", "experts down")
 
 
 @record
@@ -241,10 +240,10 @@ def adapters(inputs: TrainingInputs, part: Shard) -> Iterator[Adapter]:
     """The adapters of a layer, without adapters of routed experts."""
     if inputs.tuning is None:
         return
-    hidden, dense, cut = inputs.model.hidden, part.kind.dense, _cut(inputs, part.tp)
+    hidden, cut = inputs.model.hidden, _cut(inputs, part.tp)
     found = list(_of_mixer(hidden, part, cut))
-    if dense is not None:
-        found += _of_mlp(hidden, part.ffn_hidden, cut, "mlp", gated=dense.gated)
+    if part.dense is not None:
+        found += _of_feed(hidden, part.dense, cut, "mlp")
     yield from _named(inputs.tuning, found)
 
 
@@ -253,7 +252,7 @@ def routed_adapters(inputs: TrainingInputs, part: Routed | None) -> Iterator[Ada
     if inputs.tuning is None or not inputs.tuning.experts or part is None:
         return
     cut = _cut(inputs, part.etp)
-    found = _of_mlp(part.hidden, part.ffn_hidden, cut, "experts", gated=part.of.gated)
+    found = _of_feed(part.hidden, part.each, cut, "experts")
     yield from _named(inputs.tuning, found)
 
 
@@ -304,11 +303,10 @@ def _of_latent(
     yield Adapter("o", hidden / cut, heads * latent.value_dim, "core", "attention out")
 
 
-def _of_mlp(hidden: Number, width: Number, cut: Number, half: str, *, gated: bool) -> Iterator[Adapter]:
-    if gated:
-        yield Adapter("gate", width, hidden, "mlp", f"{half} up", inner=cut)
-    yield Adapter("up", width, hidden, "mlp", f"{half} up", inner=cut)
-    yield Adapter("down", hidden / cut, width, "activation", f"{half} down")
+def _of_feed(hidden: Number, feed: Feed[Any], cut: Number, half: str) -> Iterator[Adapter]:
+    for name in feed.projected:
+        yield Adapter(name, feed.inner, hidden, "mlp", f"{half} up", inner=cut)
+    yield Adapter("down", hidden / cut, feed.inner, "activation", f"{half} down")
 
 
 def adapter_matmuls(inputs: TrainingInputs, adapter: Adapter) -> tuple[Matmul, Matmul]:
@@ -478,7 +476,7 @@ def unread_by_experts(
         if "mlp" not in read:
             spared = spared + dispatched_activations(rows, part.hidden, part.of.count, width)
         if "activation" not in read and "moe-activation" not in modules:
-            spared = spared + activation_output_bytes(rows, part.ffn_hidden, width)
+            spared = spared + activation_output_bytes(rows, part.each.inner, width)
     return spared
 
 

@@ -32,8 +32,7 @@ from costmodel.estimate.machine.process_groups import (
 )
 from costmodel.estimate.model.projected_states import state_bytes
 from costmodel.estimate.model.shards import tower_model
-from costmodel.estimate.model.vision_support import note_unseen, seen
-from costmodel.estimate.shared.assumptions import AssumptionLog, converted
+from costmodel.estimate.shared.assumptions import AssumptionLog, converted, note_unseen, seen
 from costmodel.estimate.training.stack_in_use import (
     attention_fit,
     attention_in_use,

@@ -12,6 +12,7 @@ from costmodel.equations.layers.state_space import (
     shared_output_parameters,
     shared_output_traffic,
 )
+from costmodel.estimate.model.feeds import feed_of
 from costmodel.estimate.model.mixers.kinds import KINDS
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind, SharedKeys
 from costmodel.ground.equation import Number, term
@@ -24,10 +25,10 @@ def mixer_kinds(kind: Layers) -> Iterator[str]:
 
 
 def layer_words(model: Model) -> str:
-    """Names of all mixers in a model, and `experts` if tokens are routed."""
-    routed = any(kind.experts is not None and kind.experts.count > 1 for kind in model.layers)  # one is an MLP
-    mixers = dict.fromkeys(name for kind in model.layers for name in mixer_kinds(kind))
-    return " + ".join([*mixers, *(["experts"] if routed else [])])
+    """Names of all mixers in a model, and of its feed-forward halves but MLPs."""
+    feeds = (feed_of(kind, 1.0) for kind in model.layers)
+    mixers = (name for kind in model.layers for name in mixer_kinds(kind))
+    return " + ".join(dict.fromkeys([*mixers, *(feed.label for feed in feeds if feed is not None and feed.label)]))
 
 
 def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from costmodel.equations.kernels.memory_traffic import linear_inputs
 from costmodel.equations.memory.activations import (
-    mlp_activations,
     op_level_activations,
     score_activations,
     stream_activations,
@@ -32,9 +31,7 @@ from costmodel.estimate.model.shards import (
     additions,
     entry_activations,
     exchanges,
-    expert_activations,
     layer_count,
-    rows_of,
     shard,
     side_activations,
     stream_mixing_activations,
@@ -318,7 +315,7 @@ def _between_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Numbe
         return 0.0
     if "moe" in (block.structure.recompute_modules or ()):
         return 0.0
-    rows = rows_of(part.routed, local_tokens(inputs, block) / block.tp, inputs.experts.load)
+    rows = part.routed.rows(local_tokens(inputs, block) / block.tp, inputs.experts.load)
     return between_of_experts(inputs, part.routed, rows)
 
 
@@ -331,11 +328,11 @@ def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number
     if ("moe-activation" not in modules and inputs.tuning is None) or part.routed is None or inputs.experts is None:
         return 0.0
     width = inputs.recipe.operand if inputs.keeps_narrow else inputs.widths.element
-    rows = rows_of(part.routed, local_tokens(inputs, block) / block.tp, inputs.experts.load)
+    rows = part.routed.rows(local_tokens(inputs, block) / block.tp, inputs.experts.load)
     spared: Number = 0.0
     with term("dropped experts"):
         if "moe-activation" in modules:
-            spared = activation_output_bytes(rows, part.routed.ffn_hidden, width)
+            spared = activation_output_bytes(rows, part.routed.each.inner, width)
         if inputs.tuning is not None:
             spared = spared + unread_by_experts(inputs, part.routed, modules, (rows, width))
     return spared
@@ -355,8 +352,8 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             kept = kept + _gathered_inputs(inputs, part, tokens, split)
         if part.mixer is not None:
             kept = kept + mixer_activations(part.kind, part.mixer, tokens, inputs.widths.element, split)
-        if part.kind.dense is not None:
-            kept = kept + mlp_activations(tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated)
+        if part.dense is not None:
+            kept = kept + part.dense.activations(tokens, inputs.widths.element)
         if part.routed is not None:
             kept = kept + _expert_activations(inputs, part, block)
         if part.kind.side_rank is not None:
@@ -384,14 +381,14 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
     if part.routed is None or inputs.experts is None:
         return 0.0
     tokens = local_tokens(inputs, block) / block.tp
-    rows = rows_of(part.routed, tokens, inputs.experts.load)
-    kept = expert_activations(part.routed, rows, inputs.widths.element)
+    rows = part.routed.rows(tokens, inputs.experts.load)
+    kept = part.routed.activations(rows, inputs.widths.element)
     if part.routed.of.latent_dim is not None:
         with term("narrow results"):
             kept = kept + activation_message(tokens, part.routed.hidden, inputs.widths.element)
     if not inputs.keeps_narrow:
         return kept
-    inner = narrow_widths(inputs, part.routed.ffn_hidden, gated=part.routed.of.gated)
+    inner = narrow_widths(inputs, part.routed.each)
     sizes = (rows, part.routed.hidden, 1.0, inner)
     with term("experts' inputs kept narrow"):
         narrow = linear_inputs(*sizes, inputs.recipe.operand, 1.0)
@@ -404,9 +401,7 @@ def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: N
     halves, hidden = additions(part.kind), inputs.model.hidden
     own = part.kind.attention
     out = 0.0 if part.mixer is None else part.mixer.heads * (part.mixer.head_dim if own is None else own.value_width)
-    inner = part.ffn_hidden
-    if part.kind.dense is not None:
-        inner = narrow_widths(inputs, part.ffn_hidden, gated=part.kind.dense.gated)
+    inner = 0.0 if part.dense is None else narrow_widths(inputs, part.dense)
     with term("inputs kept narrow"):
         narrow = linear_inputs(tokens, hidden, halves, inner + out, inputs.recipe.operand, split)
     with term("inputs kept wide"):

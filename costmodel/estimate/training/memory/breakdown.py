@@ -34,11 +34,10 @@ from costmodel.equations.run.uncertainty import (
     tenth_percentile,
     term_error,
 )
+from costmodel.estimate.model.feeds import expert_tables, has_hashed_experts
 from costmodel.estimate.model.mixers.table import layer_words
 from costmodel.estimate.model.shards import (
     Shard,
-    expert_tables,
-    has_hashed_experts,
     matmuls,
     prediction_parameters,
     shard,

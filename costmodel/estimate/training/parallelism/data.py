@@ -38,7 +38,7 @@ from costmodel.estimate.machine.process_groups import (
     strides,
 )
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.shards import expert_matmuls, layer_count, matmuls, shard
+from costmodel.estimate.model.shards import layer_count, matmuls, shard
 from costmodel.estimate.shared.plan_batch import Block, largest, memoized, single_rank
 from costmodel.estimate.training.parallelism.expert import expert_groups
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, summed_once, weight_replication
@@ -142,7 +142,7 @@ def _matrices(inputs: TrainingInputs, block: Block) -> Iterator[tuple[Number, Ma
         for matrix in matmuls(model, part):
             yield kind.count, matrix
         if part.routed is not None:
-            for matrix in expert_matmuls(model.hidden, part.routed.of, part.routed.ffn_hidden):
+            for matrix in part.routed.matrices():
                 yield kind.count * part.routed.local, matrix
     yield 1.0 if model.tied else 2.0, Matmul("table", vocab_per_rank(inputs, block.tp), model.hidden)
 
@@ -608,11 +608,9 @@ def one_by_one(inputs: TrainingInputs, block: Block, edp: Group, held: Number, d
     kernels = inputs.stack.experts
     if kernels is None or kernels.fetched is None or not kernels.looped:
         return data
-    kinds = [kind for kind in inputs.model.layers if kind.experts is not None]
+    parts = [(kind, kind.experts) for kind in inputs.model.layers if kind.experts is not None]
     with term("experts one by one"):
-        whole = sum(
-            kind.count * kind.experts.count * (3.0 if kind.experts.gated else 2.0) for kind in kinds if kind.experts
-        )
+        whole = sum(kind.count * own.count * (len(own.projected) + 1.0) for kind, own in parts)
         matrices = whole / layer_count(inputs.model) / block.ep
         issued = fetch_operations(matrices, kernels.fetched) * inputs.stack.launch.each
         piece = gradient_traffic(held / matrices, inputs.stack.states.compute)

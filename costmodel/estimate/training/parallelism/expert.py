@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.equations.kernels.flop import matmul_flop
-from costmodel.equations.kernels.memory_traffic import mlp_traffic
 from costmodel.equations.layers.experts import (
     expert_data_degree,
     expert_operations,
@@ -28,8 +27,9 @@ from costmodel.estimate.machine.process_groups import (
     group,
     merged_group,
 )
+from costmodel.estimate.model.feeds import Routed, reached
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.shards import Routed, Shard, expert_matmuls, looped, reached, rows_of
+from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, ForwardBackward, TimeByCategory, single_rank
 from costmodel.estimate.training.recompute import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens, routed_adapters
@@ -66,7 +66,7 @@ def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: Recomp
         return None
     with term("experts"):
         tokens = local_tokens(inputs, block) / part.tp
-        rows = rows_of(held, tokens, stated.load)
+        rows = held.rows(tokens, stated.load)
         both = _matmuls(inputs, stated, held, rows) + _adapters(inputs, stated, held, rows)
         if stated.kernels.masked and not stated.dropless:
             both = both + _masks(inputs, stated, held, tokens)
@@ -88,7 +88,7 @@ def _again(
     if "moe-activation" not in (block.structure.recompute_modules or ()):
         return TimeByCategory()
     with term("activation again"):
-        nbytes = mlp_traffic(rows, held.ffn_hidden, inputs.widths.element, gated=held.of.gated, backward=False)
+        nbytes = held.each.traffic(rows, inputs.widths.element, backward=False)
         return TimeByCategory(memory_bound=stream(inputs, nbytes))
 
 
@@ -99,7 +99,7 @@ def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: N
         inputs.recipe.narrow,
         inputs.tuning is None,
     )
-    for matrix in expert_matmuls(inputs.model.hidden, held.of, held.ffn_hidden):
+    for matrix in held.matrices():
         with term(matrix.name):
             found = found + _grouped(inputs, stated, held, rows, matrix, narrow=narrow, trained=trained)
     return found
@@ -134,7 +134,7 @@ def _host(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, *, backwar
     """Host time to issue all experts in one direction."""
     adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, held)), 1.0 if inputs.packed else 0.0
     trained = inputs.tuning is None
-    count, converted = looped(held), inputs.recipe.conversions
+    count, converted = held.looped(), inputs.recipe.conversions
     operations = expert_operations(count, converted, adapters, unpacked, trained=trained, backward=backward)
     return operations * stated.host
 
@@ -164,7 +164,7 @@ def _memory_bound(
     with term("memory-bound backward" if backward else "memory-bound forward"):
         sizes = (tokens, held.hidden, held.of.top_k, held.of.count, inputs.widths.element)
         permuted = stated.kernels.permute * permute_traffic(*sizes)
-        activated = mlp_traffic(rows, held.ffn_hidden, inputs.widths.element, gated=held.of.gated, backward=backward)
+        activated = held.each.traffic(rows, inputs.widths.element, backward=backward)
         return stream(inputs, permuted + activated)
 
 
@@ -290,7 +290,7 @@ def _sharing(
     """All-gather of rows from the ranks that share each expert, and reduce-scatter of their partial outputs."""
     if np.all(etp.ranks == 1):
         return ()
-    message = activation_message(rows_of(held, tokens, stated.load), held.hidden, inputs.widths.element)
+    message = activation_message(held.rows(tokens, stated.load), held.hidden, inputs.widths.element)
     found: list[Exchange] = []
     for operation in ("all_gather", "reduce_scatter"):
         with term(f"etp {operation}"):

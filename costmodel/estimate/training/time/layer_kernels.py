@@ -12,7 +12,6 @@ from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import (
     accumulated_bytes,
     matmul_bytes,
-    mlp_traffic,
     norm_traffic,
     quantise_traffic,
     score_traffic,
@@ -325,10 +324,8 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
         nbytes = norms / split
         if model.layer_embedding is not None:
             nbytes = nbytes + entry_traffic(model, tokens, inputs.widths.element, backward=backward) / split
-        if part.kind.dense is not None:
-            nbytes = nbytes + mlp_traffic(
-                tokens, part.ffn_hidden, inputs.widths.element, gated=part.kind.dense.gated, backward=backward
-            )
+        if part.dense is not None:
+            nbytes = nbytes + part.dense.traffic(tokens, inputs.widths.element, backward=backward)
         if part.mixer is not None:
             nbytes = nbytes + mixer_traffic(
                 model, part.kind, part.mixer, tokens, inputs.widths.element, backward=backward

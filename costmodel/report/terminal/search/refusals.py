@@ -13,6 +13,7 @@ from costmodel.documents.schemas.stack import Axis
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import NOT_SAFE, Answer
+from costmodel.estimate.model.feeds import inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.plan_batch import Block
@@ -144,7 +145,7 @@ def _kv_heads(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _widths(inputs: TrainingInputs, block: Block) -> str:
-    tp, inner = _size(block, "tp"), {kind.dense.ffn_hidden for kind in inputs.model.kinds if kind.dense is not None}
+    tp, inner = _size(block, "tp"), {*inner_widths(inputs.model.kinds)}
     widths = [("hidden", inputs.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
     said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
     return f"{joined(said)} {'is' if len(said) == 1 else 'are'} not divisible by tp {counted(tp)}"

@@ -19,18 +19,21 @@ from costmodel.ground.equation import Number
 from estimate import cases
 from estimate.serving import cases as serving_cases
 
-ENTRY = {"costmodel/documents/schemas/model.py", "costmodel/estimate/model/mixers/kinds.py"}
+MIXER, FEED = "costmodel/estimate/model/mixers/kinds.py", "costmodel/estimate/model/feeds.py"
+MEGATRON = "costmodel/exchange/megatron/model.py"  # a family of checkpoints
 
 
-@pytest.mark.parametrize("name", ["StateSpace", "LinearAttention"])
-def test_a_plain_mixer_is_known_to_its_document_and_its_entry_alone(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "others"), [("StateSpace", {MIXER}), ("LinearAttention", {MIXER}), ("Mlp", {FEED, MEGATRON})]
+)
+def test_half_a_layer_is_known_to_its_document_and_its_entry_alone(name: str, others: set[str]) -> None:
     found = {
         str(relative(path))
         for path in python_files(PACKAGE)
         for node in nodes(path)
         if (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.ClassDef) and node.name == name)
     }
-    assert found == ENTRY
+    assert found == {"costmodel/documents/schemas/model.py", *others}
 
 
 class Toy(Document):

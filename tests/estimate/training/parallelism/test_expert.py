@@ -13,8 +13,9 @@ import pytest
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.machine.collective_time import collective_time
+from costmodel.estimate.model.feeds import reached
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.shards import reached, shard
+from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.parallelism.expert import expert_groups, expert_pass
 from costmodel.estimate.training.recompute import again_of

@@ -49,7 +49,7 @@ def test_what_does_not_fit_is_offered_narrower_weights_and_more_nodes_before_ano
     out = run("estimate", "serve-llama-3.1-70b", *asked).out
     found = remedies(out)
     assert [options[1] for options in found] == ["workload.weights=fp8", "plan.pp=2", "workload.weights=fp8"]
-    assert "cluster.nodes=104" in found[2]
+    assert "cluster.nodes=20" in found[2]  # 51 %; 40 nodes have 53 %
     said = r"fits, but would not meet all limits:\n +try .*\n.*\n +with these it might meet all limits:\n +try "
     assert re.search(said, out)
     assert [options[0] for options in remedies(run("estimate", *BIG).out)] == ["--gpus", "--set"]

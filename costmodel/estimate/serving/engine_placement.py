@@ -37,9 +37,13 @@ def _whole_ranks(layout: PlanColumns, domain: Number) -> Number:
     return found
 
 
-def crosses_domains(inputs: ServingInputs, layout: PlanColumns) -> bool:
-    """Whether any of these plans has a tensor-parallel group over several domains."""
-    return bool(np.any(np.asarray(engine_group(inputs, layout, "tp", layout.tp).domains) > 1))
+def crosses_domains(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
+    """Which of these plans have a tensor-parallel group over several domains."""
+    if layout.straddles is None and np.all(np.asarray(layout.tp) <= inputs.domain):
+        return np.zeros(len(layout), dtype=bool)
+    with untraced():
+        domains = engine_group(inputs, layout, "tp", layout.tp).domains
+    return np.broadcast_to(np.asarray(domains) > 1, (len(layout),))
 
 
 def filled_with(inputs: ServingInputs, layout: PlanColumns, most: float | None = None) -> PlanColumns:

@@ -500,7 +500,9 @@ class InstancePairs:
                 found = grown(self.greatest(loads[0], over, NEAR_ENOUGH))
             return Reached(*(np.asarray(each) for each in found))
 
-        return limits_chance(self.inputs, limits, result, room, lambda bounds: [reached(*each) for each in bounds])
+        halves = self.prefill, self.decode
+        reach = lambda bounds: [reached(*each) for each in bounds]  # noqa: E731
+        return limits_chance(self.inputs, halves, limits, result, room, reach)
 
     def greatest(self, top: Number, over: Callable[[Rows], Number], near: float = NEAR) -> Rows:
         """Highest rate up to `top` at which `over` is at most 1."""

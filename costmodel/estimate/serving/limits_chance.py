@@ -22,7 +22,7 @@ from costmodel.equations.serving.service_level import (
     chance_with,
     log_slope,
 )
-from costmodel.estimate.serving.plan_columns import Rows
+from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.requests_in_time import (
     IN_TIME,
     factor_in_time,
@@ -121,7 +121,12 @@ class _Side:
 
 
 def limits_chance(
-    inputs: ServingInputs, limits: Iterable[Limit], result: Result, room: Number | None, reach: Reach
+    inputs: ServingInputs,
+    layouts: Sequence[PlanColumns],
+    limits: Iterable[Limit],
+    result: Result,
+    room: Number | None,
+    reach: Reach,
 ) -> Number:
     """Chance that a request fits, that the load is answered, and that every limit is met.
 
@@ -129,10 +134,11 @@ def limits_chance(
     first tokens, and power where it depends on answers, share the error of the steps.
 
     Args:
+        layouts: the plans, or the halves of plans
         room: factor on all step times up to which what arrives is answered; None for a load that waits
         reach: for bounds on results, where each is reached; None where the result grows as the steps do
     """
-    found = spreads(inputs)
+    found = spreads(inputs, *layouts)
     with term("a request fits"):
         sides = [_Side("pool", False, _away(result("concurrency_worst"), 1.0, found.pool), 0.0)]
     if room is not None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -398,7 +397,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
             beyond = beyond_fits(inputs, columns, costs)
             steps, first = spreads_beyond(inputs, columns, costs)
             inputs = replace(inputs, beyond=steps, beyond_first=first)
-        inputs = replace(inputs, crosses=any(map(partial(crosses_domains, inputs), columns)))
+        inputs = replace(inputs, crosses=any(crosses_domains(inputs, each).any() for each in columns))
         if bands:
             evaluation, results = evaluated_with_bands(inputs, *columns)
         else:

@@ -59,7 +59,7 @@ def rate_within_limits(quick: Engines, engines: Engines) -> Number:
                 return result_at(some, many, state, name)
             loaded = replace(some, held={**some.held, ARRIVING: state.rate})
             room = share(some.held["saturation_per_s"], state.rate)
-            return limits_chance(inputs, limits, named, room, partial(reached, loaded, known=known))
+            return limits_chance(inputs, [some.layout], limits, named, room, partial(reached, loaded, known=known))
 
         found = over_limits(limits, named, len(some.layout))
         known.settle(np.asarray(some.held[PLAN]).astype(np.intp), found > 1)
@@ -86,7 +86,8 @@ def chance_of_limits(quick: Engines, columns: Mapping[str, Number]) -> Number:
     elif workload.users is not None and workload.think_time:
         held[USERS] = of_each(quick.inputs, layout, float(workload.users))
     reach = partial(reached, replace(quick, held=held))
-    return limits_chance(quick.inputs, stated_limits(scenario.limits), columns.__getitem__, room, reach)
+    limits = stated_limits(scenario.limits)
+    return limits_chance(quick.inputs, [layout], limits, columns.__getitem__, room, reach)
 
 
 QUESTIONS, KINDS, CAPACITIES = 16, 512, 8  # that are kept; of larger ones nothing is

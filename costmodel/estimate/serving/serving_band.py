@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, residual_spread, slower_spread
 from costmodel.equations.serving.service_level import remaining_error
+from costmodel.estimate.serving.engine_placement import crosses_domains
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs, never_fitted
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
@@ -49,8 +51,11 @@ class ServingSpreads:
         return self.token if self.later is self.token else np.where(slower, self.later, self.token)
 
 
-def spreads(inputs: ServingInputs) -> ServingSpreads:
-    """Spreads fitted on the engine's runs, widened for accelerators and layouts without runs."""
+def spreads(inputs: ServingInputs, *layouts: PlanColumns) -> ServingSpreads:
+    """Spreads fitted on the engine's runs, widened for accelerators and layouts without runs.
+
+    layouts: plans, or the halves of plans, each of which gets its spread; without them that of `inputs` alone
+    """
     spread = inputs.engine.spread
     token: Number = spread.experts if inputs.model.has_experts else spread.tpot
     first: Number = spread.ttft
@@ -61,10 +66,12 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
     if inputs.beyond_first:
         first = combined_error(first, inputs.beyond_first)
     beside, slower = remaining_error(first, token), inputs.case.common.engines
-    later = token
-    if slower is not None and is_new_ground(inputs):
+    later, new = token, is_new_ground(inputs)
+    crossing = np.any([crosses_domains(inputs, each) for each in layouts if not new], axis=0)
+    if slower is not None and (new or np.any(crossing)):
         with term("never measured"):
             later = slower_spread(token, 1.0, slower.slower)
+        later = later if new or np.all(crossing) else np.where(crossing, later, token)
     return ServingSpreads(token, later, first, beside, spread.pool, _of_power(inputs))
 
 

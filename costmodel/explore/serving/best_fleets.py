@@ -47,7 +47,7 @@ from costmodel.ground.record import record
 LARGEST = 1024.0  # accelerators of the largest cluster that a remedy names
 _LARGER = 4.0  # times the accelerators of the smallest replica that fits, which others have at most
 _LIKELY = 0.5  # chance to meet all limits of a plan that is offered where none has the preferred one: even odds
-_AS_SURE = 2  # decimals to which chances are compared: answers print whole percents, and a smaller gain buys nothing
+_AS_SURE = 0.05  # of a chance, within which the plan on fewer accelerators is offered: hardly a gain for many more
 _COUNTED = 48  # layouts whose replicas are counted for a chance, of those that need the fewest by expected figures
 _LAST, _EACH, _ROUNDS = 4, 24, 3  # of these whose numbers of replicas are narrowed down, by so many at a time
 _COUNTS = np.unique(np.concatenate([np.arange(1.0, 17.0), np.round(1.25 ** np.arange(13, 32))]))
@@ -60,8 +60,8 @@ Rows = NDArray[np.float64]
 class Fleets:
     """The plans on the fewest accelerators that meet every limit.
 
-    expected: by expected figures. safe: with the chance that is asked for. surest: the plan with the highest chance of
-    those that are about as large. highest: the chance that no plan exceeds, of all that were looked at
+    expected: by expected figures. safe: with the chance that is asked for. surest: the smallest of those
+    about as sure as the surest. highest: the chance that no plan exceeds, of all that were looked at
     codes: what speaks against most plans, where none meets every limit. missed: limits that none of them meets
     """
 
@@ -260,7 +260,8 @@ def _fleets(
             ranked_plan(found, int(places[np.lexsort([key[places] for key in keys])[0]]), {}) if len(places) else None
         )
 
-    expected, surest = first(good, -chance, gpus, below), first(good, gpus, below, -np.round(chance, _AS_SURE))
+    sure = good & (chance >= np.max(chance[good], initial=0.0) - _AS_SURE)
+    expected, surest = first(good, -chance, gpus, below), first(sure, -chance, gpus, below)
     safely = None if safe is None else first(good & (chance >= safe), -chance, gpus, below)
     return Fleets(expected, safely, surest, float(np.max(chance, initial=0.0)))
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS
+from costmodel.estimate.serving.engine_placement import crosses_domains
 from costmodel.estimate.serving.predict_serving import evaluated_with_bands
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.term_bands import spreads_beyond
@@ -30,14 +31,15 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
     """Plans of one scenario with bands; disaggregated plans are evaluated by their number of prefill instances."""
     found = list(plans)
     beyond = [spreads_beyond(inputs, columns_of([plan]), plan.costs) for plan in plans]
+    crossing = [any(crosses_domains(inputs, half).any() for half in columns_of([plan])) for plan in plans]
     prompts = [None if plan.prefill is None else plan.prefill["replicas"] for plan in plans]
-    kinds = list(zip(prompts, beyond, strict=True))
+    kinds = list(zip(prompts, beyond, crossing, strict=True))
     for kind in dict.fromkeys(kinds):
         places = [place for place, other in enumerate(kinds) if other == kind]
         columns = columns_of([plans[place] for place in places])
-        steps, first = kind[1]
+        _, (steps, first), crosses = kind
         with np.errstate(all="ignore"):
-            wider = replace(inputs, beyond=steps, beyond_first=first)
+            wider = replace(inputs, beyond=steps, beyond_first=first, crosses=crosses)
             _, results = evaluated_with_bands(wider, *columns, compared=False)
         for row, place in enumerate(places):
             whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}

@@ -8,10 +8,14 @@ import pytest
 
 from costmodel.documents.reader.library import UNMEASURED, read
 from costmodel.equations.run.uncertainty import TENTH, TWENTIETH
+from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_band import spreads
+from costmodel.explore.serving.best_layout import settings_at
+from costmodel.explore.serving.plan_bands import with_bands
+from costmodel.explore.serving.search_layouts import search
 
-from .cases import predicted
+from .cases import inputs, predicted
 
 LOOP = "workload={kind: serving, prompt: 500, output: 500, concurrency: 16}"
 AMD = ("cluster={node: hgx-mi300x, nodes: 1}", LOOP, "plan.tp=8", "limits={}")
@@ -54,6 +58,22 @@ def test_tensor_parallelism_over_two_nodes_was_never_measured() -> None:
     assert "N056" in found.remarked
     assert "N056" not in inside.remarked
     assert any("several domains" in line.value for line in found.assumed)
+
+
+@pytest.mark.parametrize("apart", ["false", "true"])
+def test_a_search_has_the_chance_and_the_band_of_each_plan_by_its_own_placement(apart: str) -> None:
+    """Side by side: tensor parallelism inside a node, and over two, in replicas and in halves."""
+    asked = ("model=llama-3.1-405b", "workload={kind: serving, prompt: 2048, output: 512, rate: 0.5 /s, weights: fp8}",
+             "cluster.nodes=4", "limits={tpot: {at_most: 35 ms}}")  # fmt: skip
+    space = f"search={{tp: [8, 16], pp: [1], budget: [8192], replicas: [2], disaggregated: {apart}}}"
+    found = search(asking_chance(inputs(*asked, space)), 50)
+    rows = {(row.sizes["tp"], row.prefill is None): row for row in with_bands(found.variants, found.best)}
+    assert {*rows} >= {(8.0, True), (16.0, True)} if apart == "false" else {(16.0, False)}
+    for row in rows.values():
+        settings = settings_at(found.variants, row)
+        alone = predicted(*asked, *(f"{path}={value}" for path, value in settings.items())).costs
+        for name in ("limits_chance", "tpot_high"):
+            assert row.costs[name] == pytest.approx(alone[name], rel=1e-6)
 
 
 @pytest.mark.parametrize(

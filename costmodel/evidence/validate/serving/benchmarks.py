@@ -100,7 +100,7 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
         load = replace(load, prompt=prompt, output=output, longest=prompt + output)
     found = benchmark(replace(inputs, load=load), layout, users, burst=burst)
     widths = {crosses: _widths(replace(inputs, crosses=crosses)) for crosses in (False, True)}
-    crossing = [crosses_domains(inputs, layout.at(np.array([index]))) for index in range(len(rows))]
+    crossing = map(bool, crosses_domains(inputs, layout))
     return [_row(found, widths[each], index) for index, each in enumerate(crossing)]
 
 

@@ -196,6 +196,7 @@ def rl_job_of(found: RlAnswer) -> RlJob:
         checkpoint=checkpoint_name(shipped, list(case.hub)),
         workload=case.scenario.workload,
         plan=trained,
+        beside=inputs.plan.beside,
         rollout=rollout.model_copy(update={"memory": claimed, "offload": inputs.offload}),
         trainer=case.trainer.name,
         engine=case.rollout,

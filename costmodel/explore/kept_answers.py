@@ -178,10 +178,11 @@ def both_words(answer: RlAnswer) -> str:
         f"tp {rollout.tp:g}",
         *(f"{key} {getattr(rollout, key):g}" for key in ("ep", "dp_attention") if getattr(rollout, key) > 1),
     ]
+    apart = "".join(f" · {name} on {ranks:.0f}" for name, ranks in inputs.apart.items())
     many = f"{engines.layout.replicas[0]:.0f} × {inputs.case.rollout.name} {' '.join(of_engine)}"
     if inputs.split.colocated:
-        return f"{trained} · {many}, in turns on all GPUs"
-    return f"{trained} on {inputs.split.trainer.ranks:.0f} · {many} on {inputs.split.rollout.ranks:.0f} GPUs"
+        return f"{trained} · {many}, in turns on {'the others' if apart else 'all GPUs'}{apart}"
+    return f"{trained} on {inputs.split.trainer.ranks:.0f}{apart} · {many} on {inputs.split.rollout.ranks:.0f} GPUs"
 
 
 def rl_degrees(answer: RlAnswer) -> dict[str, float | bool]:

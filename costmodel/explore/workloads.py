@@ -740,10 +740,12 @@ def _iteration_on(case: RlCase, ranks: float, *, weak: bool) -> list[str]:
     settings = [f"cluster.nodes={max(1.0, ranks / each):.0f}"]
     if ranks < each:
         settings.append(f"cluster.node.accelerators={ranks:.0f}")
-    if plan is not None and plan.rollout.ranks is not None:
-        grain = each if ranks > each else 1.0
-        own = max(grain, round(float(plan.rollout.ranks) / before * ranks / grain) * grain)
-        settings.append(f"plan.rollout.ranks={min(own, ranks - grain):.0f}")
+    own = () if plan is None else (("rollout.ranks", plan.rollout.ranks), *((f"beside.{n}", m) for n, m in plan.beside))
+    for name, held in own:
+        if held is not None:
+            grain = each if ranks > each else 1.0
+            part = max(grain, round(float(held) / before * ranks / grain) * grain)
+            settings.append(f"plan.{name}={min(part, ranks - grain):.0f}")
     if weak:
         grown = case.scenario.workload.prompts / before * ranks
         settings.append(f"workload.prompts={max(1.0, round(grown)):.0f}")

@@ -112,7 +112,7 @@ _SHARED = ("model", "accelerator", "scale_up", "scale_out", "host", "efficiency"
 def _trainer_plan(plan: RlPlan) -> Plan:
     """The trainer's part of the plan; it remembers which keys were stated."""
     given = {name: getattr(plan, name) for name in Plan.model_fields}
-    return Plan.model_construct(_fields_set=plan.model_fields_set - {"rollout"}, **given)
+    return Plan.model_construct(_fields_set=plan.model_fields_set - {"rollout", "beside"}, **given)
 
 
 def answers_load(

@@ -48,6 +48,7 @@ class RlMemory:
     trainer_usable: float
     engine_usable: float
     colocated: bool
+    beside: float = 0.0  # bytes of a model that has its own accelerators, on the fullest of them
     spread: float = 0.0  # of what an update takes, relative: engines claim a stated share
 
     @property
@@ -57,8 +58,8 @@ class RlMemory:
 
     @property
     def updating(self) -> float:
-        """Bytes during the update of the policy."""
-        return sum(part.updating for part in self.parts)
+        """Bytes during the update of the policy, or of a model that has its own accelerators if that takes more."""
+        return max(self.beside, sum(part.updating for part in self.parts))
 
     @property
     def generates_fuller(self) -> bool:
@@ -81,11 +82,16 @@ def rl_memory(
     engines: RolloutEngines | None,
     models: dict[str, bool],
     *,
+    apart: Mapping[str, float],
     offload: bool,
     sleeps: bool,
     colocated: bool,
 ) -> RlMemory:
-    """The memory breakdown. `models`: which of critic, reference and reward model exist."""
+    """The memory breakdown.
+
+    models: which of critic, reference and reward model share the trainer's accelerators
+    apart: accelerators of those that do not
+    """
     stays = colocated and engines is not None  # states of training beside the engine
     parts = [*_trained(trainer, models, kept=stays and not offload, beside=stays)]
     if engines is not None:
@@ -101,7 +107,8 @@ def rl_memory(
         )
     mine = float(trainer.inputs.usable)
     theirs = mine if engines is None else float(engines.inputs.usable)
-    found = RlMemory(tuple(parts), mine, theirs, colocated)
+    fullest = max((_apart_bytes(trainer, name, ranks) for name, ranks in apart.items()), default=0.0)
+    found = RlMemory(tuple(parts), mine, theirs, colocated, fullest)
     return replace(found, spread=_spread(trainer, models, found.updating))
 
 
@@ -114,6 +121,18 @@ def _spread(trainer: HeldStep, models: dict[str, bool], updating: float) -> floa
     total = sum(lines.values())
     error = term_error(memory_spread(trainer.inputs, total, lines, LINES), total)
     return number(share(error, max(updating, 1.0)))
+
+
+def _apart_bytes(trainer: HeldStep, model: str, ranks: float) -> float:
+    """Bytes on each accelerator of a model that has its own: states in shards as of the policy, and a pass."""
+    ledger, stage = trainer.ledger, _fullest(trainer)
+    line = {name: number(ledger.line(name, stage)) for name in (*STAY, *LATE, "runtime")}
+    frozen = number(frozen_copy(trainer.inputs, trainer.block))
+    states = sum(line[name] for name in (*STAY, "gradients")) if model == "critic" else frozen
+    passing = sum(line.values()) - sum(line[name] for name in (*STAY, "gradients"))
+    with term("states on their own accelerators"):
+        mine = trainer.inputs.nodes * trainer.inputs.case.node.accelerators
+        return number(share(states * mine, ranks)) + passing
 
 
 def _fullest(trainer: HeldStep) -> int:
@@ -222,11 +241,12 @@ class Iteration:
     total: Number
     generated: Generation
     sync: WeightTransfer | None
+    beside: Number = 0.0  # seconds of the hidden ones in which models on their own accelerators work
 
     @property
     def training(self) -> Number:
-        """Seconds of all passes of the trainer."""
-        return _sum(self.phases[name] for name in TRAINER if name in self.phases)
+        """Seconds of all passes of the trainer, and of other models where they take longer."""
+        return _sum(self.phases[name] for name in TRAINER if name in self.phases) - self.beside
 
     @property
     def plain(self) -> Iteration:
@@ -235,7 +255,9 @@ class Iteration:
         times = (made.total, made.prompts, made.tail, made.host, made.longest, made.refilled)
         parts = (number(each) for each in times)
         phases = {name: number(value) for name, value in self.phases.items()}
-        return Iteration(phases, number(self.hidden), number(self.total), Generation(*parts), self.sync)
+        return Iteration(
+            phases, number(self.hidden), number(self.total), Generation(*parts), self.sync, number(self.beside)
+        )
 
 
 def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
@@ -245,22 +267,30 @@ def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
         with term("generation"):
             generated = generation(inputs.engines, inputs.lengths, workload.rollouts, workload.environment)
         sync = weight_sync(inputs)
-    phases = {"generation": generated.total} | _training(inputs)
+    passes, hidden = _training(inputs)
+    phases = {"generation": generated.total} | passes
     phases["switch"] = _switch(inputs, memory)
     phases["weight_sync"] = 0.0 if sync is None else sync.time
     phases = {name: known_as(name, value) for name, value in phases.items()}
     beside = not inputs.split.colocated and workload.staleness > 0
-    return composed(phases, generated, sync, beside=beside)
+    return composed(phases, generated, sync, hidden, beside=beside)
 
 
 def composed(
-    phases: Mapping[str, Number], generated: Generation, sync: WeightTransfer | None, *, beside: bool
+    phases: Mapping[str, Number],
+    generated: Generation,
+    sync: WeightTransfer | None,
+    hidden: Number = 0.0,
+    *,
+    beside: bool,
 ) -> Iteration:
-    """An iteration of sequential phases; if `beside`, the shorter of generation and training is hidden."""
-    found, every = Iteration(phases, 0.0, 0.0, generated, sync), _sum(phases.values())
-    if not beside:
-        return replace(found, total=every)
-    hidden = np.minimum(phases["generation"], found.training)
+    """An iteration of sequential phases; if `beside`, the shorter of generation and training is hidden.
+
+    hidden: seconds of models on their own accelerators that the trainer's passes hide, or that hide these
+    """
+    found, every = Iteration(phases, 0.0, 0.0, generated, sync, hidden), _sum(phases.values())
+    if beside:
+        hidden = hidden + np.minimum(phases["generation"], found.training)
     return replace(found, hidden=hidden, total=every - hidden)
 
 
@@ -269,20 +299,46 @@ def _sum(values: Iterable[Number]) -> Number:
     return sum(others, start=first)
 
 
-def _training(inputs: RlInputs) -> dict[str, Number]:
-    """Seconds of the trainer's passes: forward over all answers, and updates by mini-batches."""
+def _training(inputs: RlInputs) -> tuple[dict[str, Number], Number]:
+    """Seconds of all passes over the answers, and those of models on their own accelerators that are hidden.
+
+    Forward passes and updates are two stages: in each, models on their own accelerators work beside the trainer.
+    """
     models = inputs.models
     with np.errstate(all="ignore"):
         once, updates = first_of(_forward(inputs)), first_of(_updates(inputs))
     with term("judged"):
         judged = inputs.drawn * once if models["reward model"] else 0.0
-    return {
-        "old_log_probabilities": once if inputs.scored_by_trainer else 0.0,
-        "reference_time": once if models["reference"] else 0.0,
-        "reward_time": judged,
-        "critic_time": once + updates if models["critic"] else 0.0,
+    scored = once if inputs.scored_by_trainer else 0.0
+    passes = {"reference": once, "reward model": judged, "critic": once}
+    forward = {name: _by_its_ranks(inputs, name, time) for name, time in passes.items() if models[name]}
+    update = {"critic": _by_its_ranks(inputs, "critic", updates)} if models["critic"] else {}
+    phases: dict[str, Number] = {
+        "old_log_probabilities": scored,
+        "reference_time": forward.get("reference", 0.0),
+        "reward_time": forward.get("reward model", 0.0),
+        "critic_time": forward["critic"] + update["critic"] if models["critic"] else 0.0,
         "update_time": updates,
     }
+    hidden = (_hidden_beside(inputs, own, others) for own, others in ((scored, forward), (updates, update)))
+    return phases, _sum(hidden) if inputs.apart else 0.0
+
+
+def _by_its_ranks(inputs: RlInputs, model: str, time: Number) -> Number:
+    """Seconds of a pass of a model beside the policy: on its own accelerators, if it has some."""
+    if model not in inputs.apart:
+        return time
+    with term("on its own accelerators"):
+        return share(time * inputs.split.trainer.ranks, inputs.apart[model])
+
+
+def _hidden_beside(inputs: RlInputs, own: Number, others: Mapping[str, Number]) -> Number:
+    """Seconds of a stage's passes that do not lengthen it, as some models work on their own accelerators."""
+    shared = _sum([own, *(time for name, time in others.items() if name not in inputs.apart)])
+    longest, every = shared, shared
+    for time in (time for name, time in others.items() if name in inputs.apart):
+        longest, every = np.maximum(longest, time), every + time
+    return every - longest
 
 
 def _forward(inputs: RlInputs) -> Number:

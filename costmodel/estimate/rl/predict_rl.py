@@ -80,7 +80,8 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, ban
         memory = rl_memory(
             inputs.fullest,
             inputs.engines,
-            inputs.models,
+            {name: held and name not in inputs.apart for name, held in inputs.models.items()},
+            apart=inputs.apart,
             offload=inputs.offload,
             sleeps=case.stack.sharing.sleeps,
             colocated=inputs.split.colocated,
@@ -129,6 +130,9 @@ def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
             yield "workload.wave", f"rollouts {workload.rollouts} draw prompts one by one"
         if workload.rollout_precision in (None, workload.precision):
             yield "stack.sync.converted", "engines read the type that is trained"
+        for key, model in (("critic", "critic"), ("reference", "reference"), ("reward", "reward model")):
+            if getattr(inputs.plan.beside, key) is not None and not inputs.models[model]:
+                yield f"plan.beside.{key}", f"there is no {model}"
         if inputs.split.colocated:
             yield "stack.sync.apart", "training and generation share their GPUs"
         yield "stack.rollout.memory.preempts", "what rollouts compute again in a full cache is not predicted"

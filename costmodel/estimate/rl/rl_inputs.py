@@ -306,6 +306,13 @@ class RlInputs:
         critic = workload.algorithm == "ppo"
         return {"critic": critic, "reference": workload.refers, "reward model": workload.judged_by_model}
 
+    @property
+    def apart(self) -> dict[str, float]:
+        """Accelerators of the models beside the policy that have their own."""
+        own = self.plan.beside
+        ranks = {"critic": own.critic, "reference": own.reference, "reward model": own.reward}
+        return {name: float(held) for name, held in ranks.items() if held is not None and self.models[name]}
+
 
 def mini_batch_of(case: RlCase) -> float:
     """Answers of an optimizer step."""
@@ -345,7 +352,7 @@ def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, 
     if unknown_draws(case) > 1:
         log.note("workload.filtered", "not stated", "no prompt is drawn again; wider band upwards")
     scored = _scored_by_trainer(case, log)
-    split = rank_split(case, rollout, generates=workload.generates)
+    split = rank_split(case, plan, generates=workload.generates)
     packing = _packing(case, plan, split.trainer, lengths)
     trainer = steps.time(case, plan, split.trainer, packing, bands=bands)
     fullest = _fullest(case, plan, split, lengths, trainer, steps)
@@ -393,11 +400,17 @@ def _offload(case: RlCase, rollout: RolloutPlan, split: RankSplit, log: Assumpti
 
 
 def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengths) -> Packing:
-    """Equal sequences in place of the answers, with the same tokens and the same attention work."""
+    """Equal sequences in place of the answers, with the same tokens and the same attention work.
+
+    Where the software pads, each answer is as long as the longest of its micro-batch.
+    """
     dp = plan.dp or max(1.0, float(data_parallel_degree(part.ranks, plan.tp, plan.cp, plan.pp)))
     each, usual = float(lengths.tokens), float(lengths.sequence)
     stated = plan.micro_batch
     most = max(1.0, math.floor(stated / usual)) if isinstance(stated, InTokens) else float(stated)
+    if case.stack.sharing.padded:
+        with untraced():
+            each = usual = lengths.prompt + number(lengths.longest(most))
     tokens = math.ceil(mini_batch_of(case) / dp) * each
     wanted = tokens / usual
     micro = min(most, max(1.0, float(round(wanted))))

@@ -8,7 +8,7 @@ from typing import Any
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.hardware import Cluster, Node
-from costmodel.documents.schemas.rl.rl_schema import RlPlan, RolloutPlan
+from costmodel.documents.schemas.rl.rl_schema import RlPlan
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.evaluate.evaluate_plans import memory_of
@@ -39,29 +39,30 @@ class RankSplit:
     rollout: ClusterPart
     colocated: bool
     possible: bool
+    beside: float = 0.0  # accelerators of the models beside the policy
 
     @property
     def ranks(self) -> float:
-        """All accelerators of trainer and engines."""
-        return self.trainer.ranks if self.colocated else self.trainer.ranks + self.rollout.ranks
+        """All accelerators of trainer, engines and further models."""
+        return self.trainer.ranks + self.beside + (0.0 if self.colocated else self.rollout.ranks)
 
 
-def rank_split(case: RlCase, plan: RolloutPlan, *, generates: bool) -> RankSplit:
+def rank_split(case: RlCase, whole_plan: RlPlan, *, generates: bool) -> RankSplit:
     """How trainer and engines share the accelerators; if the split is not possible, both get all of them."""
+    plan, others = whole_plan.rollout, whole_plan.beside.all
     if case.parts:
         trainer, engines = (_of_kind(nodes, each) for nodes, each in case.parts)
         beside = plan.colocated and "colocated" in plan.model_fields_set
-        return RankSplit(trainer, engines, False, not beside and plan.ranks in (None, engines.ranks))
+        return RankSplit(trainer, engines, False, not (beside or others) and plan.ranks in (None, engines.ranks))
     every = float(world_size(case.cluster.nodes, case.node.accelerators))
     whole = part_of(case, every)
     assert whole is not None
-    if plan.colocated or not generates:
-        return RankSplit(whole, whole, True, True)
-    assert plan.ranks is not None
-    parts = part_of(case, every - plan.ranks), part_of(case, plan.ranks)
-    if parts[0] is None or parts[1] is None:
+    shared = plan.colocated or not generates
+    own = 0.0 if plan.ranks is None or shared else float(plan.ranks)
+    trained, generated = part_of(case, every - own - others), part_of(case, own)
+    if trained is None or (generated is None and not shared):
         return RankSplit(whole, whole, True, False)
-    return RankSplit(parts[0], parts[1], False, True)
+    return RankSplit(trained, generated or trained, shared, True, others)
 
 
 def _of_kind(nodes: float, case: RlCase) -> ClusterPart:
@@ -141,7 +142,7 @@ class TrainerSteps:
         documents += [getattr(case.scenario, name) for name in _OF_SCENARIO]
         documents += [value for name, value in case.efficiency if name not in _OF_ENGINES]
         settings = [getattr(plan, name) for name in Plan.model_fields]
-        stated = frozenset(plan.model_fields_set - {"rollout"})
+        stated = frozenset(plan.model_fields_set - {"rollout", "beside"})
         key = (work, part.ranks, packing, stated, *map(id, documents), *map(_identity, settings))
         if key not in self._known:
             held = (documents, settings)  # so that no other objects come to have their identities

@@ -27,6 +27,7 @@ _ALGORITHMS = {"gae": "ppo", "group_norm": "grpo", "dr_grpo": "grpo", "rloo": "r
                "reinforce_baseline": "grpo"}  # fmt: skip
 _EXACT = ("gae", "group_norm", "dr_grpo", "rloo")
 _PARTS = ("actor", "ref", "reward", "critic")
+_BESIDE = {"ref": "plan.beside.reference", "reward": "plan.beside.reward", "critic": "plan.beside.critic"}
 
 # Names before options had points, with today's.
 _OLDER = {
@@ -74,7 +75,7 @@ _TABLE = known(
     part("train.micro_batch_size", "plan.micro_batch", "count", 1),
     part("train.dynamic_batch_enable", "plan.micro_batch", "flag", False),
     part("train.max_tokens_per_gpu", "plan.micro_batch", "count", 16192),
-    [part(f"{each}.num_{what}", key, "count", default) for each in _PARTS for what, key, default in (
+    [part(f"{each}.num_{what}", _BESIDE.get(each, key), "count", default) for each in _PARTS for what, key, default in (
         ("nodes", "nodes", 1), ("gpus_per_node", "accelerators", 8))],
     part("vllm.num_engines", "engines", "count"),
     option("vllm.tensor_parallel_size", "plan.rollout.tp", "count", 1),
@@ -100,7 +101,7 @@ _TABLE = known(
     lost("approximated", "weights averaged over steps, one more copy", "train.enable_ema enable_ema"),
     lost("approximated", "kernels are replaced or compiled", "ds.use_liger_kernel use_liger_kernel ds.deepcompile"),
     lost("not expressible", "shards over a part of the ranks", "ds.zpg zpg", 1, "1"),
-    part("ds.packing_samples", "", "flag", False),
+    part("ds.packing_samples", "stack.sharing.padded", "flag", False),
     tools("train.agent_func_path"),
     quiet("data.* eval.* ckpt.* logger.* vllm.sync_backend vllm.sync_with_ray vllm.enable_prefix_caching "
           "train.colocate_critic_reward train.ema_beta train.num_episodes train.seed train.full_determinism_enable "
@@ -144,8 +145,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     stated = tokens_of(keys["train.max_tokens_per_gpu"], cp) if dynamic else keys["train.micro_batch_size"]
     layer.fill("plan.micro_batch", stated)
     if not dynamic and not keys["ds.packing_samples"].value:
-        sentence = "sequences are padded: fewer of their tokens are real"
-        keys.lose("approximated", sentence, "ds.packing_samples" if keys.given("ds.packing_samples") else "")
+        stated_if(keys, layer, "stack.sharing.padded", True, "ds.packing_samples")
     _accelerators(keys, layer)
 
 
@@ -159,7 +159,7 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
         keys.refuse("X003", "vllm.num_engines is not stated: Transformers generates, which no document describes",
                     "vllm.num_engines", "--set plan.rollout.ranks=8, for example")  # fmt: skip
         return
-    _judges(keys, together=bool(together.value))
+    _judges(keys, layer, together=bool(together.value))
     if not together.value or keys["train.async_enable"].value:
         ranks = engines.value * (keys["vllm.tensor_parallel_size"].value or 1)
         layer.fill("trainer_ranks", trainer)
@@ -172,15 +172,18 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
     stated_if(keys, layer, "plan.rollout.offload", bool(keys["ds.enable_sleep"].value), "ds.enable_sleep")
 
 
-def _judges(keys: ForeignKeys, *, together: bool) -> None:
-    """Accelerators of the reference, critic and reward models; costmodel puts these models on the trainer's."""
+def _judges(keys: ForeignKeys, layer: Layer, *, together: bool) -> None:
+    """Accelerators of the reference, critic and reward models, unless they share the trainer's or each other's."""
     for name in _PARTS[1:]:
-        own = [keys[f"{name}.num_{what}"] for what in ("nodes", "gpus_per_node")]
-        at = next((f"{name}.num_{what}" for what in ("nodes", "gpus_per_node")
-                   if keys.given(f"{name}.num_{what}")), "")  # fmt: skip
-        with_actor = together or (name == "ref" and keys["train.colocate_actor_ref"].value)
-        if at and not with_actor and own[0].value * own[1].value:
-            keys.lose("not expressible", f"separate accelerators of {name}: here those of the trainer", at)
+        own = [f"{name}.num_{what}" for what in ("nodes", "gpus_per_node")]
+        at = next((key for key in own if keys.given(key)), "")
+        if not at or together or (name == "ref" and keys["train.colocate_actor_ref"].value):
+            continue
+        ranks = keys[own[0]].value * keys[own[1]].value
+        if name == "reward" and keys["train.colocate_critic_reward"].value:
+            keys.lose("not expressible", "shares the accelerators of the critic: here those of the trainer", at)
+        elif ranks:
+            layer.facts[_BESIDE[name]] = keys.derived(ranks, f"nodes × GPUs of {name}", at)
 
 
 def _several(job: RlJob) -> dict[str, Any]:
@@ -189,6 +192,7 @@ def _several(job: RlJob) -> dict[str, Any]:
     kinds = {"ppo": "gae", "grpo": "group_norm", "dapo": "group_norm", "rloo": "rloo"}
     engines = (job.ranks[1] or job.ranks[0]) // job.count("plan.rollout.tp")
     judged = workload.judged_by_model
+    own = {name: job.nodes_of(round(ranks)) for name, path in _BESIDE.items() if (ranks := job.value(path))}
     return {
         **dict.fromkeys(_OLDER),
         "algo.advantage.estimator": kinds.get(workload.algorithm),
@@ -205,9 +209,11 @@ def _several(job: RlJob) -> dict[str, Any]:
         "train.dynamic_batch_enable": True if job.tokens else None,
         "train.max_tokens_per_gpu": job.tokens or None,
         "train.micro_batch_size": None if job.tokens else job.count("plan.micro_batch"),
-        "ds.packing_samples": True,
+        "ds.packing_samples": None if job.stack.sharing.padded else True,
         "actor.num_nodes": nodes,
         "actor.num_gpus_per_node": each,
+        **{f"{name}.num_nodes": count for name, (count, _) in own.items()},
+        **{f"{name}.num_gpus_per_node": every for name, (_, every) in own.items()},
         "vllm.num_engines": engines,
         "train.colocate_all": shared or None,
         "vllm.enable_sleep": True if shared and job.stack.sharing.sleeps else None,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from costmodel.documents.schemas.base import InTokens
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.rl.rl_schema import Rl, RlStack, RolloutPlan
+from costmodel.documents.schemas.rl.rl_schema import ModelRanks, Rl, RlStack, RolloutPlan
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.exchange.foreign_keys import ForeignKeys, Format, because
@@ -27,6 +27,7 @@ _USUAL = {
     **because("tools and judges are programs", "environment", "workload"),
     **because("replicas agree at every step", "sync sites compression shares"),
     **because("it has one exchange for the context", "cp_type"),
+    **because("models beside the policy share its accelerators", "beside.critic beside.reference beside.reward"),
     **because("ranks lie in its own order", "order"),
     **because("the host is the only place", "offload_to offload_layers"),
     "stack.trainer": "the software has one trainer",
@@ -72,6 +73,7 @@ class RlJob:
     checkpoint: str
     workload: Rl
     plan: Plan
+    beside: ModelRanks
     rollout: RolloutPlan
     trainer: str
     engine: Engine
@@ -120,7 +122,7 @@ class RlJob:
             "stack.sharing.sleeps": self.stack.sharing.sleeps,
         }
         holders = {"workload": self.workload, "workload.response": self.workload.response, "plan": self.plan,
-                   "plan.rollout": self.rollout, "stack.rollout": self.engine}  # fmt: skip
+                   "plan.beside": self.beside, "plan.rollout": self.rollout, "stack.rollout": self.engine}  # fmt: skip
         found = own[key] if key in own else getattr(holders.get(place), name, None)
         return round(found) if isinstance(found, float) and float(found).is_integer() else found
 

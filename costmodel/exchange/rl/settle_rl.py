@@ -89,8 +89,9 @@ def _ranks(found: Settled) -> int | None:
             return None
         trainer = world if world is not None and world.origin.kind != "assumed" else None
         facts.pop("plan.rollout.memory", None)
+    beside = sum(facts[path].value for path in facts if path.startswith("plan.beside."))
     if trainer is not None:
-        count = trainer.value + (own.value if own is not None else 0)
+        count = trainer.value + (own.value if own is not None else 0) + beside
         total = trainer.derived(count, "accelerators of the trainer and of engines")
         facts["accelerators"] = world = world if world is not None and world.origin.kind == "assumed" else total
         facts.pop("nodes", None)
@@ -102,7 +103,7 @@ def _ranks(found: Settled) -> int | None:
     if world is None:
         found.need("the number of accelerators is not stated", "--gpus 16, for example")
         return None
-    ranks = int(world.value) - (int(own.value) if own is not None else 0)
+    ranks = int(world.value) - (int(own.value) if own is not None else 0) - int(beside)
     if ranks < 1 and own is not None:
         sentence = f"separate engines have {own.value} of {world.value} accelerators"
         found.refuse("X005", sentence, "plan.rollout.ranks")

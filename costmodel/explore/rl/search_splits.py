@@ -431,7 +431,7 @@ def _memory(each: RlAnswer) -> float:
 def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
     """Plans for large models with pp, ep and full recompute, least sharded first, until a few are safe."""
     case = trials.inputs.case
-    ranks = case.node.accelerators * case.cluster.nodes - (base.rollout.ranks or 0.0)
+    ranks = case.node.accelerators * case.cluster.nodes - (base.rollout.ranks or 0.0) - base.beside.all
     if case.parts:
         ranks = case.node.accelerators * case.parts[0][0]
     recompute = _recomputes(case)[-1]

@@ -120,6 +120,40 @@ def test_algorithms_differ_by_their_passes() -> None:
     assert asked("workload.reference=false").costs["reference_time"] == 0
 
 
+def test_models_on_their_own_accelerators_work_beside_the_trainer() -> None:
+    """In each of two stages, passes forward and updates, the longest of them counts; a shared model waits its turn."""
+    own = ("workload.algorithm=ppo", "plan.beside={critic: 8, reference: 16, reward: 8}")
+    found, shared = asked(*own), asked("workload.algorithm=ppo", "cluster.nodes=4")
+    phases, costs = found.iteration.phases, shared.costs
+    assert found.inputs.split.trainer.ranks == shared.inputs.split.trainer.ranks == 32
+    assert phases["update_time"] == pytest.approx(costs["update_time"])
+    assert phases["reference_time"] == pytest.approx(2 * costs["reference_time"])
+    assert phases["critic_time"] == pytest.approx(4 * costs["critic_time"])
+    stages = 4 * costs["reward_time"], 4 * costs["update_time"]  # on 8 accelerators in place of 32
+    assert found.iteration.training == pytest.approx(sum(stages))
+    rest = sum(phases[name] for name in ("generation", "switch", "weight_sync"))
+    assert found.costs["iteration_time"] == pytest.approx(rest + sum(stages))
+    assert "critic states" not in {part.name for part in found.memory.parts}
+    assert found.memory.beside > 3 * {part.name: part.updating for part in shared.memory.parts}["critic states"]
+    assert asked("workload.algorithm=ppo", "plan.beside.critic=4").refused == ("R010",)  # 60 are no whole nodes
+    assert asked("workload.algorithm=ppo", "plan.beside.critic=1", "cluster.nodes=1", "plan.cp=1").broken == ("M001",)
+    assert "plan.beside.critic" in {item.path for item in asked("plan.beside.critic=8", "cluster.nodes=9").assumed}
+
+
+def test_engines_get_a_wave_at_a_time_and_wait_for_its_longest_answer() -> None:
+    ppo = ("workload.algorithm=ppo", "workload.samples=1", "workload.mini_batch=null")
+    waves, one = asked(*ppo, "workload.prompts=512", "workload.wave=128"), asked(*ppo, "workload.prompts=128")
+    assert waves.costs["generation"] == pytest.approx(4 * one.costs["generation"])
+
+
+def test_padded_answers_are_as_long_as_the_longest_of_their_micro_batch() -> None:
+    packed, padded = asked("plan.micro_batch=4"), asked("plan.micro_batch=4", "stack.sharing.padded=true")
+    longest = 1000 + number(padded.inputs.lengths.longest(4.0))
+    assert padded.inputs.packing.sequence == pytest.approx(longest, rel=1e-3)
+    more = longest / number(packed.inputs.lengths.tokens)
+    assert padded.costs["update_time"] / packed.costs["update_time"] == pytest.approx(more, rel=0.15)
+
+
 def test_tokens_and_attention_of_the_packed_sequences_are_those_of_the_answers() -> None:
     found = asked()
     packing, lengths = found.inputs.packing, found.inputs.lengths

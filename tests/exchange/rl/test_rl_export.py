@@ -34,6 +34,16 @@ def written(name: str, *settings: str) -> ExportedIteration:
         ("nemo-rl", ("plan.zero=1", *APART)),
         ("openrlhf", ("plan.zero=3", TOKENS)),
         ("openrlhf", ("workload.algorithm=rloo", *APART, AHEAD)),
+        (
+            "openrlhf",
+            (
+                "workload.algorithm=ppo",
+                *APART,
+                "plan.beside={critic: 16, reference: 8}",
+                "plan.micro_batch=4",
+                "stack.sharing.padded=true",
+            ),
+        ),
         ("slime", ("plan.zero=1", "plan.tp=2", "plan.sequence_parallel=true")),
         ("slime", ("plan.zero=1", *APART, AHEAD)),
         ("trl", ()),

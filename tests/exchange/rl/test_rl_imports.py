@@ -115,6 +115,12 @@ def test_openrlhf_by_todays_options_and_by_older_ones() -> None:
     ]
     assert stated(found, "plan.rollout.ranks", "cluster.nodes", "plan.zero") == [2, 1, 2]
     assert "actor_num_nodes is an older name" in [fault.sentence for fault in older.found.warnings]
+    apart = texts.OPENRLHF_OLDER.replace(
+        "--colocate_actor_ref", "--ref_num_gpus_per_node 2 --critic_num_gpus_per_node 6"
+    ).replace("--packing_samples", "")
+    found = document(apart, load=SHORT)
+    assert stated(found, "plan.beside.reference", "plan.beside.critic", "cluster.nodes") == [2, 6, 2]
+    assert stated(found, "stack.sharing.padded") == [True]
 
 
 def test_trl_with_a_configuration_of_accelerate() -> None:

@@ -71,9 +71,25 @@ class RolloutPlan(Document):
         return self
 
 
+class ModelRanks(Document):
+    """Accelerators of the models beside the policy, which then work at the same time as the trainer."""
+
+    critic: Gpus | None = optional("Of the critic; left out, it shares the trainer's")
+    reference: Gpus | None = optional("Of the reference; left out, it shares the trainer's")
+    reward: Gpus | None = optional("Of the reward model; left out, it shares the trainer's")
+
+    @property
+    def all(self) -> float:
+        """All accelerators of these models."""
+        return sum(float(ranks) for ranks in (self.critic, self.reference, self.reward) if ranks is not None)
+
+
 class RlPlan(Plan):
     """The plan of the trainer, whose micro-batches hold sequences of mean length, and of what generates."""
 
+    beside: ModelRanks = Field(
+        default_factory=ModelRanks.model_construct, description="Accelerators of the models beside the policy"
+    )
     rollout: RolloutPlan = Field(default_factory=RolloutPlan.model_construct, description="What generates")
 
 
@@ -144,7 +160,7 @@ class Rl(Document):
         "left out, none is counted, and of dapo the band allows for some"
     )
     wave: Prompts | None = optional(
-        "Prompts that are drawn at a time until enough are kept; left out, as many as an iteration has"
+        "Prompts that the engines get at a time, until enough are kept; left out, as many as an iteration has"
     )
     epochs: Sequences = Field(default=1, description="Times that each answer is trained on")
     staleness: NonNegative = Field(
@@ -200,14 +216,13 @@ class Rl(Document):
             return "mini_batch", "a mini-batch is at most the answers of an iteration, prompts · samples"
         if self.filtered is not None and self.algorithm not in OF_GROUPS:
             return "filtered", f"{self.algorithm} compares no answers to a prompt, so it drops none; leave filtered out"
-        if self.wave is not None and self.algorithm not in OF_GROUPS:
-            return "wave", f"{self.algorithm} draws no further prompts; leave wave out"
         return self._of_dpo() if self.algorithm == "dpo" else None
 
     def _of_dpo(self) -> tuple[str, str] | None:
         if "samples" in self.model_fields_set and self.samples != 2:
             return "samples", "dpo trains on pairs; leave samples out"
-        for key in ("staleness", "rollouts", "reward", "environment", "old_log_probabilities", "rollout_precision"):
+        for key in ("staleness", "rollouts", "wave", "reward", "environment", "old_log_probabilities",
+                    "rollout_precision"):  # fmt: skip
             if key in self.model_fields_set:
                 return key, f"dpo trains on pairs that are given and generates nothing; leave {key} out"
         return ("reference", "dpo needs its reference") if self.reference is False else None
@@ -270,6 +285,10 @@ class Sharing(Sourced):
     sleeps: bool = Field(description="Whether engines give back weights and cache while training")
     offload: bool = Field(description="Whether states of training go to the host while answers are generated")
     balanced: bool = Field(description="Whether answers of an iteration are dealt to ranks by their length")
+    padded: bool = Field(
+        default=False,
+        description="Whether the trainer pads the answers of a micro-batch to its longest; else it packs them",
+    )
 
 
 class RolloutHost(Sourced):

@@ -31,7 +31,7 @@ from costmodel.ground.units import (
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import made_of, traced
 from costmodel.report.terminal.search.refusals import reason as training_reason
-from costmodel.report.terminal.style.formatting import BAND, ENDS, between
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between, joined
 from costmodel.report.terminal.style.head import job_lines, origin_lines, price_lines, remarks, subject_words
 from costmodel.report.terminal.style.layout import BAD, HEAD, CellTable, Line, styled
 
@@ -128,7 +128,8 @@ def _own(answer: RlAnswer, code: str) -> str:
     """The end of a reason: the choices of the software, or the numbers of the split."""
     stack = answer.inputs.case.stack
     if code == "R010" and not answer.inputs.case.parts:
-        ranks, total = float(answer.inputs.plan.rollout.ranks or 0), answer.inputs.split.ranks
+        plan, total = answer.inputs.plan, answer.inputs.split.ranks
+        ranks = float(plan.rollout.ranks or 0) + plan.beside.all
         return f"{ranks:.0f} of {total:.0f}, in nodes of {float(answer.inputs.case.node.accelerators):.0f}."
     if code == "R018":
         inputs = answer.inputs
@@ -219,8 +220,12 @@ def of_generation(answer: RlAnswer) -> list[str]:
         words.append(f"in {show_time(float(found.host))} of it GPUs wait while the host samples and returns tokens")
     if workload.staleness:
         words.append("the same for any staleness over 0; no law gives the iterations to a score")
-    if costs["overlapped"]:
-        words.append(f"{show_time(costs['overlapped'])} hidden: training and generation run at the same time")
+    beside = float(answer.iteration.beside)
+    if beside:
+        apart = joined(answer.inputs.apart)
+        words.append(f"{show_time(beside)} hidden: {apart} work on their own GPUs at the same time")
+    if workload.staleness and costs["overlapped"] > beside:
+        words.append(f"{show_time(costs['overlapped'] - beside)} hidden: training and generation run at the same time")
     elif not answer.inputs.split.colocated:
         words.append("training and generation wait for each other: staleness is 0")
     if cap_over_rating(answer.inputs.trainer.inputs.case) < 1:

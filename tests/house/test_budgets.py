@@ -15,7 +15,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
     "commands": 5_500,  # with buy, a folder of logs, and what each workload answers, for the library too
-    "documents": 5_800,  # with names of checkpoints, their types, and of software, and traces in the place of a load
+    "documents": 5_850,  # with names of checkpoints, their types, and of software, and traces in the place of a load
     "documents/schemas": 6_000,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_450,  # launches of prompts, caps, bursts, what a cache keeps, several answers
@@ -29,7 +29,7 @@ BUDGETS = {
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 17_700,  # one search; flags; what to buy: machines, sizes, rents, prices; logs; exported plans in words
+    "explore": 17_800,  # one search; flags; what to buy: machines, sizes, rents, prices; logs; exported plans in words
     "explore/serving": 3_750,  # a model on every machine, points of benchmarks
     "ground": 2_000,
     "report": 1_450,  # with the document that all faces draw, and pictures of time and money

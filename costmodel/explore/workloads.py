@@ -631,6 +631,16 @@ class RlWorkload(_Usual):
             return best_answer(self.case)
         return predict(self.case, self.steps, bands=_with_bands(self, results))
 
+    def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
+        """Evaluates all variants at once, unless bands are needed."""
+        from costmodel.estimate.rl.predict_rl import row_results
+        from costmodel.explore.compare.input_paths import results_in_rows
+
+        rows: Sequence[float | None] = [None] * len(variants)
+        if self.case.scenario.plan is not None and not _with_bands(self, [result]):
+            rows = results_in_rows(self.case, variants, result, lambda case: case, row_results)
+        return _each_result(self, variants, result, rows)
+
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """The answer reduced to its results and both plans."""
         from costmodel.estimate.rl.predict_rl import RlAnswer

@@ -345,10 +345,10 @@ def known_as(name: str, value: Number) -> Number:
 
 
 def sum_of_rows(values: Number) -> Number:
-    """The sum over the rows of one plan, such as the stretches of a long answer."""
-    total = np.sum(_bare(values))
+    """The sum over the rows of one plan, such as the stretches of a long answer; plans are in the axes before."""
+    total = np.sum(_bare(values), axis=-1)
     if _trace.get() is None:
-        return float(total)
+        return total if total.ndim else float(total)
     return _with_origin(total, Combined("sum", [origin_of(values)], total, _labels.get()))
 
 

@@ -242,12 +242,14 @@ def own_plan(inputs: TrainingInputs) -> Plan:
     return plan
 
 
-def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True) -> Answer:
+def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True, rows: int = 1) -> Answer:
     """One plan, checked and evaluated. The figures of an invalid plan are meaningless and may be NaN.
 
     bands: whether these are looked at, and remarks and assumptions; without them an answer takes two thirds of the time
+    rows: how many, where inputs have columns with a number for each; such an answer has reasons of any of them
     """
     block, assumed = plan_block(inputs, plan)
+    block = block if rows == 1 else block.at(np.zeros(rows, dtype=np.intp))
     refused = refusals(inputs, block)
     with np.errstate(all="ignore") if refused else nullcontext():
         evaluation = evaluate(inputs, block)

@@ -16,10 +16,10 @@ from costmodel.equations.run.uncertainty import term_error
 from costmodel.equations.unequal.stragglers import expected_maximum
 from costmodel.estimate.machine.process_groups import interface_rate
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.rl.rl_inputs import Generation, RlInputs, RolloutEngines, first_of, generation
+from costmodel.estimate.rl.rl_inputs import Generation, RlInputs, RolloutEngines, alone, generation
 from costmodel.estimate.rl.trainer_steps import HeldStep
 from costmodel.estimate.serving.engine_memory import weight_memory
-from costmodel.estimate.shared.results import number
+from costmodel.estimate.shared.results import at_row, number
 from costmodel.estimate.training.memory.breakdown import LINES, memory_spread
 from costmodel.estimate.training.time.forward_pass import forward_time, frozen_copy
 from costmodel.ground.equation import Number, known_as, term
@@ -50,6 +50,11 @@ class RlMemory:
     colocated: bool
     beside: float = 0.0  # bytes of a model that has its own accelerators, on the fullest of them
     spread: float = 0.0  # of what an update takes, relative: engines claim a stated share
+
+    @property
+    def moved(self) -> float:
+        """Bytes of training states that may leave the device during generation."""
+        return sum(part.updating for part in self.parts if part.name in MOVED)
 
     @property
     def generating(self) -> float:
@@ -86,48 +91,46 @@ def rl_memory(
     offload: bool,
     sleeps: bool,
     colocated: bool,
+    row: int = 0,
 ) -> RlMemory:
-    """The memory breakdown.
+    """The memory breakdown of a row of the trainer's and the engines' plans.
 
     models: which of critic, reference and reward model share the trainer's accelerators
     apart: accelerators of those that do not
     """
     stays = colocated and engines is not None  # states of training beside the engine
-    parts = [*_trained(trainer, models, kept=stays and not offload, beside=stays)]
+    parts = [*_trained(trainer, models, row, kept=stays and not offload, beside=stays)]
     if engines is not None:
         use = engines.memory
-        runtime = number(use.runtime) if sleeps else 0.0
-        pool = max(number(use.pool), 0.0)
-        held = (("engine weights", use.weights), ("engine step", use.activations), ("cache", pool))
-        for name, nbytes in held:
-            updating = 0.0 if sleeps or not colocated else number(nbytes)
-            parts.append(MemoryPart(name, number(nbytes), updating))
-        parts.append(
-            MemoryPart("engine runtime", number(use.runtime), _beside(runtime, use.runtime, colocated, sleeps))
-        )
-    mine = float(trainer.inputs.usable)
-    theirs = mine if engines is None else float(engines.inputs.usable)
-    fullest = max((_apart_bytes(trainer, name, ranks) for name, ranks in apart.items()), default=0.0)
-    found = RlMemory(tuple(parts), mine, theirs, colocated, fullest)
-    return replace(found, spread=_spread(trainer, models, found.updating))
+        held = (("engine weights", use.weights), ("engine step", use.activations), ("cache", use.pool))
+        for name, column in held:
+            nbytes = at_row(column, row)
+            nbytes = max(nbytes, 0.0) if name == "cache" else nbytes
+            parts.append(MemoryPart(name, nbytes, 0.0 if sleeps or not colocated else nbytes))
+        runtime = at_row(use.runtime, row)
+        parts.append(MemoryPart("engine runtime", runtime, runtime if colocated else 0.0))
+    mine = at_row(trainer.inputs.usable, row)
+    theirs = mine if engines is None else at_row(engines.inputs.usable, row)
+    fullest = max((_apart_bytes(trainer, name, ranks, row) for name, ranks in apart.items()), default=0.0)
+    return RlMemory(tuple(parts), mine, theirs, colocated, fullest)
 
 
-def _spread(trainer: HeldStep, models: dict[str, bool], updating: float) -> float:
+def update_spread(trainer: HeldStep, models: dict[str, bool], updating: float) -> float:
     """Relative spread of an update's memory: the trainer's spread, with the states of further models."""
-    stage = _fullest(trainer)
+    stage = _fullest(trainer, 0)
     lines = {name: number(trainer.ledger.line(name, stage)) for name in LINES}
-    lines["weights"] += sum(part.updating for part in _trained(trainer, models, kept=False, beside=False)
+    lines["weights"] += sum(part.updating for part in _trained(trainer, models, 0, kept=False, beside=False)
                             if part.name in FURTHER)  # fmt: skip
     total = sum(lines.values())
     error = term_error(memory_spread(trainer.inputs, total, lines, LINES), total)
     return number(share(error, max(updating, 1.0)))
 
 
-def _apart_bytes(trainer: HeldStep, model: str, ranks: float) -> float:
+def _apart_bytes(trainer: HeldStep, model: str, ranks: float, row: int) -> float:
     """Bytes on each accelerator of a model that has its own: states in shards as of the policy, and a pass."""
-    ledger, stage = trainer.ledger, _fullest(trainer)
-    line = {name: number(ledger.line(name, stage)) for name in (*STAY, *LATE, "runtime")}
-    frozen = number(frozen_copy(trainer.inputs, trainer.block))
+    ledger, stage = trainer.ledger, _fullest(trainer, row)
+    line = {name: at_row(ledger.line(name, stage), row) for name in (*STAY, *LATE, "runtime")}
+    frozen = at_row(frozen_copy(trainer.inputs, trainer.block), row)
     states = sum(line[name] for name in (*STAY, "gradients")) if model == "critic" else frozen
     passing = sum(line.values()) - sum(line[name] for name in (*STAY, "gradients"))
     with term("states on their own accelerators"):
@@ -135,23 +138,16 @@ def _apart_bytes(trainer: HeldStep, model: str, ranks: float) -> float:
         return number(share(states * mine, ranks)) + passing
 
 
-def _fullest(trainer: HeldStep) -> int:
+def _fullest(trainer: HeldStep, row: int) -> int:
     """Index of the trainer's pipeline stage with the highest memory."""
-    return max(range(3), key=lambda position: number(trainer.ledger.peaks[position]))
+    return max(range(3), key=lambda position: at_row(trainer.ledger.peaks[position], row))
 
 
-def _beside(slept: float, awake: object, colocated: bool, sleeps: bool) -> float:
-    """Bytes of the engine's context during training."""
-    if not colocated:
-        return 0.0
-    return slept if sleeps else float(np.asarray(awake).flat[0])
-
-
-def _trained(trainer: HeldStep, models: dict[str, bool], *, kept: bool, beside: bool) -> list[MemoryPart]:
+def _trained(trainer: HeldStep, models: dict[str, bool], row: int, *, kept: bool, beside: bool) -> list[MemoryPart]:
     """Lines for policy, critic and frozen models on the trainer's fullest pipeline stage."""
     ledger, block = trainer.ledger, trainer.block
-    stage = _fullest(trainer)
-    line = {name: number(ledger.line(name, stage)) for name in (*STAY, *LATE, "runtime")}
+    stage = _fullest(trainer, row)
+    line = {name: at_row(ledger.line(name, stage), row) for name in (*STAY, *LATE, "runtime")}
     states = sum(line[name] for name in STAY)
     parts = [MemoryPart(f"policy {name}", line[name] if kept else 0.0, line[name]) for name in STAY]
     parts.append(MemoryPart("policy gradients", 0.0, line["gradients"]))
@@ -159,7 +155,7 @@ def _trained(trainer: HeldStep, models: dict[str, bool], *, kept: bool, beside: 
     parts.append(MemoryPart("activations and buffers", 0.0, passing))
     if models["critic"]:
         parts.append(MemoryPart("critic states", states if kept else 0.0, states))
-    frozen = number(frozen_copy(trainer.inputs, block))
+    frozen = at_row(frozen_copy(trainer.inputs, block), row)
     for name in ("reference", "reward model"):
         if models[name]:
             parts.append(MemoryPart(name, frozen if kept else 0.0, frozen))
@@ -195,7 +191,7 @@ def weight_sync(inputs: RlInputs) -> WeightTransfer:
         rate = np.minimum(own, link)
         time = link_time(nbytes, rate, 1.0)
     sent = experience_bytes(workload.answers, inputs.lengths.tokens, TOKEN_BYTES)
-    return WeightTransfer(nbytes, rate, layout, name if link < own else f"stacks/{case.stack.name}", time, sent)
+    return WeightTransfer(nbytes, rate, layout, name if np.all(link < own) else f"stacks/{case.stack.name}", time, sent)
 
 
 def _sent(inputs: RlInputs) -> Number:
@@ -204,10 +200,9 @@ def _sent(inputs: RlInputs) -> Number:
     narrower = workload.rollout_precision not in (None, workload.precision)
     if engines is None or not (inputs.case.stack.sync.converted and narrower):
         return model_parameters(inputs.case.model) * inputs.trainer.inputs.stack.states.compute
-    one = engines.layout.at(np.zeros(1, dtype=np.intp))
-    alone = replace(one, **dict.fromkeys(("tp", "pp", "ep", "dp_attention"), np.ones(1)))
-    layers, ends = weight_memory(engines.inputs, alone)
-    return first_of(layers + ends)
+    whole = dict.fromkeys(("tp", "pp", "ep", "dp_attention"), np.ones(len(engines.layout)))
+    layers, ends = weight_memory(engines.inputs, replace(engines.layout, **whole))
+    return alone(layers + ends)
 
 
 def _link(inputs: RlInputs) -> tuple[Number, str]:
@@ -260,8 +255,11 @@ class Iteration:
         )
 
 
-def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
-    """An iteration: its phases, and whether generation and training overlap."""
+def iteration(inputs: RlInputs, moved: Number) -> Iteration:
+    """An iteration: its phases, and whether generation and training overlap.
+
+    moved: bytes of training states that may leave the device during generation
+    """
     workload, generated, sync = inputs.case.scenario.workload, NONE, None
     if inputs.engines is not None:
         with term("generation"):
@@ -269,7 +267,7 @@ def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
         sync = weight_sync(inputs)
     passes, hidden = _training(inputs)
     phases = {"generation": generated.total} | passes
-    phases["switch"] = _switch(inputs, memory)
+    phases["switch"] = _switch(inputs, moved)
     phases["weight_sync"] = 0.0 if sync is None else sync.time
     phases = {name: known_as(name, value) for name, value in phases.items()}
     beside = not inputs.split.colocated and workload.staleness > 0
@@ -306,7 +304,7 @@ def _training(inputs: RlInputs) -> tuple[dict[str, Number], Number]:
     """
     models = inputs.models
     with np.errstate(all="ignore"):
-        once, updates = first_of(_forward(inputs)), first_of(_updates(inputs))
+        once, updates = alone(_forward(inputs)), alone(_updates(inputs))
     with term("judged"):
         judged = inputs.drawn * once if models["reward model"] else 0.0
     scored = once if inputs.scored_by_trainer else 0.0
@@ -367,7 +365,7 @@ def _uneven(inputs: RlInputs, answers: float) -> Number:
     return uneven_share(inputs.lengths.variation, np.maximum(each, 1.0), expected_maximum(inputs.packing.dp))
 
 
-def _switch(inputs: RlInputs, memory: RlMemory) -> Number:
+def _switch(inputs: RlInputs, moved: Number) -> Number:
     """Seconds to put engines to sleep, wake them, and move training states to the host and back, once an iteration."""
     shared = inputs.split.colocated and inputs.engines is not None
     turn = inputs.case.stack.host.turn if shared else 0.0
@@ -378,7 +376,6 @@ def _switch(inputs: RlInputs, memory: RlMemory) -> Number:
         place = inputs.case.place("plan.rollout.offload", "stack", "cluster.node")
         hint = "plan.rollout.offload: false, or state the node's host link"
         raise fail("D017", f"no document states the link of {inputs.case.node.name} to its host", place, hint)
-    moved = sum(part.updating for part in memory.parts if part.name in MOVED)
     with term("switch"):
         return turn + 2.0 * link_time(moved, host.link, host.link_share)
 

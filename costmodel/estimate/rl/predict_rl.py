@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.evaluate.predict import ENDLESS, withheld
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.rl.iteration import Iteration, RlMemory, iteration, rl_memory
+from costmodel.estimate.rl.iteration import Iteration, RlMemory, iteration, rl_memory, update_spread
 from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs, unknown_draws
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
@@ -77,18 +77,13 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, ban
     inputs = rl_inputs(case, plan, steps, bands=bands)
     refused = (*_refused(inputs), *inputs.trainer.refused, *inputs.engine_refused)
     with np.errstate(all="ignore"):
-        memory = rl_memory(
-            inputs.fullest,
-            inputs.engines,
-            {name: held and name not in inputs.apart for name, held in inputs.models.items()},
-            apart=inputs.apart,
-            offload=inputs.offload,
-            sleeps=case.stack.sharing.sleeps,
-            colocated=inputs.split.colocated,
+        memory = _memory(inputs)
+        memory = dataclasses.replace(
+            memory, spread=update_spread(inputs.fullest, _beside_policy(inputs), memory.updating)
         )
         found, run, results = evaluate(inputs, memory, valid=not refused, bands=bands)
     costs = {name: number(value) for name, value in results.items()}
-    broken = tuple(dict.fromkeys(_broken(inputs, costs)))
+    broken = tuple(dict.fromkeys(_broken(inputs, costs, 0)))
     costs = withheld(costs, broken)
     if not bands:
         return RlAnswer(inputs, memory, found.plain, run, costs, (), refused, () if refused else broken, ())
@@ -101,13 +96,46 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, ban
     return RlAnswer(inputs, memory, found.plain, run, costs, assumed, refused, () if refused else broken, remarked)
 
 
+def row_results(case: RlCase, result: str, rows: int) -> list[float]:
+    """One result of the scenario's own plan for many variants, whose numbers are columns of its documents.
+
+    Raises:
+        ValueError: a whole run, or nodes of several kinds
+    """
+    if case.scenario.run is not None or case.parts:
+        raise ValueError("not in rows")
+    with np.errstate(all="ignore"):
+        inputs = rl_inputs(case, own_plan(case), bands=False, rows=rows)
+        memory = [_memory(inputs, row) for row in range(rows)]
+        peak, usable, moved = (np.array([getattr(one, name) for one in memory]) for name in ("peak", "usable", "moved"))
+        results = _results(
+            inputs, {"memory_peak": peak, "memory_share": share(peak, usable)}, iteration(inputs, moved), None
+        )
+    columns = {name: np.broadcast_to(np.asarray(value, np.float64), (rows,)) for name, value in results.items()}
+    costs = [{name: float(column[row]) for name, column in columns.items()} for row in range(rows)]
+    return [withheld(each, {*_broken(inputs, each, row)})[result] for row, each in enumerate(costs)]
+
+
+def _memory(inputs: RlInputs, row: int = 0) -> RlMemory:
+    """The memory breakdown of a row, without its spread."""
+    sleeps, colocated = inputs.case.stack.sharing.sleeps, inputs.split.colocated
+    further = {"offload": inputs.offload, "sleeps": sleeps, "colocated": colocated}
+    return rl_memory(inputs.fullest, inputs.engines, _beside_policy(inputs), apart=inputs.apart, **further, row=row)
+
+
+def _beside_policy(inputs: RlInputs) -> dict[str, bool]:
+    """Which of critic, reference and reward model share the trainer's accelerators."""
+    return {name: held and name not in inputs.apart for name, held in inputs.models.items()}
+
+
 def evaluate(
     inputs: RlInputs, memory: RlMemory, *, valid: bool, bands: bool = True
 ) -> tuple[Iteration, RunFigures | None, dict[str, Number]]:
     """An iteration, the run of a valid plan, and all results by name, with bands on request."""
-    found = iteration(inputs, memory)
+    found = iteration(inputs, memory.moved)
     run = _run(inputs, number(found.total)) if valid else None
-    results = _results(inputs, memory, found, run)
+    held = {"memory_peak": memory.peak, "memory_share": share(memory.peak, memory.usable)}
+    results = _results(inputs, held | {"fit_chance": _fit_chance(memory)}, found, run)
     return found, run, results | _ends(inputs, found, results) if bands else results
 
 
@@ -163,11 +191,11 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
         yield "R018"
 
 
-def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
-    """Codes of the limits that a plan breaks, memory first."""
+def _broken(inputs: RlInputs, costs: dict[str, float], row: int) -> Iterator[str]:
+    """Codes of the limits that the plan of a row breaks, memory first."""
     if costs["memory_share"] > 1:
         yield "M001"
-    if inputs.trainer.evaluation.costs.row()["host_share"] > 1:
+    if inputs.trainer.evaluation.costs.row(row)["host_share"] > 1:
         yield "M003"
     if costs.get("goodput", 1.0) < LEAST_FACTOR:
         yield ENDLESS
@@ -176,8 +204,10 @@ def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
             yield "M002" if limit.of_memory else "T001"
 
 
-def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigures | None) -> dict[str, Number]:
-    """All results by name."""
+def _results(
+    inputs: RlInputs, memory: Mapping[str, Number], found: Iteration, run: RunFigures | None
+) -> dict[str, Number]:
+    """All results by name, with those of memory."""
     workload, split, phases = inputs.case.scenario.workload, inputs.split, found.phases
     price, total = price_per_accelerator(inputs.case), known_as("iteration_time", found.total)
     with term("tokens"):
@@ -193,9 +223,7 @@ def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigur
         "tokens_per_s_per_gpu": rate(share(tokens, split.ranks), total),
         "rollout_ranks": split.rollout.ranks if workload.generates else 0.0,
         "training_ranks": split.trainer.ranks,
-        "memory_peak": memory.peak,
-        "memory_share": share(memory.peak, memory.usable),
-        "fit_chance": _fit_chance(memory),
+        **memory,
         "iteration_cost": run_cost(total, split.ranks, price),
     }
     whole = math.nan if workload.iterations is None else workload.iterations * total

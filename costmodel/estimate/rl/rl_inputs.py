@@ -123,9 +123,16 @@ _BY_ROUND = ("total", "prompts", "tail", "host", "refilled")
 TAIL_BEGINS = 7 / 8  # share of answers that have ended where the tail begins
 
 
-def first_of(values: Number) -> Number:
-    """The first of several rows as a scalar, which keeps its origin in a trace."""
-    return np.asanyarray(values).reshape(-1)[:1].reshape(())
+def alone(values: Number) -> Number:
+    """A single row as a scalar, which keeps its origin in a trace; several rows as they are."""
+    found = np.asanyarray(values)
+    return found.reshape(()) if found.size == 1 else found
+
+
+def _beside_lengths(values: Number) -> Number:
+    """Values of several plans as a column, beside the lengths of answers; that of one plan as it is."""
+    found = np.asanyarray(values)
+    return values if found.size == 1 else found[:, None]
 
 
 @record
@@ -136,7 +143,7 @@ class RolloutEngines:
     layout: PlanColumns
     memory: EngineMemoryUse
     answers: float
-    together: float
+    together: Number
     each_token: float  # seconds of the host
     rounds: float = 1.0  # that wait for their longest answers, until enough prompts are kept
 
@@ -158,7 +165,7 @@ def generation(
 ) -> Generation:
     """Time until all answers of an iteration are generated."""
     steps = ExactSteps(engines.inputs, engines.layout)
-    point = operating_point(engines.inputs, engines.layout, np.array([engines.together]), steps)
+    point = operating_point(engines.inputs, engines.layout, np.atleast_1d(engines.together), steps)
     stream = _stream_rate(engines, lengths, point, environment)
     refilled = share(engines.answers, stream)
     if how == "batch":
@@ -166,12 +173,12 @@ def generation(
     else:
         again = _again(engines, lengths, point, steps) if how == "partial" else 0.0
         found = (refilled + again, again, 0.0)
-    total, prompts, tail = (first_of(each) for each in found)
+    total, prompts, tail = (alone(each) for each in found)
     least = _of_environments(engines, environment)
     longest = lengths.longest(engines.layout.replicas[0] * engines.answers * engines.rounds)
     with term("host"):
         host = returning_time(engines.answers, lengths.mean, engines.each_token)
-    once = Generation(np.maximum(total, least), prompts, tail, host, longest, first_of(refilled))
+    once = Generation(np.maximum(total, least), prompts, tail, host, longest, alone(refilled))
     if engines.rounds == 1:
         return once
     with term("rounds"):
@@ -185,8 +192,27 @@ def _batch(
     environment: Environment | None,
     stream: Number,
 ) -> tuple[Number, Number, Number]:
-    """Time of a batch in total, of its prompts and of its tail; answers that do not fit at first run as others end."""
-    fits = engines.answers <= engines.together
+    """Time of a batch in total, of its prompts and of its tail."""
+    fits = np.asarray(engines.answers <= engines.together)
+    found = [
+        _batch_where(engines, lengths, point, environment, stream, fits=fit) for fit in sorted({*map(bool, fits.flat)})
+    ]
+    if len(found) == 1:
+        return found[0]
+    total, prompts, tail = (np.where(fits, *each) for each in zip(*reversed(found), strict=True))
+    return total, prompts, tail
+
+
+def _batch_where(
+    engines: RolloutEngines,
+    lengths: AnswerLengths,
+    point: OperatingPoint,
+    environment: Environment | None,
+    stream: Number,
+    *,
+    fits: bool,
+) -> tuple[Number, Number, Number]:
+    """A batch whose answers all fit at first, or where the others run as they end."""
     grid, prompt = np.asarray(lengths.grid), lengths.prompt
     with term("prompts"):
         load = engines.inputs.load
@@ -195,9 +221,10 @@ def _batch(
     if not fits:
         shorter = np.minimum(share(lengths.before(grid), lengths.mean), 1.0)
     with term("decoding"):
-        chance = any_running(engines.layout.replicas * engines.together, shorter)  # all wait for the last engine
-        dealt = uneven_share(lengths.output_variation, engines.together, expected_maximum(engines.layout.replicas))
-        running = dealt * running_answers(engines.together, shorter)
+        together, replicas = _beside_lengths(engines.together), _beside_lengths(engines.layout.replicas)
+        chance = any_running(replicas * together, shorter)  # all wait for the last engine
+        dealt = uneven_share(lengths.output_variation, together, expected_maximum(replicas))
+        running = dealt * running_answers(together, shorter)
         before = 0.0 if fits else stream_left(lengths.mean, lengths.square) * lengths.mean
         steps = _steps(engines, running, before + prompt + grid)
         last = _decoded(grid, chance * steps)
@@ -215,17 +242,26 @@ def _batch(
 def _decoded(lengths: Column, times: Number) -> Number:
     """Time from the first token to the longest length, from the step times at each length."""
     later = np.asanyarray(times)
-    stretches = decoding_time(lengths[:-1], lengths[1:], later[:-1], later[1:])
-    total: Number = sum_of_rows(stretches) + lengths[:1] * later[:1]
+    stretches = decoding_time(lengths[:-1], lengths[1:], later[..., :-1], later[..., 1:])
+    first = np.asanyarray(lengths[:1] * later[..., :1])
+    total: Number = sum_of_rows(stretches) + (first if first.ndim == 1 else first[:, 0])
     return total
 
 
 def _steps(engines: RolloutEngines, running: Number, context: Number) -> Number:
     """Step times with so many running answers at so many tokens of context."""
-    rows = np.zeros(len(np.asarray(context)), dtype=np.intp)
-    layout = PlanColumns(*(np.asarray(getattr(engines.layout, name))[rows] for name in SIZES))
+    if len(engines.layout) > 1:  # the rows of a step are plans, so that lengths are in an axis before them
+        with term("host"):
+            waiting = returning_time(running, 1.0, _beside_lengths(engines.each_token))
+        batch = Batch(
+            np.asarray(running).T, np.asarray(context).T if np.ndim(context) > 1 else np.asarray(context)[:, None]
+        )
+        times = np.asarray(step_time(engines.inputs, engines.layout, batch).total)
+        return np.ascontiguousarray(times.T) + waiting
     with term("host"):
         waiting = returning_time(running, 1.0, engines.each_token)
+    rows = np.zeros(len(np.asarray(context)), dtype=np.intp)
+    layout = PlanColumns(*(np.asarray(getattr(engines.layout, name))[rows] for name in SIZES))
     return step_time(engines.inputs, layout, Batch(running, context)).total + waiting
 
 
@@ -245,7 +281,7 @@ def _again(engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoin
     """Time to prefill all running prompts and partial answers again after new weights arrive, in full steps."""
     with term("read again"):
         held = lengths.prompt + stream_left(lengths.mean, lengths.square) * lengths.mean
-        each = share(steps.mixed(np.array([engines.together]), point.room) - point.decode, point.room)
+        each = share(steps.mixed(np.atleast_1d(engines.together), point.room) - point.decode, point.room)
         return engines.together * (held * each)
 
 
@@ -340,8 +376,13 @@ def own_plan(case: RlCase) -> RlPlan:
     return plan
 
 
-def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, bands: bool = True) -> RlInputs:
-    """The inputs of an iteration under a plan; optimizer steps already in `steps` are reused."""
+def rl_inputs(
+    case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, bands: bool = True, rows: int = 1
+) -> RlInputs:
+    """The inputs of an iteration under a plan; optimizer steps already in `steps` are reused.
+
+    rows: how many, where documents of the case have columns with a number for each
+    """
     steps = steps or TrainerSteps()
     log, workload, rollout = AssumptionLog(), case.scenario.workload, plan.rollout
     lengths = answer_lengths(workload, log)
@@ -354,13 +395,13 @@ def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, 
     scored = _scored_by_trainer(case, log)
     split = rank_split(case, plan, generates=workload.generates)
     packing = _packing(case, plan, split.trainer, lengths)
-    trainer = steps.time(case, plan, split.trainer, packing, bands=bands)
+    trainer = steps.time(case, plan, split.trainer, packing, bands=bands, rows=rows)
     fullest = _fullest(case, plan, split, lengths, trainer, steps)
     offload = _offload(case, rollout, split, log)
     engines: RolloutEngines | None = None
     refused: tuple[str, ...] = ()
     if workload.generates:
-        engines, refused, assumed = _engines(case, rollout, split, lengths, log)
+        engines, refused, assumed = _engines(case, rollout, split, lengths, log, rows)
         log.assumed += [item for item in assumed if not item.path.startswith("workload.")]
     known = {item.path for item in log.assumed}
     further = [item for item in trainer.assumed if item.path not in known and item.value != WITHOUT_EFFECT]
@@ -436,7 +477,7 @@ def _fullest(
 
 
 def _engines(
-    case: RlCase, rollout: RolloutPlan, split: RankSplit, lengths: AnswerLengths, log: AssumptionLog
+    case: RlCase, rollout: RolloutPlan, split: RankSplit, lengths: AnswerLengths, log: AssumptionLog, rows: int
 ) -> tuple[RolloutEngines, tuple[str, ...], tuple[Assumption, ...]]:
     """The engines, the reasons why their layout is invalid, and the assumptions about them."""
     workload, engine = case.scenario.workload, case.rollout
@@ -454,7 +495,9 @@ def _engines(
     source = case.parts[1][1] if case.parts else case
     inputs = inputs_of(source.serving_case(own, split.rollout.cluster, split.rollout.node, load, engine))
     columns = (own.tp, 1.0, own.ep, own.dp_attention, 1.0, inputs.budget)
-    layout = filled_with(inputs, PlanColumns(*(np.array([float(value)]) for value in columns)))
+    layout = filled_with(inputs, PlanColumns(*(np.full(rows, float(value)) for value in columns)))
+    if rows > 1:
+        layout = replace(layout, variant=np.arange(rows, dtype=np.float64))
     refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
     with np.errstate(all="ignore"):
         use = memory_use(inputs, layout)
@@ -463,14 +506,17 @@ def _engines(
     if idle > 0:
         log.note("idle GPUs of engines", f"{idle:g}", f"{replicas:g} engines of {number(layout.ranks):g} GPUs")
     answers = float(math.ceil(drawn / replicas))
-    held = min(number(use.requests_steady), float(rollout.dp_attention) * inputs.sequences)
     ahead = 0.0 if workload.rollouts == "batch" else float(workload.staleness)  # iterations that start before
-    together = min(answers * (1 + ahead), max(held, 1.0))
+    most = float(rollout.dp_attention) * inputs.sequences
+    steady = np.broadcast_to(np.asarray(use.requests_steady, dtype=np.float64), (rows,))
+    together: Number = np.minimum(answers * (1 + ahead), np.maximum(np.minimum(steady, most), 1.0))
+    if rows > 1:
+        return RolloutEngines(inputs, layout, use, answers, together, case.stack.host.token, rounds), (), ()
+    together = number(together)
     log.note("answers at a time", show(together, "1"), "of an engine: its cache and its limit")
     if not refused and outside_any_fit(inputs, layout):
         with untraced(), np.errstate(all="ignore"):
-            rows = np.array([together])
-            step = step_time(inputs, layout, Batch(rows, longest * np.ones(1)))
+            step = step_time(inputs, layout, Batch(np.array([together]), longest * np.ones(1)))
         terms = {"tpot": number(step.total), "tp_exposed": number(step.tp), "ep_exposed": number(step.ep)}
         log.assumed += outside_assumptions(beyond_fits(inputs, (layout,), terms))
         inputs = replace(inputs, beyond=spreads_beyond(inputs, (layout,), terms)[0])

@@ -127,8 +127,12 @@ class TrainerSteps:
         """Pickles an empty cache, because another process has other document objects."""
         return TrainerSteps, ()
 
-    def time(self, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True) -> Answer:
+    def time(
+        self, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True, rows: int = 1
+    ) -> Answer:
         """One optimizer step, checked and evaluated; `bands` adds error bands and remarks."""
+        if rows > 1:
+            return _timed(case, plan, part, packing, bands=False, rows=rows)
         found: Answer = self._once(_timed if bands else _timed_alone, case, plan, part, packing)
         return found
 
@@ -154,10 +158,12 @@ def _identity(item: object) -> object:
     return item if item is None or isinstance(item, bool | float | int | str) else id(item)
 
 
-def _timed(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True) -> Answer:
+def _timed(
+    case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True, rows: int = 1
+) -> Answer:
     found = _scenario(case, plan, part, packing)
     assert found.scenario.plan is not None
-    return answer(training_inputs(found), found.scenario.plan, bands=bands)
+    return answer(training_inputs(found), found.scenario.plan, bands=bands, rows=rows)
 
 
 def _timed_alone(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Answer:

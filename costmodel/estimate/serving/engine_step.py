@@ -333,7 +333,7 @@ def all_reduce(inputs: ServingInputs, tp: Group, message: Number) -> Number:
     with term("nccl"):
         nccl = collective_time(inputs, message, tp, "all_reduce")
     fit, most = inputs.kernels.all_reduce, inputs.engine.kernels.own_all_reduce
-    if fit is None or not most:
+    if fit is None or most is None or not np.any(most):
         return np.where(alone, 0.0, nccl)
     rate = carried_over(fit.bandwidth, link_of(inputs, tp.inside), fit.link)
     own = engine_all_reduce_time(message, tp.ranks, fit.start, fit.hop, rate, fit.shot)

@@ -18,11 +18,19 @@ def number(value: Number) -> float:
     return float(np.asarray(value).flat[0])
 
 
-def _at(value: Any, index: int) -> float:
+def at_row(value: Any, index: int) -> float:
     """One plan's value of a column; a shared value is stored once."""
     if isinstance(value, Factored) or (isinstance(value, np.ndarray) and value.ndim):
         return float(value[index if len(value) > 1 else 0])
     return float(value)
+
+
+def agreed(condition: object) -> bool:
+    """A condition that holds for all rows or for none; a ValueError where it holds for some, which are no one block."""
+    found = np.asarray(condition)
+    if found.all() != found.any():
+        raise ValueError("a condition holds for some rows alone")
+    return bool(found.all())
 
 
 @record
@@ -38,4 +46,4 @@ class Costs:
 
     def row(self, index: int = 0) -> dict[str, float]:
         """One plan's results as plain numbers: seconds, bytes, FLOP/s, shares of one, USD."""
-        return {name: _at(value, index) for name, value in self.columns.items()}
+        return {name: at_row(value, index) for name, value in self.columns.items()}

@@ -10,7 +10,7 @@ from costmodel.documents.schemas.scenario import Optimizer
 from costmodel.documents.schemas.stack import GradientType, Stack
 from costmodel.estimate.machine.number_formats import Linear, cap_over_rating, slowdown_of, untuned
 from costmodel.estimate.shared.assumptions import AssumptionLog
-from costmodel.estimate.shared.results import number
+from costmodel.estimate.shared.results import agreed, number
 from costmodel.ground.counts import AttentionKernel
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure, show
@@ -80,7 +80,7 @@ def optimizer_in_use(case: ResolvedScenario, log: AssumptionLog) -> Optimizer:
     """The optimizer of a case, with 16-bit states if no copy of the weights has 32 bits."""
     optimizer, states = case.optimizer, case.stack.states
     wide = RECIPES[case.scenario.workload.precision].full
-    if not optimizer.as_weights or wide or states.weights + states.master >= _SINGLE:
+    if not optimizer.as_weights or wide or agreed(states.weights + states.master >= _SINGLE):
         return optimizer
     log.note("workload.optimizer", "states in bf16, as the weights", f"stacks/{case.stack.name}")
     root = None if optimizer.root is None else optimizer.root / 2

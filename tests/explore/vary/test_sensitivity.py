@@ -192,6 +192,11 @@ def test_a_scenario_of_learning_without_a_plan_is_asked_about_its_best(run: Any)
 
 SERVICE = "serve-llama-3.1-70b"
 MIXED = ("model=deepseek-v3", "cluster.node=dgx-h200", "plan={tp: 1, dp_attention: 16, ep: 16}")
+LEARNING = "grpo-qwen-2.5-7b-64"
+APART = (
+    "plan.rollout={colocated: false, ranks: 32}",
+    "workload={rollouts: partial, staleness: 1, environment: {turns: 4, time: 2 s}}",
+)
 DRAFTED = ("stack=sglang", "plan={tp: 4, pp: 2, speculation: {tokens: 4, acceptance: 50 %, draft: eagle}}")
 
 
@@ -201,6 +206,7 @@ DRAFTED = ("stack=sglang", "plan={tp: 4, pp: 2, speculation: {tokens: 4, accepta
         *((name, ()) for name in ("llama-3-70b-512", "deepseek-v3-2048", "mixed-llama-3-8b-96")),
         ("offload-llama-2-13b-8", ()),
         *((SERVICE, settings) for settings in ((), MIXED, DRAFTED, ("stack.chunked=false",))),
+        *((LEARNING, settings) for settings in ((), APART)),
     ],
 )
 def test_a_row_of_many_variants_is_the_variant_alone(name: str, settings: tuple[str, ...]) -> None:
@@ -210,20 +216,21 @@ def test_a_row_of_many_variants_is_the_variant_alone(name: str, settings: tuple[
     paths = (f"{part}.memory.bandwidth", f"{part}.efficiency.matmul.bf16.compute_share", f"{part}.power.max",
              "cluster.node.scale_out.fabric.bandwidth", "cluster.node.host.bandwidth", "stack.states.master",
              f"{part}.efficiency.serving.decode.memory_share", f"{part}.efficiency.serving.all_reduce.bandwidth",
-             "stack.overlap.cp", "stack.step_host", "workload.optimizer.moments", "assume.price")  # fmt: skip
+             "stack.overlap.cp", "stack.step_host", "workload.optimizer.moments", "stack.rollout.host.sequence",
+             "stack.rollout.kernels.own_all_reduce", "stack.host.token", "assume.price")  # fmt: skip
     turned = [{path: 0.9 * known[path].value} for path in paths if path in known]
     variants = [variant(held.case, figures) for figures in (*turned, turned[0] | turned[-1])]
     for result in (
         held.usual,
         *(("ttft_p99", "tpot_p99") if name == SERVICE else ()),
         "memory_peak",
-        "cost_per_mtoken",
+        "iteration_cost" if name == LEARNING else "cost_per_mtoken",
     ):
         alone = [held.of(each.case).answer([result]).costs[result] for each in variants]
         assert [*held.results_of(variants, result)] == pytest.approx(alone, rel=1e-14, nan_ok=True)
 
 
-@pytest.mark.parametrize("name", WORKLOADS[:2])
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_most_figures_are_rows_of_one_evaluation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fall back to one after the other would go unseen: it has the same results."""
     held = workload_of(load_any(name))

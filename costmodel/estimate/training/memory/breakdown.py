@@ -136,9 +136,11 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
     }
 
 
-def kept_gradient(states: StateBytes, summed: float, *, zero: int) -> float:
+def kept_gradient(states: StateBytes, summed: Number, *, zero: int) -> Number:
     """Bytes of a gradient that a rank stores; `summed`: bytes while gradients are reduced."""
-    return max(summed, states.sharded_gradient or 0.0) if zero >= 2 else summed
+    if zero < 2 or states.sharded_gradient is None:
+        return summed
+    return np.maximum(summed, states.sharded_gradient)
 
 
 def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, backward: Number) -> Number:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,9 @@ from costmodel.report.terminal.style.layout import Reply
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.reader.serving_scenario import ServingCase
+    from costmodel.explore.buy import Bought
+    from costmodel.explore.flag_defaults import DenseModel
+    from costmodel.explore.offers import Offers
 
 _MACHINE = "Machine"
 GpuOption = Annotated[
@@ -144,32 +148,34 @@ def buy(
       costmodel buy --model llama-3.1-70b --day 5,20,50,20 --prompt 2000 --answer 500 --gpu h100,b200 --api 3,15
       costmodel buy --model llama-3-70b --sequence 8192 --batch 4Mi-tokens --tokens 2T --deadline 60d --gpu h200
       costmodel buy --model llama-3-8b --tokens 15T --budget 500k --node neocloud-h100
+      costmodel buy --budget 2M --node neocloud-h100
       costmodel buy --model llama-3-70b --batch 16Mi-tokens --tokens 15T --power 10MW --node neocloud-h100
       costmodel buy serve-llama-3.1-70b --with quickstart --node neocloud-h100
       costmodel buy serve-llama-3.1-70b quickstart --node dgx-h100 --gpus 64
 
     Layouts meet every limit with a chance of 90 %; --safe sets another. Training and RL take the fewest GPUs that end
-    before --deadline, or the most that --budget pays for. Exit code 1 when no machine meets all limits.
+    before --deadline, or the most that --budget pays for; a budget alone is for the compute-optimal model, within 60
+    days. Exit code 1 when no machine meets all limits.
 
     Next: costmodel buy … -o page.html
     """
-    from costmodel.commands.progress import paced
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.documents.schemas.default_values import SAFE
     from costmodel.explore.buy import MOST, day_of_traffic, fleet, over_a_day
-    from costmodel.explore.buy import buy as run
+    from costmodel.explore.flag_defaults import dense_model
     from costmodel.explore.offers import hourly_rates, on_offer
     from costmodel.explore.safety import preferring
-    from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import buy as report
+    from costmodel.report.answers import fleet as of_fleet
 
     rates = hourly_rates(day) if day else []
     if rates:
         if question.flags["rate"] is not None:
             raise fail("C004", "--day states the rates, and --rate another", None, "leave one of the two out")
         question = replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
-    case = question.varied({"cluster.node": "--gpu", "cluster.nodes": "the answer"})
+    sized = _leaves_the_model_open(question)
+    case = _training(question, dense_model(1e9)) if sized else question.varied(_VARIED)
     offers = on_offer(_names(gpu), _names(node), prices, case, only=only_prices, api=_dollars(api))
     named = (*(others or ()), *(jobs or ()))
     further = [preferring(load_any(name), SAFE) for name in named]
@@ -179,21 +185,95 @@ def buy(
             "C004", f"{what} is of one job, and {len(further) + 1} are named", None, "leave it or the others out"
         )
     room = float(gpus or MOST)
-    with paced("offers") as pace:
-        found, *more = (
-            run(workload_of(each), offers, MOST if further else room, pace, _watts(power)) for each in (case, *further)
-        )
-    again = _again(case, named, gpu=gpu, node=node, gpus=gpus, day=day, cold_start=cold_start, power=power,
+    found, *more = _answers(None if sized else case, further, offers, (room, _watts(power)), question)
+    again = _again(question, case, named, gpu=gpu, node=node, gpus=gpus, day=day, cold_start=cold_start, power=power,
                    prices=prices, api=api, only_prices=only_prices)  # fmt: skip
     if more:
         whole = fleet([found, *more], room, _watts(power))
-        made, plain = lambda: report.fleet(whole, top, again), lambda: report.fleet_json(whole)
+        made, plain = lambda: of_fleet.fleet(whole, top, again), lambda: of_fleet.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     found = over_a_day(found, rates) if rates else found
     hours = day_of_traffic(found, rates, _start(cold_start, serving(case))) if rates else None
     document = lambda: report.buy(found, top, plot=plot, day=hours, again=again)  # noqa: E731
     result = lambda: report.buy_json(found, hours)  # noqa: E731
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
+
+
+def _answers(
+    case: LoadedScenario | None,
+    further: Sequence[LoadedScenario],
+    offers: Offers,
+    most: tuple[float, float],
+    question: Question,
+) -> list[Bought]:
+    """The result for each job, each on all that there is if there are several.
+
+    case: the first job; none where a budget decides its model. most: accelerators and watts
+    """
+    from costmodel.commands.progress import paced
+    from costmodel.explore.buy import MOST, buy
+    from costmodel.explore.workloads import workload_of
+
+    with paced("offers") as pace:
+
+        def answer(case: LoadedScenario, offers: Offers) -> Bought:
+            return buy(workload_of(case), offers, MOST if further else most[0], pace, most[1])
+
+        first = _of_optimal_size(question, answer, offers) if case is None else answer(case, offers)
+        return [first, *(answer(each, offers) for each in further)]
+
+
+_VARIED = {"cluster.node": "--gpu", "cluster.nodes": "the answer"}
+_OPEN = ("budget", "deadline", "sequence", "batch", "dtype", "stack", "price", "safe")  # flags that leave a model open
+
+
+def _leaves_the_model_open(question: Question) -> bool:
+    """Whether the flags state a budget for training, and neither model nor tokens."""
+    stated = {name for name, value in question.flags.items() if value is not None}
+    set_here = any(item.startswith("model") for item in question.assignments)
+    return question.scenario is None and "budget" in stated and stated <= {*_OPEN} and not set_here
+
+
+def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: Offers) -> Bought:
+    """The result for the dense model and the tokens that a budget trains best, whatever the machine.
+
+    Sizes after the first are tried on the cheapest machines of that one.
+    """
+    from costmodel.documents.keys.paths import at
+    from costmodel.explore.flag_defaults import dense_model, largest_affordable
+
+    nodes = set[str]()
+
+    def cost(model: DenseModel) -> float:
+        few = tuple(each for each in offers.machines if not nodes or each.node in nodes)
+        found = answer(_training(question, model, budget=None), replace(offers, machines=few))
+        nodes.update(row.machine.node for row in (*found.working[:_CHEAPEST], found.best) if row is not None)
+        trial = None if found.best is None else found.best.trial
+        return math.inf if trial is None else trial.costs["run_cost_high"]
+
+    budget = float(at(_training(question, dense_model(1e9)).scenario.limits, "run_cost.at_most"))
+    return answer(_training(question, largest_affordable(budget, cost)), offers)
+
+
+_CHEAPEST = 4  # offers
+
+
+def _training(question: Question, model: DenseModel, **flags: str | None) -> LoadedScenario:
+    """The training of a dense model with what is best for it where no flag states it."""
+    from costmodel.documents.schemas.default_values import Assumption
+    from costmodel.explore.flag_defaults import OPTIMAL_DEADLINE, TOKENS_PER_PARAMETER, training_of
+
+    usual = {"deadline": OPTIMAL_DEADLINE, **training_of(model)}
+    left = {name: text for name, text in usual.items() if question.flags[name] is None}
+    case = replace(question, flags={**question.flags, **left, **flags}).varied(_VARIED)
+    why = {
+        "model": "compute-optimal for the budget, in the proportions of Llama 3",
+        "tokens": f"{TOKENS_PER_PARAMETER:g} for each parameter, hoffmann-2022",
+        "batch": "as DeepSeek fitted it for so much work",
+        "deadline": "the default",
+    }
+    assumed = [Assumption(name, text, f"{why[name]}; --{name} sets it") for name, text in left.items()]
+    return replace(case, asked=replace(case.asked, assumed=(*assumed, *case.asked.assumed)))
 
 
 def _start(text: str, case: ServingCase) -> float:
@@ -218,7 +298,7 @@ def _quantity(text: str, unit: str, example: str) -> float:
         raise fail("D007", str(error), Place("command line"), f"for example {example}") from None
 
 
-def _again(case: LoadedScenario, jobs: Sequence[str], **given: str | int | bool | None) -> str:
+def _again(question: Question, case: LoadedScenario, jobs: Sequence[str], **given: str | int | bool | None) -> str:
     """The command that asks the same question; of a day without the rate of its fullest hour.
 
     jobs: further ones. given: options of this command
@@ -226,7 +306,9 @@ def _again(case: LoadedScenario, jobs: Sequence[str], **given: str | int | bool 
     from costmodel.report.terminal.style.head import command
 
     flags = zip(case.asked.words[::2], case.asked.words[1::2], strict=True)
-    words = tuple(word for pair in flags if pair[0] != "--rate" or not given["day"] for word in pair)
+    typed = {f"--{name}" for name, value in question.flags.items() if value is not None}
+    left = typed - {"--rate"} if given["day"] else typed
+    words = tuple(word for pair in flags if pair[0] in left for word in pair)
     options = [word for name in jobs for word in ("--with", name)]
     for name, value in given.items():
         flag = f"--{name.replace('_', '-')}"

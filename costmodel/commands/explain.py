@@ -117,7 +117,7 @@ def _plan(question: Question) -> Reply:
     from costmodel.commands import pages
     from costmodel.explore.vary.neighbours import neighbours
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.answers import neighbours as report
+    from costmodel.report.answers import around_plan as report
 
     case = with_plan(question.loaded())
     view = commands_of(case).view(case, "explain")

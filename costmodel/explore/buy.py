@@ -36,6 +36,7 @@ from costmodel.estimate.machine.node_power import rated_power
 from costmodel.estimate.machine.price import Price, listed_price
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.offers import HostedOffer, Machine, Offers, site_terms
 from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.search.rank import UNWATCHED, Watcher
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
-TOKENS_PER_PARAMETER = 20.0  # at the least loss for so much work: hoffmann-2022, table 3, in the middle
 # Shorter jobs do not get these terms: a reservation is for a month or more, a purchase for years. Assumed.
 LEAST_TERM = {"reserved": 30 * 86400.0, "purchase": 365 * 86400.0}
 _CHEAP = ("purchase", "spot", "reserved", "capacity block")  # then list prices on demand

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from costmodel.documents.keys.overrides import Assignment, assignment_of
 from costmodel.documents.keys.paths import at
@@ -14,6 +15,9 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario, Resolve
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.scenario import Scenario
+from costmodel.equations.data_parallel.batch_size import fitted_batch
+from costmodel.equations.kernels.flop import optimal_parameters, six_n_flop
+from costmodel.equations.run.economics import affordable_flop
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.workload_flags import flags_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place
@@ -36,6 +40,11 @@ _FIXED: dict[str, tuple[int | str, str]] = {  # whatever the model, with the fla
 }
 _TAIL = 4.0  # times the mean: 1.7 % of log-normal lengths with the default spread of 95 % are longer, and are cut
 _ROOM = 2.0  # memory of the default machine over those bytes
+
+TOKENS_PER_PARAMETER = 20.0  # at the least loss for so much work: hoffmann-2022, table 3, in the middle
+OPTIMAL_DEADLINE = "60d"  # of a training whose model and tokens are those that its budget trains best
+_FIRST, _LEAST, _LESS = 8e9, 1e8, 0.95  # parameters that are tried first, the fewest, and the next after a size
+_WIDTH, _WIDEST, _DEPTH, _LAYERS = 1024, 32_768, 128, 4  # widths, width over layers of Llama 3, and layers at a time
 
 
 def values_of(changes: Iterable[str | Assignment]) -> dict[str, Any]:
@@ -142,3 +151,71 @@ def _default_nodes(case: LoadedScenario) -> tuple[int, str]:
     needed = _ROOM * held / (float(case.accelerator.memory.usable) * float(case.node.accelerators))
     nodes = 2 ** max(0, math.ceil(math.log2(needed)))
     return nodes, f"enough GPUs for {_ROOM:g} × the {flags.held}; --gpus sets it"
+
+
+class DenseModel(NamedTuple):
+    """A dense model in the proportions of Llama 3: its name, and its parameters."""
+
+    name: str
+    parameters: float
+
+
+def dense_model(parameters: float) -> DenseModel:
+    """The dense model with about as many parameters.
+
+    >>> dense_model(70e9)
+    DenseModel(name='dense-80x8192', parameters=70553706496.0)
+    """
+    near = [_sized(_WIDTH // _DEPTH, _WIDTH)]
+    for width in range(_WIDTH, _WIDEST + 1, _WIDTH):
+        if _sized(width // _DEPTH, width).parameters > parameters:
+            break
+        near, layers = [], width // _DEPTH
+        while not near or (near[-1].parameters < parameters and layers < 2 * width // _DEPTH):
+            near.append(_sized(layers, width))
+            layers += _LAYERS
+    return min(near, key=lambda model: abs(math.log(model.parameters / parameters)))
+
+
+@functools.cache
+def _sized(layers: int, width: int) -> DenseModel:
+    name = f"dense-{layers}x{width}"
+    return DenseModel(name, float(model_parameters(CachedReader().document("model", name))))
+
+
+def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) -> DenseModel:
+    """The largest dense model whose training on the tokens that are best for it is within a budget.
+
+    cost_of: the cost of that training, infinite where no plan keeps the other limits
+    """
+    costs, model = dict[DenseModel, float](), dense_model(_FIRST)
+    while model not in costs:
+        cost = costs[model] = cost_of(model)
+        held = max((each.parameters for each, spent in costs.items() if spent <= budget), default=0.0)
+        over = min((each.parameters for each, spent in costs.items() if spent > budget), default=math.inf)
+        wanted = _affordable(budget, cost, model.parameters) if math.isfinite(cost) else 0.5 * over
+        if held and not held < dense_model(wanted).parameters < over < math.inf:
+            wanted = wanted if math.isinf(over) else math.sqrt(held * over)
+        model = dense_model(wanted)
+        while not held and model in costs and wanted > _LEAST:
+            wanted *= _LESS
+            model = dense_model(wanted)
+    return max((each for each, spent in costs.items() if spent <= budget), key=lambda each: each[1], default=model)
+
+
+def _affordable(budget: float, cost: float, parameters: float) -> float:
+    """Parameters of the dense model that a budget trains best, where work costs what that of another one does."""
+    work = six_n_flop(parameters, TOKENS_PER_PARAMETER * parameters)
+    return float(optimal_parameters(affordable_flop(work, cost, budget), TOKENS_PER_PARAMETER))
+
+
+def training_of(model: DenseModel) -> dict[str, str]:
+    """Flags for the training of a dense model: its name, the tokens that are best for it, and a batch for that work.
+
+    >>> training_of(dense_model(70e9))
+    {'model': 'dense-80x8192', 'tokens': '1411B', 'batch': '16Mi-tokens'}
+    """
+    tokens = TOKENS_PER_PARAMETER * model.parameters
+    batch = float(fitted_batch(six_n_flop(model.parameters, tokens)))
+    mebi = 2 ** max(math.floor(math.log2(batch / 2**20)), 0)
+    return {"model": model.name, "tokens": f"{tokens / 1e9:.4g}B", "batch": f"{mebi}Mi-tokens"}

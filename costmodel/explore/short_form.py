@@ -129,7 +129,9 @@ def loaded_of_flags(
     if scenario is None and not flags.words:
         raise fail("C004", "no scenario and no model is named", None, "costmodel list scenarios, or --model NAME")
     if scenario is None and flags.model is None and "model" not in map(path_of, assignments):
-        raise fail("C004", "flags without a scenario need a model", None, "add --model NAME, or --model ./config.json")
+        hint = "add --model NAME, or --model ./config.json"
+        hint += f"; costmodel buy --budget {flags.budget} finds the model that it trains best" if flags.budget else ""
+        raise fail("C004", "flags without a scenario need a model", None, hint)
     reader = DocumentReader()
     frame = _frame(_kind_set(assignments) or kind_of(flags))
     tree, shown = scenario_tree(reader, scenario) if scenario is not None else (frame, COMMAND_LINE)

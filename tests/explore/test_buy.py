@@ -13,15 +13,18 @@ from report.page.reader import Reader
 from rich.text import Text
 
 import costmodel
+from costmodel.documents.reader.library import read
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.text.files import only_texts
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.buy import Bought, Fleet, Purchase, curves, fleet, published_runs, shared_nodes
+from costmodel.explore.flag_defaults import DenseModel, largest_affordable
 from costmodel.explore.offers import hourly_rates
 from costmodel.explore.smallest_size import _Sizes, chance_to_meet, ladder_of, tried
 from costmodel.explore.workload import KeptAnswer, SmallestPlans, Trial
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.buy import buy as document
-from costmodel.report.answers.buy import fleet as together
+from costmodel.report.answers.fleet import fleet as together
 from costmodel.report.document import AnswerDocument, Table, Value
 
 SERVED = {"model": "llama-3.1-8b", "rate": "40", "prompt": "2000", "answer": "300", "ttft": "1s"}
@@ -475,6 +478,43 @@ def test_a_budget_has_a_size_with_the_least_loss() -> None:
     assert f"the least loss is that of {parameters / 1e9:.2g} B parameters on {tokens / 1e12:.2g} T tokens" in text
     assert "(hoffmann-2022), which another corpus moves" in text
     assert costmodel.buy(node="dgx-h100", gpus=64, **asked).found.optimal is None
+
+
+def test_a_budget_alone_has_the_model_that_it_trains_best() -> None:
+    """20 tokens a parameter; the next size costs more than the budget at P90."""
+    asked = {"node": "neocloud-h100", "price": "2USD/GPU/h"}
+    answer = costmodel.buy(budget="20k", **asked)
+    best = answer.found.best
+    costs, model = best.trial.costs, answer.found.asked.case.model
+    parameters = float(model_parameters(model))
+    assert answer.found.asked.case.scenario.workload.tokens == pytest.approx(20 * parameters, rel=1e-3)
+    assert costs["run_cost_high"] <= 20e3
+    assert costs["run_cost"] == pytest.approx(costs["run_time"] / 3600 * best.gpus * 2, rel=1e-6)
+    layers, width = map(int, model.name.removeprefix("dense-").split("x"))
+    larger = {"model": f"dense-{layers + 8}x{width}", "deadline": "60d", "batch": "4Mi-tokens"}
+    tokens = 20 * float(model_parameters(read("model", larger["model"])))
+    over = costmodel.buy(tokens=f"{tokens:.0f}", **asked, **larger).found.best.trial.costs
+    assert over["run_cost_high"] > 20e3
+    text = " ".join(str(answer.form("table")).split())
+    assert f"Compute-optimal within $20.0 k and 60.0 days: {parameters / 1e9:.3g} B parameters" in text
+    assert "hoffmann-2022" in text
+    assert "buy --budget 20k --price 2USD/GPU/h --node neocloud-h100 -o page.html" in text
+
+
+def test_the_largest_model_within_a_budget_is_found_by_few_trials() -> None:
+    """Of costs that grow with the square of the parameters, or faster; none where no size is within it."""
+    for power, most in ((2.0, 3), (2.4, 6)):
+        tried = list[float]()
+
+        def cost(model: DenseModel, power: float = power, tried: list[float] = tried) -> float:
+            tried.append(model.parameters)
+            return (model.parameters / 70e9) ** power * 1e6 if model.parameters < 300e9 else math.inf
+
+        found = largest_affordable(1.05e6, cost)
+        assert found.name == "dense-80x8192"
+        assert len(tried) <= most
+        assert largest_affordable(1e12, cost).parameters == pytest.approx(300e9, rel=0.1)
+    assert largest_affordable(1.0, lambda model: math.inf).parameters < 4e8
 
 
 def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:

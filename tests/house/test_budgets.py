@@ -14,8 +14,8 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
-    "commands": 5_500,  # with buy, a folder of logs, and what each workload answers, for the library too
-    "documents": 5_850,  # with names of checkpoints, their types, and of software, and traces in the place of a load
+    "commands": 5_600,  # with buy, its budget alone, a folder of logs, and what each workload answers, for the library
+    "documents": 5_900,  # with names of checkpoints, shapes, types and software, and traces in the place of a load
     "documents/schemas": 6_000,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_450,  # launches of prompts, caps, bursts, what a cache keeps, several answers
@@ -29,11 +29,11 @@ BUDGETS = {
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 17_800,  # one search; flags; what to buy: machines, sizes, rents, prices; logs; exported plans in words
+    "explore": 17_800,  # one search; names of flags; what to buy: machines, sizes, models, prices; folders of logs
     "explore/serving": 3_750,  # a model on every machine, points of benchmarks
     "ground": 2_000,
     "report": 1_450,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 9_400,  # all faces of a question, views of plans, patches of documents, equations of a collective
+    "report/answers": 9_500,  # all faces of a question, views of plans, patches of documents, equations of a collective
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_850,
     "server": 1_250,

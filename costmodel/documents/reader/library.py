@@ -26,7 +26,7 @@ from costmodel.documents.reader.find_documents import by_spelling, find, folder_
 from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
 from costmodel.documents.reader.foreign_readers import Foreign, file_beside, read_foreign, reader_of
-from costmodel.documents.reader.hub_names import is_hub_name, types_by_name
+from costmodel.documents.reader.hub_names import dense_of_shape, is_hub_name, types_by_name
 from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
 from costmodel.documents.reader.sources import glossary as glossary
@@ -198,6 +198,9 @@ class DocumentReader:
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
         """The text of a named document, and its file name for messages."""
         piped = piped and name == "-"
+        if kind == "model" and not piped and (shape := dense_of_shape(name)):
+            self.digests[name] = hashlib.sha256(shape.encode()).hexdigest()[:12]
+            return shape, name
         path = Path(name) if piped else find(kind, name, place)
         text = file_text("-") if piped else file_text(str(path), place)
         shown = "<stdin>" if piped else as_named(path)

@@ -1,14 +1,20 @@
-"""The plans around one, and what moves it, as reports of every workload have them beside it."""
+"""The plans around one: what reports have beside it, and its neighbours with the results that each would have."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.explore.search.rank import Plan
 from costmodel.explore.search.variants import Inputs
+from costmodel.explore.vary.neighbours import Neighbour
+from costmodel.explore.workload import Workload
+from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import ordinal
-from costmodel.report.answers.plan_answer import PlanBeside, PlanView, works
+from costmodel.ground.units import show_time
+from costmodel.report.answers.plan_answer import PlanBeside, PlanView, following, plan_answer, works
 from costmodel.report.answers.search import (
     SAME_AS_BEST,
     SearchWords,
@@ -18,16 +24,20 @@ from costmodel.report.answers.search import (
     why_section,
 )
 from costmodel.report.answers.sensitivity import sensitivity, tornado
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
+from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.document_lines import document_lines
+from costmodel.report.terminal.style.head import price_lines
+from costmodel.report.terminal.style.layout import Line, styled
+from costmodel.report.trials import heads_of, trial_settings
+from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.vary.sensitivity import Sensitivity
-    from costmodel.report.document import Section
-    from costmodel.report.terminal.style.layout import Line
 
 _PLANS, _FIGURES = 10, 10  # of a text
-Texts = Sequence[tuple[str, Callable[[], Sequence["Line"]]]]
+Texts = Sequence[tuple[str, Callable[[], Sequence[Line]]]]
 
 
 def around(
@@ -88,3 +98,96 @@ def _of_search(words: SearchWords[Inputs, Plan] | None) -> Iterator[Section]:
         yield plans_section(words)
     if any(words.found.tally.refused.values()):
         yield why_section(words)
+
+
+_LEAST = 0.002  # share of the time below which a change of one of its terms is ignored
+
+
+def neighbours(view: PlanView, found: Sequence[Neighbour]) -> AnswerDocument:
+    """The scenario's plan and neighbouring plans by question, and whether one of them is better."""
+    asked = workload_of(view.case)
+    words, costs, time = words_of(view.case.kind), view.answer.costs, asked.usual
+    shown = [name for name in dict.fromkeys((time, *asked.watched)) if math.isfinite(costs[name])]
+    heads = {name: head for head, name in words.compared.heads}
+    columns = [Column("instead", "k")]
+    for name, head in zip(shown, heads_of(asked, shown), strict=True):
+        columns += [Column(heads.get(name, head), result=name), *([Column("")] if name == time else [])]
+    columns.append(Column("what changes, or why it is rejected", "l"))
+    rows: list[list[Cell]] = [["this plan", *_figures(asked, costs, costs, shown), ""]]
+    settings, last = [dict[str, str]()], ""
+    for each in found:
+        if each.asked != last:
+            rows.append([each.asked, *[""] * (len(columns) - 1)])
+            settings.append({})
+        last = each.asked
+        figures = [""] * (len(columns) - 2) if each.trial.refused else _figures(asked, costs, each.trial.costs, shown)
+        rows.append([f"  {each.words}", *figures, _words(asked, costs, each)])
+        settings.append(trial_settings(each.trial, searched=False))
+    prices = price_lines(asked.facts.price) if any(map(is_money, shown)) else []
+    table = Table(columns, rows, settings=settings)
+    beneath = [styled(f"  {line.plain.strip()}") for line in prices]
+    lead = "Each plan differs from this one in one choice."
+    section = Section("neighbours", "The plans next to it", lead, table=table, beneath=beneath)
+    return plan_answer(view, "explain", lambda: [section], closing=_closing(view, asked, found))
+
+
+def _figures(asked: Workload, own: Mapping[str, float], costs: Mapping[str, float], shown: Sequence[str]) -> list[Cell]:
+    """The results of a plan, and its time relative to the scenario's own plan."""
+    words, cells = words_of(asked.case.kind), list[Cell]()
+    for name in shown:
+        value = costs.get(name, math.nan)
+        cells.append(Value(words.result(name, value), value, machine_name(name)) if math.isfinite(value) else "—")
+        if name == asked.usual:
+            change = "" if costs is own else f"{(value / own[name] - 1) * 100:+.1f} %".replace("-", "−")
+            cells.append(change)
+    return cells
+
+
+def _words(asked: Workload, own: Mapping[str, float], each: Neighbour) -> str:
+    """The term that moves most, and the reason against a plan."""
+    reasons = [f"{code} {asked.reasons[code].title}" for code in each.trial.codes[:1]]
+    if each.trial.refused:
+        return reasons[0]
+    name, by = _moved(asked, own, each)
+    moved = f"{words_of(asked.case.kind).terms[name]} {'+' if by > 0 else '−'}{show_time(abs(by))}" if name else ""
+    return "; ".join([*reasons, moved or "nothing much"])
+
+
+def _moved(asked: Workload, own: Mapping[str, float], each: Neighbour) -> tuple[str, float]:
+    """The term of the time that moved most, and by how much; no name where none did."""
+    costs = each.trial.costs
+    apart = {name: costs[name] - own[name] for name in words_of(asked.case.kind).terms if name in costs}
+    apart = {name: by for name, by in apart.items() if math.isfinite(by)}
+    name = max(apart, key=lambda term: abs(apart[term]), default="")
+    return (name, apart[name]) if name and abs(apart[name]) > _LEAST * own[asked.usual] else ("", 0.0)
+
+
+def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> list[Line]:
+    """The best neighbour that works, if it is faster, and the next command."""
+    own, name = view.answer.costs[asked.usual], asked.usual
+    works = [each for each in found if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
+    if not works:
+        return [styled("No neighbour that works is faster."), following(view.case, "search")]
+    best = min(works, key=lambda each: each.trial.costs[name])
+    stated = f"{best.words} is {(1 - best.trial.costs[name] / own) * 100:.1f} % faster and works."
+    settings = [word for setting in best.trial.settings for word in ("--set", setting)]
+    return [styled(stated), following(view.case, "explain", "plan", *settings)]
+
+
+def neighbours_json(view: PlanView, found: Sequence[Neighbour]) -> dict[str, Any]:
+    """The plan and its neighbours as plain values."""
+    asked = workload_of(view.case)
+    return {**view.plain(), "neighbours": [_fields(asked, view.answer.costs, each) for each in found]}
+
+
+def _fields(asked: Workload, own: Mapping[str, float], each: Neighbour) -> dict[str, Any]:
+    trial = each.trial
+    base = {"asked": each.asked, "set": dict(each.values), "refused": [*trial.refused], "broken": [*trial.broken]}
+    if trial.refused:
+        return base
+    results = {
+        machine_name(name): known(trial.costs.get(name, math.nan))
+        for name in dict.fromkeys((asked.usual, *asked.watched))
+    }
+    name, by = _moved(asked, own, each)
+    return {**base, **results, "moves": name or None, "by_s": by}

@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, Any
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import MONTH
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.serving.predict_serving import OVERLOAD
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.buy import (
-    TOKENS_PER_PARAMETER,
-    Bought,
-    Day,
-    Fleet,
-    FleetRow,
-    Purchase,
-    Rent,
-)
+from costmodel.explore.buy import Bought, Day, Purchase, Rent
+from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.offers import HostedOffer, source_url
 from costmodel.explore.workload import SmallestPlan
 from costmodel.ground.counts import number_of
@@ -48,7 +42,6 @@ from costmodel.report.terminal.style.head import (
     price_source,
     prices,
     subject_words,
-    title,
     written_off,
 )
 from costmodel.report.terminal.style.layout import BAD, HEAD, Abridged, Line, head, shorter, styled, typed
@@ -58,8 +51,8 @@ from costmodel.report.workload_words import MONTHLY, subject_fields, words_of
 if TYPE_CHECKING:
     from costmodel.estimate.machine.price import Price
 
-TOP, _BRIEF = 12, 3  # machines in a terminal, and in a short answer
-_VARIED = ("cluster",)
+TOP, BRIEF = 12, 3  # machines in a terminal, and in a short answer
+VARIED = ("cluster",)
 _HEADS = {
     "cost_per_minput": "$/M prompt",
     "cost_per_mcached": "$/M cached",
@@ -87,7 +80,7 @@ def buy(
     """
     asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
-    about: list[Line] = [*words.subject(asked.case, _VARIED)]
+    about: list[Line] = [*words.subject(asked.case, VARIED)]
     about += [styled(line) for line in (words.load(asked.case), _wanted(found)) if line]
     about += origin_lines(asked.case)
     about += [styled("Stopped before the last machine.", BAD)] if found.stopped else []
@@ -99,7 +92,7 @@ def buy(
     )
     return AnswerDocument(
         asked.case,
-        f"Which GPUs for {subject_words(asked.facts, _VARIED)}, and what do they cost?",
+        f"Which GPUs for {subject_words(asked.facts, VARIED)}, and what do they cost?",
         about,
         " ".join([*first, *([] if best is None else [_looked_at(found)])]),
         verdict,
@@ -177,13 +170,13 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
         settings = {} if row.trial is None else trial_settings(row.trial, searched=False)
         if row.trial is None or not row.works:
             blank = [""] * (len(columns) - ahead - 1 - priced)
-            rows.append((math.inf, [*cells, *blank, _against(found, row), *([""] * priced)], settings))
+            rows.append((math.inf, [*cells, *blank, against(found, row), *([""] * priced)], settings))
             continue
         safe, rent = row.plans.safe, found.rent(row)
         assert safe is not None
         plan = "" if row.trial.kept is None else row.trial.kept.words
-        nodes = _opening(_number(row.nodes, "nodes"), f"nodes of {row.machine.name}")
-        cells += [_opening(_number(row.gpus, "gpus"), f"GPUs of {row.machine.name}"), nodes, plan]
+        nodes = _opening(number_cell(row.nodes, "nodes"), f"nodes of {row.machine.name}")
+        cells += [_opening(number_cell(row.gpus, "gpus"), f"GPUs of {row.machine.name}"), nodes, plan]
         cells += [_sure(safe.chance), _size(row.plans.expected, safe)]
         cells += _money_cells(row, rent, apart=apart, bought=bought) if priced else []
         cells += [Value(show(row.power, "J/s"), row.power, "site_power_w")] if limited else []
@@ -194,7 +187,7 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
     own = [row.price for row in found.working[: top or TOP] if row.price is not None]
     lead = f"With a chance of {percent(found.safe, 2)} to meet every limit." if found.safe else "By expected figures."
-    made, brief = [(cells, settings) for _, cells, settings in rows], None if top else _BRIEF
+    made, brief = [(cells, settings) for _, cells, settings in rows], None if top else BRIEF
     table = Table(
         columns, [each[0] for each in made], [each[1] for each in made], sortable=True, most=top or TOP, brief=brief,
         rest="offer",
@@ -226,8 +219,8 @@ def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
 def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> list[Cell]:
     """Cells for the price, the costs and the capital of a machine."""
     cells = list[Cell]([_hourly(row.price, row.machine.name)])
-    cells += [_opening(_money(rent.in_use), f"rent of {row.machine.name}")]
-    cells += [_opening(_money(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
+    cells += [_opening(money_cell(rent.in_use), f"rent of {row.machine.name}")]
+    cells += [_opening(money_cell(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
     return cells + ([_capital(row)] if bought else [])
 
 
@@ -246,7 +239,7 @@ def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> lis
         "GPU": "hosted",
         "node": offer.source,
         "offer": "API",
-        "cost": _opening(_money(cost), f"rent of {offer.name}"),
+        "cost": _opening(money_cell(cost), f"rent of {offer.name}"),
         "price of": Value(_hosted_source(offer), link=source_url(offer.source)),
     }
     figures |= {
@@ -279,11 +272,13 @@ def _is_known(row: Purchase, name: str) -> bool:
     return row.trial is not None and math.isfinite(row.trial.costs.get(name, math.nan))
 
 
-def _number(value: float, name: str) -> Cell:
+def number_cell(value: float, name: str) -> Cell:
+    """A cell for a count."""
     return Value(counted(value), value, name)
 
 
-def _money(value: float, name: str = "rent_usd") -> Cell:
+def money_cell(value: float, name: str = "rent_usd") -> Cell:
+    """A cell for an amount of money, which may be unknown."""
     return Value(rounded_dollars(value), value, name) if math.isfinite(value) else "unknown"
 
 
@@ -294,7 +289,7 @@ def _opening(cell: Cell, trace: str) -> Cell:
 
 def _capital(row: Purchase) -> Cell:
     """The capital for a machine's nodes; empty if they are rented."""
-    found = _opening(_money(row.capital, "capital_usd"), f"capital of {row.machine.name}")
+    found = _opening(money_cell(row.capital, "capital_usd"), f"capital of {row.machine.name}")
     return "" if math.isnan(row.capital) else found
 
 
@@ -328,7 +323,7 @@ def _measured(found: Bought, row: Purchase) -> str:
     return f"{number_of(runs, 'run') if runs else 'never'}{band}"
 
 
-def _against(found: Bought, row: Purchase) -> str:
+def against(found: Bought, row: Purchase) -> str:
     """Why no plan on a machine meets every limit."""
     plans = row.plans
     if plans.expected is not None:
@@ -385,8 +380,10 @@ def _sentences(found: Bought) -> list[str]:
     )
     speed = "" if best.trial is None else words_of(found.asked.case.kind).speed(found.asked.case, best.trial.costs)
     further = found.next_best
-    second = [] if further is None else [f"Next best: {_who(further, 'on demand')}: {_costs_of(found, further)}."]
-    return [f"{_offer(found, best, speed)}.{over}", *_size_words(found), *second, *_hosted_words(found, best)]
+    who = "" if further is None else machine_words(further, "on demand")
+    second = [] if further is None else [f"Next best: {who}: {_costs_of(found, further)}."]
+    first = [*_model_words(found), f"{_offer(found, best, speed)}.{over}"]
+    return [*first, *_size_words(found), *second, *_hosted_words(found, best)]
 
 
 def _size_words(found: Bought) -> list[str]:
@@ -415,13 +412,13 @@ def _hosted_words(found: Bought, best: Purchase) -> list[str]:
     if hosted is None or not own > 0:
         return []
     cost = found.hosted_cost(hosted)
-    return [f"The API ({hosted.source}) costs {rounded_dollars(cost)}: {_times_as_much(cost / own)}."]
+    return [f"The API ({hosted.source}) costs {rounded_dollars(cost)}: {times_as_much(cost / own)}."]
 
 
-def _times_as_much(ratio: float) -> str:
+def times_as_much(ratio: float) -> str:
     """A cost beside another in words.
 
-    >>> _times_as_much(19.2), _times_as_much(0.4), _times_as_much(1.01)
+    >>> times_as_much(19.2), times_as_much(0.4), times_as_much(1.01)
     ('19 times as much', '60 % less', 'about as much')
     """
     if abs(ratio - 1) < 0.05:
@@ -432,7 +429,7 @@ def _times_as_much(ratio: float) -> str:
 def _cheaper(found: Bought, row: Purchase) -> str:
     """A cheaper offer that is not comparable with lasting rent, such as a purchase or preemptible nodes."""
     cost, best = found.rent(row).in_use, math.nan if found.best is None else found.rent(found.best).in_use
-    beside = f", {_times_as_much(float(share(cost, best)))}" if best > 0 else ""
+    beside = f", {times_as_much(float(share(cost, best)))}" if best > 0 else ""
     if not _bought(row):
         return f"{row.machine.node} on {row.machine.sold}, which may be taken away, {rounded_dollars(cost)}{beside}"
     months = float(share(row.capital, best)) if _job_words(found) == MONTHLY and best > 0 else math.nan
@@ -461,7 +458,7 @@ def _bought(row: Purchase) -> str:
     return f"bought for {rounded_dollars(row.capital)}, {written_off(listed.bought)}"
 
 
-def _who(row: Purchase, on_demand: str = "") -> str:
+def machine_words(row: Purchase, on_demand: str = "") -> str:
     """A machine, how it is sold, and how many; on_demand: the words for that."""
     terms = _bought(row) or row.machine.sold.replace("on demand", on_demand)
     sold = f", {terms}" if terms else ""
@@ -487,7 +484,7 @@ def _offer(found: Bought, row: Purchase, speed: str = "") -> str:
     cost = f"{rounded_dollars(rent)}{ends} for {_job_words(found)}" if math.isfinite(rent) else ""
     lasts = f"{show_time(row.time)}{_ends(row, 'run_time', show_time)}" if math.isfinite(row.time) else ""
     chance = rounded_percent(row.plans.safe.chance).replace("%", " %")
-    return f"{_who(row)}: {', '.join(filter(None, (cost, lasts, speed, f'with a chance of {chance}')))}"
+    return f"{machine_words(row)}: {', '.join(filter(None, (cost, lasts, speed, f'with a chance of {chance}')))}"
 
 
 def _day(day: Day) -> Section:
@@ -499,7 +496,7 @@ def _day(day: Day) -> Section:
         end = begin + len([*group])
         hours = f"{begin}" if end == begin + 1 else f"{begin} – {end - 1}"
         figures: list[Cell] = [Value(significant(value), value, "requests_per_s") for value in (hour.rate, hour.ready)]
-        figures += [_number(hour.replicas, "replicas"), _number(hour.gpus, "gpus"), _sure(hour.chance)]
+        figures += [number_cell(hour.replicas, "replicas"), number_cell(hour.gpus, "gpus"), _sure(hour.chance)]
         rows.append([hours, *figures])
         begin = end
     title = f"A day on {day.machine.node}"
@@ -509,8 +506,8 @@ def _day(day: Day) -> Section:
 
 def _day_headlines(day: Day) -> list[Headline]:
     """The rent of a day by the hour and of a fixed fleet, at the head of the page."""
-    by_hour = _opening(_money(day.autoscaled.in_use), "by the hour")
-    fixed = _opening(_money(day.fixed.in_use), "a fixed fleet")
+    by_hour = _opening(money_cell(day.autoscaled.in_use), "by the hour")
+    fixed = _opening(money_cell(day.fixed.in_use), "a fixed fleet")
     return [Headline("Rent of a day by the hour", by_hour, day.machine.node), Headline("Of a fixed fleet", fixed)]
 
 
@@ -542,13 +539,47 @@ def _optimal(found: Bought) -> list[str]:
     if found.optimal is None or found.best is None:
         return []
     size, tokens = found.optimal
+    if _is_sized(found):
+        return [_CAUTION]
     at = f"at the money that this model's work costs on {found.best.machine.node}"
     caution = f"{TOKENS_PER_PARAMETER:g} tokens a parameter (hoffmann-2022), which another corpus moves"
-    least = f"{significant(size / 1e9, 2)} B parameters on {significant(tokens / 1e12, 2)} T tokens"
+    least = f"{_amount(size, 2)} parameters on {_amount(tokens, 2)} tokens"
     return [
         f"For the budget the least loss is that of {least}, {at}: {caution}. "
         "A model that is served much is smaller and trains on more."
     ]
+
+
+_CAUTION = (
+    f"{TOKENS_PER_PARAMETER:g} tokens a parameter are compute-optimal for dense models (hoffmann-2022); another corpus "
+    "moves that, and a model that is served much is smaller and trains on more."
+)
+
+
+def _is_sized(found: Bought) -> bool:
+    """Whether the model is the one that the budget trains best."""
+    return any(item.path == "model" for item in found.asked.case.asked.assumed)
+
+
+def _model_words(found: Bought) -> list[str]:
+    """A sentence on the model that the budget trains best, if none is named."""
+    case = found.asked.case
+    if not _is_sized(found):
+        return []
+    size, tokens = float(model_parameters(case.model)), float(getattr(case.scenario.workload, "tokens", math.nan))
+    time = next(limit.value for limit in stated_limits(case.scenario.limits) if limit.column == "run_time")
+    what = f"{_amount(size)} parameters on {_amount(tokens)} tokens"
+    return [f"Compute-optimal within {rounded_dollars(found.budget)} and {show_time(time)}: {what}."]
+
+
+def _amount(value: float, digits: int = 3) -> str:
+    """Parameters or tokens in words.
+
+    >>> _amount(84.5e9), _amount(1.69e12), _amount(3.84e8, 2)
+    ('84.5 B', '1.69 T', '380 M')
+    """
+    factor, word = next((each for each in ((1e12, "T"), (1e9, "B")) if value >= each[0]), (1e6, "M"))
+    return f"{significant(value / factor, digits)} {word}"
 
 
 def _ends(row: Purchase, name: str, words: Callable[[float], str]) -> str:
@@ -565,10 +596,10 @@ def _headlines(found: Bought) -> list[Headline]:
         return []
     safe, rent = best.plans.safe, found.rent(best)
     assert safe is not None
-    in_use = _opening(_money(rent.in_use), f"rent of {best.machine.name}")
+    in_use = _opening(money_cell(rent.in_use), f"rent of {best.machine.name}")
     cards = [Headline(f"Cost of {_job_words(found)}", in_use, f"whole nodes {rounded_dollars(rent.whole)}")]
     cards = cards if math.isfinite(rent.in_use) else []
-    gpus = _opening(_number(best.gpus, "gpus"), f"GPUs of {best.machine.name}")
+    gpus = _opening(number_cell(best.gpus, "gpus"), f"GPUs of {best.machine.name}")
     cards.append(Headline("GPUs", gpus, f"{best.machine.accelerator}, {best.machine.node}"))
     cards.append(Headline("Chance to meet every limit", _sure(safe.chance), verdict=chance_verdict(safe.chance)))
     return cards
@@ -578,13 +609,13 @@ def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
     """All machines as plain values; a machine on which no plan meets every limit has no result."""
     return {
         **head("costmodel/buy/v1"),
-        **subject_fields(found.asked, _VARIED),
+        **subject_fields(found.asked, VARIED),
         "chance_asked": known(found.safe),
         "complete": not found.stopped,
         "optimal_parameters": None if found.optimal is None else found.optimal[0],
         "optimal_tokens": None if found.optimal is None else found.optimal[1],
         **({} if day is None else {"day": _day_fields(day)}),
-        "machines": [_fields(found, row) for row in found.rows],
+        "machines": [machine_fields(found, row) for row in found.rows],
         "hosted": [
             {
                 "model": offer.title,
@@ -615,7 +646,7 @@ def _day_fields(day: Day) -> dict[str, Any]:
     }
 
 
-def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
+def machine_fields(found: Bought, row: Purchase) -> dict[str, Any]:
     """A machine as plain values."""
     plans, rent, trial = row.plans, found.rent(row), row.trial if row.works else None
     names: Iterable[str] = words_of(found.asked.case.kind).bought
@@ -642,155 +673,5 @@ def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
         "binds": None if plans.safe is None or trial is None else plans.safe.binds or None,
         "plan": None if trial is None or trial.kept is None else trial.kept.words,
         "set": [] if trial is None else list(trial.settings),
-        "against": None if trial is not None else _against(found, row).removeprefix("✗ "),
-    }
-
-
-def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
-    """One row per machine: the GPUs of each job and in total, idle GPUs of the nodes, and the cost of a month.
-
-    again: the command that asks this question
-    """
-    first, names = found.jobs[0], [*map(_job_name, found.jobs)]
-    columns = [Column("GPU", "l"), Column("node", "l"), Column("offer", "l")]
-    columns += [Column(f"job {place}") for place in range(1, len(names) + 1)]
-    columns += [Column("GPUs"), Column("nodes"), Column("idle", legend="GPUs of these nodes that no job uses")]
-    mixed = any(row.shared < row.nodes for row in found.rows if row.each_works)
-    columns += [Column("shared", legend="nodes where engines of several jobs stand in one")] if mixed else []
-    columns += [Column("cost", legend=f"of GPUs in use, for {MONTHLY}"), Column("", "l")]
-    rows = list[list[Cell]]()
-    for row in found.rows:
-        cells: list[Cell] = [row.machine.accelerator, row.machine.node, row.machine.sold]
-        cells += [_number(job.gpus, "gpus") if job.works else "✗" for job in row.jobs]
-        if not row.each_works:
-            place, job = next((place, job) for place, job in enumerate(row.jobs, 1) if not job.works)
-            rows.append([*cells, *([""] * (4 + mixed)), f"job {place} {_against(found.jobs[place - 1], job)}"])
-            continue
-        idle = counted(sum(job.idle for job in row.jobs))
-        cells += [_number(row.gpus, "gpus"), _number(row.nodes, "nodes"), idle]
-        cells += [_number(row.shared, "nodes_shared")] if mixed else []
-        rows.append([*cells, _money(row.rent), "" if row.works else f"✗ {_no_room(row)}"])
-    nearest = found.nearest
-    own = [row.jobs[0].price for row in found.rows[: top or TOP] if row.jobs[0].price is not None]
-    lines = [*(_job(found, place, name) for place, name in enumerate(names)), *prices(own)]
-    if found.one_gpu:
-        lines.append(
-            styled(f"  memory of one GPU holds the engines of jobs {' and '.join(map(str, found.one_gpu))}: {_ALONE}")
-        )
-    table = Table(columns, rows, sortable=True, most=top or TOP, brief=None if top else _BRIEF, rest="machine")
-    conclusion = "No machine has a plan for every job within its limits." if nearest is None else _together(nearest)
-    section = Section("fleet", "One fleet", "All jobs at once; no two share a GPU.", table=table, beneath=lines)
-    jobs = found.best.jobs if found.best else ()
-    verdict = chance_verdict(min((job.plans.safe.chance for job in jobs if job.plans.safe), default=0.0))
-    about = [styled(f"job {place}: {name}") for place, name in enumerate(names, 1)]
-    return AnswerDocument(
-        first.asked.case,
-        "One fleet",
-        about,
-        conclusion,
-        verdict if jobs else "bad",
-        [section],
-        [],
-        [],
-        [styled(conclusion), *_beside_fleet(found, again)],
-        [],
-    )
-
-
-_ALONE = "how much two engines slow each other down was never measured, so each has its own GPUs here"
-
-
-def _together(row: FleetRow) -> str:
-    """A sentence on all jobs on one machine: whether they fit together, and what stays idle."""
-    sold = "" if row.machine.sold in ("", "on demand") else f", {row.machine.sold}"
-    gpus = f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
-    if not row.works:
-        less = row.expected <= row.most and row.missing > 0
-        fewer = f" By expected figures {counted(row.expected)} would do; --safe sets the chance." if less else ""
-        return f"All jobs at once need {gpus}: {_no_room(row)}.{fewer}"
-    rent = f", {rounded_dollars(row.rent)} for {MONTHLY}" if math.isfinite(row.rent) else ""
-    if math.isinf(row.most):
-        return f"{gpus} hold all jobs at once{rent}."
-    apart = "" if row.nodes <= row.there else ", if jobs share nodes"
-    idle = f"{counted(row.most - row.gpus)} of {number_of(row.most, 'GPU')} stay idle"
-    return f"{gpus} hold all jobs at once{apart}: {idle}, on {number_of(row.there, 'node')}{rent}."
-
-
-def _no_room(row: FleetRow) -> str:
-    """Why all jobs do not fit together."""
-    if not row.missing:
-        return f"{number_of(row.shared, 'node')} take {show(row.power, 'J/s')}, the site has {show(row.supply, 'J/s')}"
-    if row.gpus > row.most:
-        return f"{counted(row.missing)} more than the {counted(row.most)} there are"
-    engines = f"no way to put their engines on {number_of(row.there, 'node')}"
-    return f"{engines}, each inside a node: they need {number_of(row.shared, 'node')}"
-
-
-def _job_name(found: Bought) -> str:
-    """A job without the machine of its scenario: its model, and its load."""
-    load = words_of(found.asked.case.kind).load(found.asked.case)
-    return " · ".join(filter(None, (subject_words(found.asked.facts, _VARIED), load)))
-
-
-def _beside_fleet(found: Fleet, again: str) -> list[Line]:
-    """The capital of one fleet, the cost of a fleet for each job on its own best machine, and the next command."""
-    best, apart = found.best, [job.best for job in found.jobs]
-    if best is None:
-        return []
-    lines: list[Line] = []
-    capital, own = sum(row.capital for row in best.jobs), [row for row in apart if row is not None]
-    if math.isfinite(capital):
-        lines.append(styled(f"All nodes together are bought for {rounded_dollars(capital)}."))
-    rents = [row.rent(MONTH).in_use for row in own]
-    if len(own) == len(apart) and best.rent > 0 and math.isfinite(sum(rents)):
-        each = "; ".join(
-            f"{_who(row, 'on demand')}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True)
-        )
-        total = f"{rounded_dollars(sum(rents))} a month, {_times_as_much(sum(rents) / best.rent)}"
-        lines.append(styled(f"Each job on its own best machine: {total} ({each})."))
-    return [*lines, *([typed("Next:", f"{again} -o page.html")] if again else [])]
-
-
-def _job(found: Fleet, place: int, name: str) -> Line:
-    """A line on a job on the best machine: GPUs, nodes, idle GPUs, what bounds it, its chance to meet its limits."""
-    best = found.nearest
-    if best is None or best.jobs[place].trial is None:
-        return styled(f"  job {place + 1}, {name}: no plan within its limits on a machine with the others")
-    row = best.jobs[place]
-    costs, safe = {} if row.trial is None else row.trial.costs, row.plans.safe
-    plan = "" if row.trial is None or row.trial.kept is None else f", {row.trial.kept.words}"
-    parts = [f"{number_of(row.gpus, 'GPU')} on {number_of(row.nodes, 'node')}", f"{number_of(row.idle, 'GPU')} idle"]
-    if (busy := costs.get("saturation_share", math.nan)) == busy:
-        parts.append(f"{percent(1 - busy, 2)} spare")
-    if (time := costs.get("run_time", math.nan)) == time:
-        parts.append(f"free after {show_time(time)}")
-    parts += [f"the {safe.binds} limits its rate"] if safe is not None and safe.binds else []
-    sure = "" if safe is None else f", with a chance of {rounded_percent(safe.chance).replace('%', ' %')}"
-    return styled(f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure}")
-
-
-def fleet_json(found: Fleet) -> dict[str, Any]:
-    """All machines with their results for every job, as plain values."""
-    return {
-        **head("costmodel/fleet/v1"),
-        "jobs": [title(job.asked.case) for job in found.jobs],
-        "machines": [
-            {
-                "accelerator": row.machine.accelerator,
-                "node": row.machine.node,
-                "sold": row.machine.sold or None,
-                "works": row.works,
-                "gpus": known(row.gpus),
-                "gpus_there": known(row.most),
-                "gpus_missing": known(row.missing) if row.each_works else None,
-                "nodes": known(row.nodes),
-                "nodes_shared": known(row.shared) if row.each_works else None,
-                "rent_usd_per_month": known(row.rent),
-                "jobs": [
-                    {**_fields(job, each), "idle_gpus": known(each.idle)}
-                    for job, each in zip(found.jobs, row.jobs, strict=True)
-                ],
-            }
-            for row in found.rows
-        ],
+        "against": None if trial is not None else against(found, row).removeprefix("✗ "),
     }

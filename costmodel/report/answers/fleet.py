@@ -1,0 +1,177 @@
+"""The answer of several jobs on one kind of machine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from costmodel.equations.serving.serving_economics import MONTH
+from costmodel.explore.buy import Bought, Fleet, FleetRow
+from costmodel.ground.counts import number_of
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time
+from costmodel.report.answers.buy import (
+    BRIEF,
+    TOP,
+    VARIED,
+    against,
+    machine_fields,
+    machine_words,
+    money_cell,
+    number_cell,
+    times_as_much,
+)
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, chance_verdict
+from costmodel.report.machine.answer_fields import known
+from costmodel.report.terminal.style.head import prices, subject_words, title
+from costmodel.report.terminal.style.layout import Line, head, styled, typed
+from costmodel.report.workload_words import MONTHLY, words_of
+
+
+def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
+    """One row per machine: the GPUs of each job and in total, idle GPUs of the nodes, and the cost of a month.
+
+    again: the command that asks this question
+    """
+    first, names = found.jobs[0], [*map(_job_name, found.jobs)]
+    columns = [Column("GPU", "l"), Column("node", "l"), Column("offer", "l")]
+    columns += [Column(f"job {place}") for place in range(1, len(names) + 1)]
+    columns += [Column("GPUs"), Column("nodes"), Column("idle", legend="GPUs of these nodes that no job uses")]
+    mixed = any(row.shared < row.nodes for row in found.rows if row.each_works)
+    columns += [Column("shared", legend="nodes where engines of several jobs stand in one")] if mixed else []
+    columns += [Column("cost", legend=f"of GPUs in use, for {MONTHLY}"), Column("", "l")]
+    rows = list[list[Cell]]()
+    for row in found.rows:
+        cells: list[Cell] = [row.machine.accelerator, row.machine.node, row.machine.sold]
+        cells += [number_cell(job.gpus, "gpus") if job.works else "✗" for job in row.jobs]
+        if not row.each_works:
+            place, job = next((place, job) for place, job in enumerate(row.jobs, 1) if not job.works)
+            rows.append([*cells, *([""] * (4 + mixed)), f"job {place} {against(found.jobs[place - 1], job)}"])
+            continue
+        idle = counted(sum(job.idle for job in row.jobs))
+        cells += [number_cell(row.gpus, "gpus"), number_cell(row.nodes, "nodes"), idle]
+        cells += [number_cell(row.shared, "nodes_shared")] if mixed else []
+        rows.append([*cells, money_cell(row.rent), "" if row.works else f"✗ {_no_room(row)}"])
+    nearest = found.nearest
+    own = [row.jobs[0].price for row in found.rows[: top or TOP] if row.jobs[0].price is not None]
+    lines = [*(_job(found, place, name) for place, name in enumerate(names)), *prices(own)]
+    if found.one_gpu:
+        lines.append(
+            styled(f"  memory of one GPU holds the engines of jobs {' and '.join(map(str, found.one_gpu))}: {_ALONE}")
+        )
+    table = Table(columns, rows, sortable=True, most=top or TOP, brief=None if top else BRIEF, rest="machine")
+    conclusion = "No machine has a plan for every job within its limits." if nearest is None else _together(nearest)
+    section = Section("fleet", "One fleet", "All jobs at once; no two share a GPU.", table=table, beneath=lines)
+    jobs = found.best.jobs if found.best else ()
+    verdict = chance_verdict(min((job.plans.safe.chance for job in jobs if job.plans.safe), default=0.0))
+    about = [styled(f"job {place}: {name}") for place, name in enumerate(names, 1)]
+    return AnswerDocument(
+        first.asked.case,
+        "One fleet",
+        about,
+        conclusion,
+        verdict if jobs else "bad",
+        [section],
+        [],
+        [],
+        [styled(conclusion), *_beside_fleet(found, again)],
+        [],
+    )
+
+
+_ALONE = "how much two engines slow each other down was never measured, so each has its own GPUs here"
+
+
+def _together(row: FleetRow) -> str:
+    """A sentence on all jobs on one machine: whether they fit together, and what stays idle."""
+    sold = "" if row.machine.sold in ("", "on demand") else f", {row.machine.sold}"
+    gpus = f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
+    if not row.works:
+        less = row.expected <= row.most and row.missing > 0
+        fewer = f" By expected figures {counted(row.expected)} would do; --safe sets the chance." if less else ""
+        return f"All jobs at once need {gpus}: {_no_room(row)}.{fewer}"
+    rent = f", {rounded_dollars(row.rent)} for {MONTHLY}" if math.isfinite(row.rent) else ""
+    if math.isinf(row.most):
+        return f"{gpus} hold all jobs at once{rent}."
+    apart = "" if row.nodes <= row.there else ", if jobs share nodes"
+    idle = f"{counted(row.most - row.gpus)} of {number_of(row.most, 'GPU')} stay idle"
+    return f"{gpus} hold all jobs at once{apart}: {idle}, on {number_of(row.there, 'node')}{rent}."
+
+
+def _no_room(row: FleetRow) -> str:
+    """Why all jobs do not fit together."""
+    if not row.missing:
+        return f"{number_of(row.shared, 'node')} take {show(row.power, 'J/s')}, the site has {show(row.supply, 'J/s')}"
+    if row.gpus > row.most:
+        return f"{counted(row.missing)} more than the {counted(row.most)} there are"
+    engines = f"no way to put their engines on {number_of(row.there, 'node')}"
+    return f"{engines}, each inside a node: they need {number_of(row.shared, 'node')}"
+
+
+def _job_name(found: Bought) -> str:
+    """A job without the machine of its scenario: its model, and its load."""
+    load = words_of(found.asked.case.kind).load(found.asked.case)
+    return " · ".join(filter(None, (subject_words(found.asked.facts, VARIED), load)))
+
+
+def _beside_fleet(found: Fleet, again: str) -> list[Line]:
+    """The capital of one fleet, the cost of a fleet for each job on its own best machine, and the next command."""
+    best, apart = found.best, [job.best for job in found.jobs]
+    if best is None:
+        return []
+    lines: list[Line] = []
+    capital, own = sum(row.capital for row in best.jobs), [row for row in apart if row is not None]
+    if math.isfinite(capital):
+        lines.append(styled(f"All nodes together are bought for {rounded_dollars(capital)}."))
+    rents = [row.rent(MONTH).in_use for row in own]
+    if len(own) == len(apart) and best.rent > 0 and math.isfinite(sum(rents)):
+        each = "; ".join(
+            f"{machine_words(row, 'on demand')}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True)
+        )
+        total = f"{rounded_dollars(sum(rents))} a month, {times_as_much(sum(rents) / best.rent)}"
+        lines.append(styled(f"Each job on its own best machine: {total} ({each})."))
+    return [*lines, *([typed("Next:", f"{again} -o page.html")] if again else [])]
+
+
+def _job(found: Fleet, place: int, name: str) -> Line:
+    """A line on a job on the best machine: GPUs, nodes, idle GPUs, what bounds it, its chance to meet its limits."""
+    best = found.nearest
+    if best is None or best.jobs[place].trial is None:
+        return styled(f"  job {place + 1}, {name}: no plan within its limits on a machine with the others")
+    row = best.jobs[place]
+    costs, safe = {} if row.trial is None else row.trial.costs, row.plans.safe
+    plan = "" if row.trial is None or row.trial.kept is None else f", {row.trial.kept.words}"
+    parts = [f"{number_of(row.gpus, 'GPU')} on {number_of(row.nodes, 'node')}", f"{number_of(row.idle, 'GPU')} idle"]
+    if (busy := costs.get("saturation_share", math.nan)) == busy:
+        parts.append(f"{percent(1 - busy, 2)} spare")
+    if (time := costs.get("run_time", math.nan)) == time:
+        parts.append(f"free after {show_time(time)}")
+    parts += [f"the {safe.binds} limits its rate"] if safe is not None and safe.binds else []
+    sure = "" if safe is None else f", with a chance of {rounded_percent(safe.chance).replace('%', ' %')}"
+    return styled(f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure}")
+
+
+def fleet_json(found: Fleet) -> dict[str, Any]:
+    """All machines with their results for every job, as plain values."""
+    return {
+        **head("costmodel/fleet/v1"),
+        "jobs": [title(job.asked.case) for job in found.jobs],
+        "machines": [
+            {
+                "accelerator": row.machine.accelerator,
+                "node": row.machine.node,
+                "sold": row.machine.sold or None,
+                "works": row.works,
+                "gpus": known(row.gpus),
+                "gpus_there": known(row.most),
+                "gpus_missing": known(row.missing) if row.each_works else None,
+                "nodes": known(row.nodes),
+                "nodes_shared": known(row.shared) if row.each_works else None,
+                "rent_usd_per_month": known(row.rent),
+                "jobs": [
+                    {**machine_fields(job, each), "idle_gpus": known(each.idle)}
+                    for job, each in zip(found.jobs, row.jobs, strict=True)
+                ],
+            }
+            for row in found.rows
+        ],
+    }

@@ -145,6 +145,7 @@ def shape(model: Model) -> dict[str, Any]:
 
 
 CHECKPOINTS = {
+    "codellama-34b": "codellama/CodeLlama-34b-hf",
     "deepseek-v2": "deepseek-ai/DeepSeek-V2",
     "deepseek-v3": "deepseek-ai/DeepSeek-V3",
     "gemma-2-27b": "google/gemma-2-27b-it",

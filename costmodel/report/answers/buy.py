@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.serving.predict_serving import OVERLOAD
 from costmodel.estimate.shared.limits import stated_limits

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from costmodel.commands.workload_commands import WorkloadCommands, no_answer
+from costmodel.ground.errors import fail
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -38,3 +39,11 @@ def _rl() -> WorkloadCommands:
 
 
 _OF: dict[str, Callable[[], WorkloadCommands]] = {"training": _training, "serving": _serving, "rl": _rl}
+
+
+def check_one_workload(*cases: LoadedScenario) -> None:
+    """A fault for scenarios of several workloads, which have no results in common."""
+    kinds = list(dict.fromkeys(case.kind for case in cases))
+    if kinds[1:]:
+        sentence = f"{' and '.join(kinds)} have no results in common"
+        raise fail("C013", sentence, None, "compare two scenarios of one workload")

@@ -118,8 +118,8 @@ def compared(
     exit_code: bool,
 ) -> Reply:
     """The difference of two scenarios; with ranks, of the plans at these ranks in their searches."""
+    from costmodel.commands.by_workload import check_one_workload
     from costmodel.explore.compare.compare import compare
-    from costmodel.explore.workloads import check_one_workload
     from costmodel.report.answers import compare as report
 
     (one, before), (other, after) = ((name, case if ranks else with_plan(case)) for name, case in sides)

@@ -789,14 +789,6 @@ _OF: dict[str, Callable[[LoadedScenario], Workload]] = {
 }
 
 
-def check_one_workload(*cases: LoadedScenario) -> None:
-    """A fault for scenarios of several workloads, which have no results in common."""
-    kinds = list(dict.fromkeys(case.kind for case in cases))
-    if kinds[1:]:
-        sentence = f"{' and '.join(kinds)} have no results in common"
-        raise fail("C013", sentence, None, "compare two scenarios of one workload")
-
-
 def workload_of(case: LoadedScenario) -> Workload:
     """A scenario as questions see it; only the modules of its own workload are imported."""
     return _OF[case.kind](case)

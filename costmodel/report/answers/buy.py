@@ -565,7 +565,7 @@ def _model_words(found: Bought) -> list[str]:
     case = found.asked.case
     if not _is_sized(found):
         return []
-    size, tokens = float(model_parameters(case.model)), float(getattr(case.scenario.workload, "tokens", math.nan))
+    size, tokens = float(model_parameters(case.model)), found.asked.tokens or math.nan
     time = next(limit.value for limit in stated_limits(case.scenario.limits) if limit.column == "run_time")
     what = f"{_amount(size)} parameters on {_amount(tokens)} tokens"
     return [f"Compute-optimal within {rounded_dollars(found.budget)} and {show_time(time)}: {what}."]

@@ -59,6 +59,7 @@ class Recipe:
     source: str  # key of the bibliography
     wide: Literal["bf16", "fp16", "fp32", "tf32"] = "bf16"  # type of all that is not narrow
     quantised: float = 0.0  # bytes read and written to convert an element both ways
+    transposed: float = 0.0  # bytes read and written to transpose an element that arrives converted
     conversions: float = 0.0  # operations that convert one tensor of a group; none where one converts them all
     copies: float = 0.0  # bytes of a weight's two converted copies
     single: Single | None = None  # without transposed copies; none where scales forbid it
@@ -100,6 +101,7 @@ _RECIPES = (
         type="fp8",
         fit="fp8",
         operand=1.0,
+        transposed=2.0,
         quantised=4.0,  # read 2, write the copy and its transpose; all of a group at once
         copies=2.0,
         single=Single(3.0, 1.0),
@@ -111,6 +113,7 @@ _RECIPES = (
         type="fp8",
         fit="fp8",
         operand=1.0,
+        transposed=2.0,
         quantised=6.0,  # the largest value is looked for first: 2 more
         conversions=3.0,  # look for the largest value, make the scale, convert
         copies=2.0,

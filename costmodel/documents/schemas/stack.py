@@ -92,9 +92,9 @@ class LowPrecision(Sourced):
     cached: bool = Field(description="Whether converted weights and their transposes are kept for the whole step")
     primary: bool = Field(description="Whether they stand in for the 16-bit weights, which are then not kept")
     gather: list[Narrow] = Field(description="Recipes whose weights of the layers cross the network in the narrow type")
-    exchanged: bool = Field(
-        default=False,
-        description="Whether inputs that sequence parallelism gathers travel in the narrow type",
+    exchanged: list[Narrow] = Field(
+        default_factory=no_items,
+        description="Recipes whose inputs, and gradients of outputs, sequence parallelism gathers in the narrow type",
     )
     saved: bool = Field(description="Whether inputs of linear maps are kept for backward in the narrow type")
     gates: bool = Field(
@@ -124,7 +124,12 @@ class KernelChoice(Sourced):
     )
     copied: bool = Field(
         default=False,
-        description="Whether eager kernels copy what sequence parallelism exchanges: the batch comes first in memory",
+        description="Whether what sequence parallelism exchanges is copied, as the batch comes first in memory",
+    )
+    head_norms: Literal["sharded", "gathered"] = Field(
+        default="sharded",
+        description="Norms of queries and keys by head under tensor parallelism: gathered leaves all heads on each "
+        "rank, as in torchtitan until October 2025 (1870)",
     )
     compiled: bool = Field(
         default=False,

@@ -110,7 +110,7 @@ def _recipe(case: ResolvedScenario) -> Recipe:
     recipe, operands = RECIPES[case.scenario.workload.precision], case.accelerator.operands
     if recipe.single is None or operands is None or operands.transposed:
         return recipe
-    return replace(recipe, quantised=recipe.single.quantised, copies=recipe.single.copies)
+    return replace(recipe, quantised=recipe.single.quantised, copies=recipe.single.copies, transposed=0.0)
 
 
 def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:

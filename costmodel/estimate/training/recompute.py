@@ -74,6 +74,11 @@ class RecomputedWork:
         return float(sum(not self.matrices.isdisjoint(half) for half in ((OUT, *UP_PROJECTIONS), FEEDS[:1])))
 
     @property
+    def gathered(self) -> float:
+        """1 where collectives inside the layer are repeated."""
+        return 1.0 if self.gathers else 0.0
+
+    @property
     def routed(self) -> float:
         """Number of times that the routed experts are recomputed."""
         return self.times if self.matrices.issuperset(ROUTED) else 0.0
@@ -93,9 +98,11 @@ def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> Reco
         return RecomputedWork(what, core=what == "core")
     spared, exchanged = _spared(inputs, kind), exchanges(kind)
     matrices = _matrices(inputs, kind) - spared
-    if what == "operations":
-        return RecomputedWork(what, matrices, 0.5, core=inputs.rates.attention is None)
     latents = 0.0 if narrow_width(inputs.model.hidden, kind) is None else 1.0
+    if what == "operations":
+        gathers = exchanged - latents  # of all collectives, policies save reduce-scatters alone
+        core = inputs.rates.attention is None
+        return RecomputedWork(what, matrices, 0.5, core=core, gathers=gathers, latents=latents)
     return RecomputedWork(
         what,
         matrices,

@@ -379,6 +379,11 @@ class TrainingInputs(Machine):
         """Whether layer weights are gathered in the narrow type."""
         return self.narrow is not None and self.recipe.name in self.narrow.gather
 
+    @property
+    def exchanges_narrow(self) -> bool:
+        """Whether inputs and gradients that sequence parallelism gathers are converted first."""
+        return self.narrow is not None and self.recipe.name in self.narrow.exchanged and self.tuning is None
+
     def bucket(self, ranks: Number, element: float) -> Number:
         """Bytes of a bucket, for elements of this width sent to so many ranks."""
         buckets = self.stack.buckets

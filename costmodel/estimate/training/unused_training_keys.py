@@ -34,8 +34,9 @@ SWITCHES = (
     Switch(
         "plan.tp is 1",
         lambda _, block: single_rank(block.tp),
-        "stack.overlap.tp stack.sequence_parallel stack.kernels.inputs stack.split_sends stack.split_adapters "
-        "stack.experts.tp_overlap stack.experts.cut_as_tp plan.sequence_parallel assume.overlap.tp",
+        "stack.overlap.tp stack.sequence_parallel stack.kernels.inputs stack.kernels.copied stack.kernels.head_norms "
+        "stack.split_sends stack.split_adapters stack.experts.tp_overlap stack.experts.cut_as_tp "
+        "plan.sequence_parallel assume.overlap.tp",
     ),
     Switch(
         "plan.cp is 1",

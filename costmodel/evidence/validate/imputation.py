@@ -459,7 +459,7 @@ COMPILED: dict[str, Compile] = {
 SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("no flash attention", "kernels", "attention", "unfused"),
     ("overlap off", "overlap", "dp", 0.0),
-    ("async tp", "overlap", "tp", 0.4),  # seven pairs of torchtitan runs that differ in it alone: 23 to 62 %
+    ("async tp", "kernels", "copied", False),  # its products write what they exchange in order
 )
 # Words of a cell that names the attention kernel: of those that fuse it, and of those that write its scores out.
 FUSED = ("flash", "sdpa", "cudnn", "xformers", "dotproduct", "compile")

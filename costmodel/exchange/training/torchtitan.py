@@ -135,7 +135,7 @@ TABLE = known(
     option(f"{_T}.fp8_linear", "workload.precision", "text", old="model.converters"),
     [option(f"{section}.{name}", kind=kind, old=f"{_P}.{name}")
      for section, names in _OLDER.items() for name, kind in names.items()],
-    lost("approximated", "tensor parallelism hides behind matmuls: assume.overlap.tp states how much",
+    lost("approximated", "products write what tensor parallelism exchanges: --set stack.kernels.copied=false",
            f"{_P}.enable_async_tensor_parallel experimental.enable_async_tensor_parallel "
          "compile.enable_async_tensor_parallel"),
     lost("not expressible", "stages by the names of their modules", f"{_P}.module_fqns_per_model_part "

@@ -133,6 +133,43 @@ def units(**plan: Any) -> float:
     return volume / micro_batches / LAYERS / ((plan["tp"] - 1) / plan["tp"] * MESSAGE)
 
 
+@pytest.mark.parametrize(
+    ("recompute", "micro_batch", "copied"), [("none", 2, 8), ("selective", 2, 10), ("full", 2, 11), ("full", 1, 5)]
+)
+def test_torchtitan_copies_what_it_exchanges_and_adds_gradients_of_projections(
+    recompute: str, micro_batch: int, copied: int
+) -> None:
+    """A copy reads and writes each exchange of a layer, compiled or not; a gathered single sequence is in order.
+
+    Selective recompute gathers again, full also reduces once more. Gradients of q, k and v and of both halves of a
+    gated MLP are added: three more tensors, read once in a compiled sum, three passes each in eager ones.
+    """
+    asked, plan = inputs(stack="fsdp2"), {"tp": 2, "zero": 3, "micro_batch": micro_batch, "recompute": recompute}
+    kernels = asked.stack.kernels
+
+    def exposed(**leaves: Any) -> float:
+        stack = asked.stack.model_copy(update={"kernels": kernels.model_copy(update=leaves)})
+        return costs(replace(asked, stack=stack), **plan)["tp_exposed"]
+
+    message = 2 * TOKENS * 4096  # of 32 layers and 16 sequences for each pair of ranks
+    seconds = 32 * 16 * message / asked.rates.memory_bandwidth / asked.rates.memory_share
+    assert exposed() - exposed(copied=False) == pytest.approx(2 * copied * seconds)
+    assert exposed(traffic_of="none") - exposed() == pytest.approx(2 * 3 * seconds)
+    assert exposed() - exposed(traffic_of=None) == pytest.approx(3 * seconds)
+
+
+def test_gathered_head_norms_rotate_every_head_on_each_rank() -> None:
+    """Of Qwen3, whose queries and keys are normalised head by head; Llama has no such norm."""
+    for name, more in (("qwen-3-8b", True), ("llama-3-8b", False)):
+        asked = inputs(name, stack="fsdp2")
+        kernels = asked.stack.kernels.model_copy(update={"head_norms": "gathered"})
+        whole = replace(asked, stack=asked.stack.model_copy(update={"kernels": kernels}))
+        sharded, gathered = (costs(each, tp=4, zero=3, recompute="full") for each in (asked, whole))
+        assert (gathered["tp_volume"] > sharded["tp_volume"]) is more
+        assert (gathered["tp_exposed"] > sharded["tp_exposed"]) is more
+        assert costs(whole, tp=1, zero=3)["step_time"] == costs(asked, tp=1, zero=3)["step_time"]
+
+
 @pytest.mark.parametrize("tp", [2, 4, 8])
 @pytest.mark.parametrize(
     ("sequence_parallel", "recompute", "expected"),

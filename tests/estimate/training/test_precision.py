@@ -11,6 +11,8 @@ from each import each
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.estimate.machine.number_formats import Linear
+from costmodel.estimate.model.shards import matmuls, shard
+from costmodel.estimate.training.time.layer_kernels import linear
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.errors import CostModelError
 from estimate.cases import ask, case, costs, inputs, line, one, with_rates, written_out
@@ -25,7 +27,7 @@ def asked(precision: str, **more: Any) -> TrainingInputs:
 
 def with_bf16_rates(narrow: TrainingInputs, wide: TrainingInputs) -> TrainingInputs:
     """A narrow setting whose products run like bf16's, and whose conversion and copies cost nothing."""
-    recipe = replace(narrow.recipe, operand=2.0, quantised=0.0, copies=0.0)
+    recipe = replace(narrow.recipe, operand=2.0, quantised=0.0, transposed=0.0, copies=0.0)
     return with_rates(narrow, linear=Linear(recipe, wide.rates.matmul, wide.rates.peak, 1.0))
 
 
@@ -45,6 +47,17 @@ def test_at_the_rate_of_bf16_it_is_bf16(stack: str, plan: dict[str, Any]) -> Non
     theirs = costs(wide, micro_batch=1, **plan)
     for name in ("step_time", "matmul", "memory_bound", "dp_volume", "dp_exposed", "optimizer"):
         assert mine[name] == theirs[name], name
+
+
+@pytest.mark.parametrize(("precision", "once"), [("fp8-cs", 6.0), ("fp8-block", 4.0625)])
+def test_ranks_convert_what_they_gather_in_parts(precision: str, once: float) -> None:
+    """Each of two ranks converts half of a gathered input, and transposes all of it where one scale serves a tensor."""
+    found = asked(precision)
+    up = next(
+        each for each in matmuls(found.model, shard(found.model, found.model.layers[0], 2.0)) if "up" in each.name
+    )
+    whole, half = (linear(found, 4096.0, up, split).forward.memory_bound for split in (1.0, 2.0))
+    assert half / whole == pytest.approx((2.0 + 5.0 / 2) / once if precision == "fp8-cs" else 0.5)
 
 
 @pytest.mark.parametrize("precision", NARROW)

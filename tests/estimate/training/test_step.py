@@ -240,7 +240,8 @@ def test_adding_to_gradients_can_wait_as_the_gradients_can() -> None:
     asked = inputs("llama-3-8b")
     matrix = next(iter(matmuls(asked.model, shard(asked.model, asked.model.layers[0], 1.0))))
     wide, narrow = (
-        linear(replace(asked, widths=replace(asked.widths, gradient=width)), 4096.0, matrix) for width in (4.0, 2.0)
+        linear(replace(asked, widths=replace(asked.widths, gradient=width)), 4096.0, matrix, 1.0)
+        for width in (4.0, 2.0)
     )
     seconds = 2 * 2 * matrix.n * matrix.k / asked.rates.memory_bandwidth / asked.rates.memory_share
     assert wide.deferred - narrow.deferred == pytest.approx(seconds)

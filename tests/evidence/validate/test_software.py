@@ -102,7 +102,7 @@ def test_torch_compile_of_data_parallel_is_of_the_whole_model(
         ({**TITAN, "features": "without torch.compile"}, {"kernels.traffic_factor": EAGER}),
         ({**TITAN, "features": "", "framework": "mine"}, {"kernels.traffic_factor": FUSED}),
         ({**TITAN, "year": 2023, "features": "torch.compile"}, {"kernels.traffic_factor": FUSED}),
-        ({**TITAN, "features": "torch.compile;async TP"}, {"overlap.tp": 0.4}),
+        ({**TITAN, "features": "torch.compile;async TP"}, {"kernels.copied": False}),
         ({"kernel": "flash_attn 1.0.8"}, {"kernels.attention": "flash-1"}),
         ({"kernel": "Flash Attention 2, RMSNorm"}, {"kernels.attention": "flash-2"}),
         ({"kernel": "flash attention"}, {"kernels.attention": "flash-1"}),

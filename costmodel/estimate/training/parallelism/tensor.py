@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from costmodel.documents.schemas.model import Layers
+from costmodel.equations.kernels.memory_traffic import rotary_traffic
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.network.overlap import exposed_time
@@ -20,6 +21,7 @@ from costmodel.estimate.model.shards import exchanges, shard
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, memoized
 from costmodel.estimate.training.recompute import RecomputedWork
 from costmodel.estimate.training.stage_parameters import adapters, local_tokens
+from costmodel.estimate.training.time.layer_kernels import stream
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
@@ -52,22 +54,29 @@ def tensor_traffic(
     layer: ForwardBackward,
     kind: Layers,
     again: RecomputedWork,
+    micro_batch: Number,
     *,
     sequence_parallel: bool,
 ) -> LayerTraffic:
     """Tensor-parallel traffic of a layer: two exchanges per direction, one if its halves are parallel."""
     made = list((_scattered if sequence_parallel else _summed)(inputs, tp, tokens, kind, again))
+    made.extend(_normed_heads(inputs, tp, tokens, kind, again))
     pairs = list(_of_adapters(inputs, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
     pairs.extend(_picks(inputs, tp, tokens, kind, again))
     every, beside = [*made, *pairs], layer.forward.matmul
     forward, backward = (exposed_time(_together(every, part), beside, inputs.overlap.tp, 0.0) for part in ONCE)
     if again.gathers or again.scatters or again.latents:
-        halves = exchanges(kind) if again.dropped == "layer" else min(again.halves, exchanges(kind))
+        halves = min(again.halves, exchanges(kind)) if again.dropped == "modules" else exchanges(kind)
         room = halves * (beside / exchanges(kind))
         backward = backward + exposed_time(_together(every, "again"), room, inputs.overlap.tp, 0.0)
-    if sequence_parallel and inputs.stack.kernels.copied and inputs.stack.kernels.traffic_of == "none":
-        forward = forward + _copies(inputs, tp, made, "forward")
-        backward = backward + _copies(inputs, tp, made, "backward") + _copies(inputs, tp, made, "again")
+    if sequence_parallel and inputs.stack.kernels.copied:
+        moved = [replace(item, time=_copy(inputs, tp, item, micro_batch)) for item in made]
+        forward = forward + _together(moved, "forward")
+        backward = backward + _together(moved, "backward") + _together(moved, "again")
+    if sequence_parallel and inputs.stack.kernels.traffic_of is not None:
+        backward = backward + _sums(inputs, tp, tokens, kind)
+    rotated = _rotated_heads(inputs, tp, tokens, kind)
+    forward, backward = forward + rotated, backward + again.gathered * rotated
     if not sequence_parallel or inputs.stack.kernels.inputs == "kept":
         return LayerTraffic("tp", forward, backward, tuple(every))
     with term("tp all-gather again for weight gradients"):
@@ -107,17 +116,58 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
     return total
 
 
-def _copies(
-    inputs: TrainingInputs, tp: Group, made: Sequence[Exchange], part: Literal["forward", "backward", "again"]
-) -> Number:
-    """Time to reorder data after all-gathers and before reduce-scatters."""
+def _copy(inputs: TrainingInputs, tp: Group, item: Exchange, micro_batch: Number) -> Number:
+    """Time to reorder data after an all-gather or before a reduce-scatter; a gathered single sequence is in order."""
     with term("tp copies"):
-        moved = _together([replace(item, time=READ_AND_WRITTEN * item.message) for item in made], part)
-        time = stream_time(moved, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
-        return np.where(tp.ranks > 1, time, 0.0)
+        nbytes = READ_AND_WRITTEN * item.message
+        time = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
+        ordered = np.less_equal(micro_batch, 1.0) & (item.operation == "all_gather")
+        return np.where((tp.ranks > 1) & ~ordered, time, 0.0)
 
 
 READ_AND_WRITTEN = 2.0
+
+
+def _sums(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers) -> Number:
+    """Time to add the input gradients of separate projections that read one gathered input, over all its tokens.
+
+    Eager kernels read two tensors and write one for each projection after the first; a compiled one reads each once.
+    """
+    projections = (2.0 if kind.attention is not None else 0.0) + float(kind.dense is not None and kind.dense.gated)
+    passes = projections * (3.0 if inputs.stack.kernels.traffic_of == "none" else 1.0)
+    with term("tp sums of input gradients"):
+        nbytes = passes * activation_message(tokens, inputs.model.hidden, inputs.widths.element)
+        time = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
+        return np.where(tp.ranks > 1, time, 0.0)
+
+
+def _normed_heads(
+    inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
+) -> Iterator[Exchange]:
+    """All-gather of normalised queries and keys of all heads, in software that leaves them whole on each rank."""
+    if _whole_heads(inputs, kind):
+        message = activation_message(tokens, _normed_width(kind), inputs.widths.element)
+        with term("tp all-gather of normalised heads"):
+            time = collective_time(inputs, message, tp, "all_gather")
+        yield Exchange(tp, "all_gather", message, time, 1.0, 0.0, again.gathered)
+
+
+def _rotated_heads(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers) -> Number:
+    """Time to rotate the queries and keys of other ranks' heads, forward."""
+    if not _whole_heads(inputs, kind):
+        return 0.0
+    with term("rotation of other heads"):
+        others = tokens * (1.0 - 1.0 / tp.ranks)
+        return stream(inputs, rotary_traffic(others, _normed_width(kind), 0.0, 1.0, inputs.widths.element))
+
+
+def _whole_heads(inputs: TrainingInputs, kind: Layers) -> bool:
+    return inputs.stack.kernels.head_norms == "gathered" and kind.attention is not None and kind.attention.qk_norm
+
+
+def _normed_width(kind: Layers) -> float:
+    assert kind.attention is not None
+    return float((kind.attention.heads + kind.attention.kv_heads) * kind.attention.head_dim)
 
 
 def _summed(
@@ -187,9 +237,10 @@ def _pair(
 ) -> Iterator[Exchange]:
     """All-gathers of inputs, in the matmul type if the stack does so, and reduce-scatters of outputs."""
     gathered, scattered = counts
-    narrow = inputs.narrow is not None and inputs.narrow.exchanged and inputs.tuning is None
     with term("tp all-gather"):
-        message = activation_message(tokens, width, inputs.recipe.operand if narrow else inputs.widths.element)
+        message = activation_message(
+            tokens, width, inputs.recipe.operand if inputs.exchanges_narrow else inputs.widths.element
+        )
         time = collective_time(inputs, message, tp, "all_gather")
     yield Exchange(tp, "all_gather", message, time, gathered, scattered, again[0])
     with term("tp reduce-scatter"):

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from costmodel.documents.schemas.efficiency import AttentionFit
 from costmodel.documents.schemas.model import Layers, SelectiveScan
 from costmodel.equations.kernels.flop import matmul_flop
@@ -52,6 +54,8 @@ from costmodel.estimate.training.stage_parameters import (
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
+Converted = tuple[Number, Number]  # ranks that divide the conversion of a product's input, and of its gradient
+
 
 def product(
     inputs: TrainingInputs, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False
@@ -87,10 +91,11 @@ def multiplied(
     groups: Number | None = None,
     narrow: bool = False,
     trained: bool = True,
+    converted: Converted = (1.0, 1.0),
 ) -> ForwardBackward:
     """Product of rows with a weight matrix, or of equal groups with one matrix each, with its two backward products.
 
-    A frozen matrix has no gradient. In a narrow type the inputs are converted.
+    A frozen matrix has no gradient. In a narrow type the inputs and gradients are converted, on so many ranks each.
     """
     m, n, k = rows if groups is None else rows / groups, matrix.n, matrix.k
     operand, element = inputs.recipe.operand if narrow else inputs.widths.element, inputs.widths.element
@@ -116,23 +121,39 @@ def multiplied(
     if not narrow:
         return found
     with term("convert input"):
-        once = stream(inputs, quantise_traffic(rows * k, inputs.recipe.quantised))
+        once = stream(inputs, quantise_traffic(rows * k, _conversion(inputs, converted[0])))
     with term("convert gradient"):
-        back = stream(inputs, quantise_traffic(rows * n, inputs.recipe.quantised))
+        back = stream(inputs, quantise_traffic(rows * n, _conversion(inputs, converted[1])))
     return found + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=back))
 
 
+def _conversion(inputs: TrainingInputs, ranks: Number) -> Number:
+    """Bytes of converting an element that `ranks` ranks convert in parts; each transposes what it gathers of them."""
+    transposed = np.where(np.greater(ranks, 1.0), inputs.recipe.transposed, 0.0)
+    return transposed + (inputs.recipe.quantised - 0.5 * transposed) / ranks
+
+
 def plain_product(
-    inputs: TrainingInputs, tokens: Number, matrix: Matmul, *, narrow: bool = False, trained: bool
+    inputs: TrainingInputs,
+    tokens: Number,
+    matrix: Matmul,
+    *,
+    narrow: bool = False,
+    trained: bool,
+    converted: Converted = (1.0, 1.0),
 ) -> ForwardBackward:
     """Product of tokens with one weight matrix."""
     flop = matmul_flop(tiled_rows(tokens), matrix.n, matrix.k)
-    return multiplied(inputs, matrix, tokens, flop, narrow=narrow, trained=trained)
+    return multiplied(inputs, matrix, tokens, flop, narrow=narrow, trained=trained, converted=converted)
 
 
-def linear(inputs: TrainingInputs, tokens: Number, matrix: Matmul) -> ForwardBackward:
-    """A linear map of a layer, in the matmul type of the layers."""
-    return plain_product(inputs, tokens, matrix, narrow=inputs.recipe.narrow, trained=inputs.tuning is None)
+def linear(inputs: TrainingInputs, tokens: Number, matrix: Matmul, split: Number) -> ForwardBackward:
+    """A linear map of a layer, in the matmul type of the layers; `split` ranks convert what they gather."""
+    trained, whole = inputs.tuning is None, inputs.model.hidden
+    converted: Converted = (1.0, 1.0)
+    if inputs.exchanges_narrow:
+        converted = (np.where(matrix.k == whole, split, 1.0), np.where(matrix.n == whole, split, 1.0))
+    return plain_product(inputs, tokens, matrix, narrow=inputs.recipe.narrow, trained=trained, converted=converted)
 
 
 def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBackward:
@@ -267,7 +288,7 @@ def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBack
     maps, anew = _adapters(inputs, part, tokens, again.matrices)
     for matrix in matmuls(inputs.model, part):
         with term(matrix.name):
-            each = linear(inputs, tokens, matrix)
+            each = linear(inputs, tokens, matrix, split)
         maps = maps + each
         anew = anew + each.forward if matrix.name in again.matrices else anew
     with term("attention core"):
@@ -290,7 +311,7 @@ def in_part(again: RecomputedWork, work: TimeByCategory) -> TimeByCategory:
     return work if again.times == 1 else replace(work, matmul=again.times * work.matmul)
 
 
-def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number) -> ForwardBackward:
+def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> ForwardBackward:
     """The matrix products of a layer's shared experts, which may hide all-to-all."""
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
     if inputs.experts is None or inputs.experts.shared_overlap == 0:
@@ -298,7 +319,7 @@ def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number) -> Forwa
     with term("beside"):
         for matrix in matmuls(inputs.model, part):
             if matrix.name in FEEDS:
-                found = found + linear(inputs, tokens, matrix).undeferred
+                found = found + linear(inputs, tokens, matrix, split).undeferred
     return found
 
 

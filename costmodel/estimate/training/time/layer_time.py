@@ -44,7 +44,7 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
     layer = layer_pass(inputs, part, block)
     tokens, parallel = local_tokens(inputs, block), structure.sequence_parallel
     again = again_of(inputs, structure, kind)
-    tensor = tensor_traffic(inputs, tp, tokens, layer, kind, again, sequence_parallel=parallel)
+    tensor = tensor_traffic(inputs, tp, tokens, layer, kind, again, block.micro_batch, sequence_parallel=parallel)
     context = context_traffic(
         inputs, context_group(inputs, block), block, part, core_of(again, layer), again=again.core
     )
@@ -52,7 +52,7 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
     if inside is not None:
         layer = layer + inside.both
         placed = expert_groups(inputs, block)
-        beside = shared_experts(inputs, part, tokens)
+        beside = shared_experts(inputs, part, tokens, block.sequence_ranks)
         experts = expert_traffic(inputs, part, block, layer, beside, placed, again=again.dispatched)
     traffic = (tensor, experts, context)
     for axis in traffic:

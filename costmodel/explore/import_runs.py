@@ -26,7 +26,7 @@ from costmodel.exchange.logs.trainer_log import WARM_UP, MeasuredRun, measured_r
 from costmodel.exchange.tables.csv_cells import row_of, row_texts
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVING_COLUMNS
-from costmodel.exchange.tables.serving_table import OF_RUNS
+from costmodel.exchange.tables.serving_table import OF_RUNS, REPLACES
 from costmodel.explore.export_plan import settled
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -121,7 +121,7 @@ def import_results(names: Sequence[str], configs: Sequence[str], beside: GivenBe
         for name, results in zip(names, found, strict=True)
         for number, each in enumerate(results.rows, 1)
     ]
-    left = tuple(column for column in OF_RUNS if any(column not in row for row in rows))
+    left = tuple(name for name in OF_RUNS if any(name not in row and REPLACES.get(name) not in row for row in rows))
     return ImportedResults(
         " and ".join(names),
         " and ".join(dict.fromkeys(results.program for results in found)),
@@ -138,11 +138,11 @@ def _row(name: str, number: int, each: BenchmarkRow, configs: Sequence[str], bes
     row: dict[str, Any] = {"id": f"{PurePath(name).stem}-{number}", "source": PurePath(name).name, **each.cells}
     beside_row, replicas = _engine_cells(configs, beside, each.cells)
     row |= beside_row
-    for column in ("concurrency", "requests_per_s"):
+    for column in ("concurrency", "requests", "requests_per_s"):
         if column in row and replicas > 1:
             row[column] = row[column] / replicas
-    if "concurrency" in row:
-        row["concurrency"] = max(1, round(row["concurrency"]))
+        if column in row and column != "requests_per_s":
+            row[column] = max(1, round(row[column]))
     if each.tokens_per_s and row.get("gpus"):
         row["tokens_per_s_per_gpu"] = each.tokens_per_s / (row["gpus"] * replicas)
     return {column: row[column] for column in SERVING_COLUMNS if row.get(column) is not None}
@@ -161,7 +161,8 @@ def _engine_cells(
             hint = "--config serve.sh, with the command of the engine"
             raise fail("C001", f"--set {unused[0]} has no effect on results without the engine's command", None, hint)
         return {key: value for key, value in cells.items() if value is not None}, 1.0
-    asked = {"prompt": str(load["prompt"]), "answer": str(load["output"]), "concurrency": str(load["concurrency"])}
+    users = load.get("concurrency", load.get("requests"))
+    asked = {"prompt": str(load["prompt"]), "answer": str(load["output"]), "concurrency": str(users)}
     case = serving(_layout(configs, replace(beside, load=asked))[0])
     plan, workload = case.scenario.plan, case.scenario.workload
     if plan is None:

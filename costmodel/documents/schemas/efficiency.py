@@ -176,6 +176,9 @@ class MeasuredEngines(SourcedFit):
 
     runs: dict[str, dict[str, Measurements]] = Field(description="By engine, by maker of the accelerators")
     parts: dict[str, Measurements] = Field(default_factory=no_keys, description="The same runs by accelerator")
+    compared: dict[str, dict[str, Measurements]] = Field(
+        default_factory=no_keys, description="Like runs: not fitted, held by the band of a measured engine"
+    )
     slower: Positive = Field(
         description="Of a step's time over its prediction on a maker without runs: scale of a half-normal's logarithm"
     )

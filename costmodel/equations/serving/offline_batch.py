@@ -65,21 +65,6 @@ def refilled_steps(requests: Number, concurrency: Number, output: Number, longes
 
 
 @equation
-def prompts_met(requests: Number, concurrency: Number) -> Number:
-    """Requests whose prompts one of a batch meets while it decodes, itself counted, in the mean.
-
-    1 + (c − 1) (1 − c / 2N): the last c meet those behind them alone, which are half of them on average
-
-    requests N: requests of the batch · concurrency: sequences that run at once, c, at most N → requests
-    Source: count; composition
-    Monotone: increasing in requests
-    >>> prompts_met(1000.0, 100.0)
-    95.05
-    """
-    return 1 + (concurrency - 1) * (1 - concurrency / (2 * requests))
-
-
-@equation
 def shortest_output(output: Number, variation: Number, requests: Number) -> Number:
     """Tokens of the shortest of many answers whose lengths are log-normal, as a typical batch has it.
 
@@ -116,6 +101,68 @@ def longest_output(output: Number, variation: Number, requests: Number) -> Numbe
     spread = np.sqrt(np.log1p(variation**2))
     far = normal_quantile(np.exp(-EULER_MASCHERONI) / requests)
     return output * np.maximum(np.exp(spread * far - spread**2 / 2), 1.0)
+
+
+@equation
+def answer_of_share(output: Number, variation: Number, tail_share: Number) -> Number:
+    """Tokens that so large a share of answers exceeds, whose lengths are log-normal.
+
+    o e^(σ z − σ²/2), σ² = ln(1 + v²), z what a share p of a normal variable exceeds
+
+    output o: tokens of an answer, on average · variation v: of the answers, standard deviation over mean
+    tail_share p: of the answers, that are longer
+    → tokens
+    Source: limpert-2001
+    Monotone: increasing in output; decreasing in tail_share
+    >>> [round(float(answer_of_share(200.0, 1.0, share))) for share in (0.5, 0.1, 0.001)]
+    [141, 411, 1853]
+    """
+    spread = np.sqrt(np.log1p(variation**2))
+    return output * np.exp(spread * normal_quantile(tail_share) - spread**2 / 2)
+
+
+@equation
+def tokens_until(output: Number, variation: Number, longest: Number) -> Number:
+    """Mean tokens of answers that are cut at a length, where their lengths are log-normal.
+
+    o Φ(a − σ/2) + L (1 − Φ(a + σ/2)), a = ln(L / o) / σ, σ² = ln(1 + v²); min(o, L) where all are equal
+
+    output o: tokens of an answer, on average · variation v: of the answers, standard deviation over mean
+    longest L: tokens at which answers are cut
+    → tokens
+    Source: limpert-2001
+    Monotone: increasing in output, longest
+    >>> [round(float(tokens_until(200.0, 1.0, length)), 1) for length in (20.0, 200.0, 2000.0)]
+    [20.0, 135.4, 199.6]
+    """
+    spread = np.maximum(np.sqrt(np.log1p(variation**2)), 1e-9)
+    over = np.log(np.maximum(longest, 1e-300) / output) / spread
+    cut: Number = output * normal_share(over - spread / 2) + longest * (1 - normal_share(over + spread / 2))
+    return np.where(variation > 0, cut, np.minimum(output, longest))
+
+
+@equation
+def slow_token_share(steps: Number, output: Number, variation: Number) -> Number:
+    """Share of an answer's tokens that its first steps generate, as the mean over answers of unlike lengths.
+
+    E[min(n / l, 1)] = Φ(a + σ/2) + n (1 + v²) / o · Φ(−a − 3σ/2), a = ln(n / o) / σ, σ² = ln(1 + v²); min(n / o, 1)
+    where all are equal
+
+    steps n: steps that are slow, behind the first token · output o: tokens of an answer, on average
+    variation v: of the answers, standard deviation over mean
+    → share
+    Source: limpert-2001
+    Pitfall: a benchmark prints the mean of each answer's time per token, in which short answers count as long ones do:
+        with v = 1 twice the share of all tokens
+    Monotone: increasing in steps; decreasing in output
+    >>> [round(float(slow_token_share(20.0, 200.0, v)), 3) for v in (0.0, 1.0)]
+    [0.1, 0.196]
+    """
+    spread = np.maximum(np.sqrt(np.log1p(variation**2)), 1e-9)
+    over = np.log(np.maximum(steps, 1e-300) / output) / spread
+    some: Number = normal_share(over + spread / 2)
+    some = some + steps * (1 + variation**2) / output * normal_share(-over - 1.5 * spread)
+    return np.where(variation > 0, some, np.minimum(steps / output, 1.0))
 
 
 @equation

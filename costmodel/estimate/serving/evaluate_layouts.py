@@ -213,7 +213,7 @@ def _evaluated(
     point = operating_point(inputs, layout, many, exact, decode.total)
     fixed = inputs.case.scenario.workload.at_once
     crowded = inputs if fixed is None else with_preemption(inputs, bounds, of_each(inputs, layout, float(fixed)))
-    batch = offline_batch(crowded, layout, point)
+    batch = offline_batch(crowded, layout, point, exact)
     state = _state(crowded, layout, point, (most.rate, bounds), batch)
     columns = _times(inputs, layout, _of_tokens(exact, many, decode), state)
     with term("worst gap"):
@@ -287,7 +287,8 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
     load = inputs.load
     rate = layout.replicas * state.rate
     with term("latency"):
-        latency = state.ttft + (load.longest_answer - 1.0) * state.tpot
+        rest = (load.longest_answer - 1.0) * state.tpot if state.answer is None else state.answer
+        latency = state.ttft + rest
     output = load.generated * rate
     gpus = layout.replicas * layout.ranks
     decode = decode if load.verified == 1 else decode.times(1.0 / load.accepted)
@@ -348,9 +349,11 @@ def _money(
     load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
     output = load.generated * state.rate
     every = token_cost(1e6, ranks, price, output)
-    prompts = share(load.computed, load.prompt) * prompt_cost(1e6, ranks, price, point.gamma)
+    batched = inputs.case.scenario.workload.requests is not None
+    prompt_token = batch.prompt_token if batched else point.gamma
+    prompts = share(load.computed, load.prompt) * prompt_cost(1e6, ranks, price, prompt_token)
     answers = load.per_token(output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency))
-    if inputs.case.scenario.workload.requests is not None:
+    if batched:
         with term("with the tail"):
             longer = share(batch.makespan, batch.full)
             prompts, answers = longer * prompts, longer * answers

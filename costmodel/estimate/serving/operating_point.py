@@ -89,11 +89,6 @@ class OperatingPoint:
         return self.gamma if self.beside is None else self.beside
 
     @property
-    def together(self) -> Number:
-        """Time that a prompt token adds if all requests arrive at once and attention groups share them evenly."""
-        return self.gamma if self.filling is None else np.where(self.groups > 1, self.filling, self.gamma)
-
-    @property
     def alone(self) -> Number:
         """Time that a prompt token adds to a step with no other prompt."""
         return self.gamma if self.lone is None else self.lone

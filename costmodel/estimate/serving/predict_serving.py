@@ -27,7 +27,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.requests_in_time import percentile_of_kinds
-from costmodel.estimate.serving.serving_band import is_new_ground, never_ran
+from costmodel.estimate.serving.serving_band import is_new_ground, never_ran, of_unlike_batch
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step, near_budget
@@ -456,13 +456,15 @@ def _timed(inputs: ServingInputs) -> Iterator[Assumption]:
 
 
 def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
-    """Assumptions for an engine without benchmarks on this maker's accelerators, over domains, or with host experts."""
+    """Assumptions for an engine without benchmarks of this maker, tp over domains, host experts, or unlike batches."""
     if never_ran(inputs):
         yield Assumption("stack", f"never measured on {inputs.case.accelerator.vendor}", "wider band upwards")
     if inputs.crosses:
         yield Assumption("stack", "never measured with tp over several domains", "wider band upwards")
     if inputs.host_experts is not None:
         yield Assumption("stack", "never measured with experts on the host", "wider band upwards")
+    if of_unlike_batch(inputs):
+        yield Assumption("stack", "never measured with unlike answers at once", "wider band upwards")
 
 
 def remarks(inputs: ServingInputs) -> Iterator[str]:

@@ -76,17 +76,22 @@ def spreads(inputs: ServingInputs, *layouts: PlanColumns) -> ServingSpreads:
 
 
 def is_new_ground(inputs: ServingInputs) -> bool:
-    """Whether no fitted benchmark matches the accelerator's maker, tp across domains, or experts on the host."""
-    return inputs.crosses or inputs.host_experts is not None or never_ran(inputs)
+    """Whether no fitted benchmark has this maker, tp across domains, experts on the host, or unlike answers at once."""
+    return inputs.crosses or inputs.host_experts is not None or of_unlike_batch(inputs) or never_ran(inputs)
+
+
+def of_unlike_batch(inputs: ServingInputs) -> bool:
+    """Whether requests are sent at once whose answers differ in length, as no fitted benchmark does."""
+    return inputs.case.scenario.workload.requests is not None and inputs.load.output_spread > 0
 
 
 def never_ran(inputs: ServingInputs) -> bool:
-    """Whether no fitted benchmark of the engine, or of its stand-in, ran on accelerators of this maker."""
-    measured, engine = inputs.case.common.engines, inputs.engine
+    """Whether no benchmark of the engine, or of its stand-in, ran on accelerators of this maker."""
+    measured, engine, maker = inputs.case.common.engines, inputs.engine, inputs.case.accelerator.vendor
     if measured is None:
         return False
     runs = measured.runs.get(engine.name, measured.runs.get(engine.like or "", {}))
-    return inputs.case.accelerator.vendor not in runs
+    return maker not in runs and maker not in measured.compared.get(engine.name, {})
 
 
 def is_unmeasured(inputs: ServingInputs) -> bool:

@@ -70,6 +70,7 @@ class SteadyState:
     ttft_p99: Number
     in_flight: Number
     taken: Number = 0.0  # share of requests that wait for a slot
+    answer: Number | None = None  # time of a mean answer after its first token, where times per token differ by length
 
 
 def replica_rate(inputs: ServingInputs, point: OperatingPoint) -> Number:

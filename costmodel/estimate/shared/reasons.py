@@ -473,9 +473,9 @@ REMARKS = {
     "N056": Reason(
         "never measured",
         "No measured run on this maker's accelerators had this kind of layer (training), or this engine (serving), or "
-        "none of any engine had tensor parallelism over several domains, or experts on the host; the assumptions name "
-        "it. When they were first measured, such layers took 1.9 to 13 times as long as predicted and such engines "
-        "1.2 to 2.7 times, so P90 is far above the prediction.",
+        "none of any engine had tensor parallelism over several domains, experts on the host, or unlike answers of "
+        "requests that are sent at once; the assumptions name it. When they were first measured, such layers took 1.9 "
+        "to 13 times as long as predicted and such engines 1.2 to 2.7 times, so P90 is far above the prediction.",
     ),
     "N057": Reason(
         "prompts that are dropped",

@@ -308,7 +308,7 @@ def _row(tree: Mapping[str, Any]) -> BenchmarkRow | None:
     if most is not None and binds:
         cells |= {"concurrency": round(most) or 1, "traffic": "burst" if asked is None else "steady"}
     elif asked is None:
-        cells |= {"concurrency": round(_number(tree.get("num_prompts")) or completed), "traffic": "burst"}
+        cells |= {"requests": round(_number(tree.get("num_prompts")) or completed)}
     else:
         flying = _number(tree.get("concurrency"))
         flying = flying or (answered or asked) * (ttft + (tpot or 0.0) * max(output - 1, 0)) / 1e3

@@ -38,7 +38,9 @@ COLUMNS: dict[str, Column] = {
     "prompt": Column("count", "tokens of a prompt"),
     "output": Column("count", "tokens of an answer"),
     "length_share": Column("number", "real lengths over those stated, on average; else 1"),
+    "length_spread": Column("number", "of both lengths: standard deviation over mean; else 0"),
     "concurrency": Column("count", "requests in flight of one replica"),
+    "requests": Column("count", "in place of a concurrency: requests sent at once, until the last is answered"),
     "requests_per_s": Column("number", "requests answered a second by one replica"),
     "traffic": Column("text", "burst, as benchmarks that start all at once, or steady"),
     "ttft_s": Column("number", "measured mean time to the first token, s"),
@@ -66,6 +68,7 @@ ALIASES: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("osl", "output_len", "output_tokens", "answer_tokens"), ("output", 1.0)),
     **dict.fromkeys(("accelerator", "device"), ("gpu", 1.0)),
     "max_concurrency": ("concurrency", 1.0),
+    "num_prompts": ("requests", 1.0),
     **dict.fromkeys(("max_num_tokens", "chunked_prefill_size"), ("max_num_batched_tokens", 1.0)),
     "framework": ("engine", 1.0),
     "tp_size": ("tp", 1.0),
@@ -74,6 +77,7 @@ MARKS = ("ttft_s", "tpot_s", "log_kv_gib")
 LOGGED = "log_kv_gib"
 OF_ALL = ("engine", "model", "gpu", "tp")
 OF_RUNS = (*OF_ALL, "prompt", "output", "concurrency")
+REPLACES = {"concurrency": "requests"}  # a column that may stand in place of another
 
 
 @record
@@ -106,7 +110,7 @@ def read_serving_runs(path: str) -> ServingTable:
     names, renamed = _renamed(found.names)
     faults = repeated(found.place, names)
     for name in OF_ALL if LOGGED in names else OF_RUNS:
-        if name not in names:
+        if name not in names and REPLACES.get(name) not in names:
             close = nearest(name, [other for other in names if other not in COLUMNS], 0.7)
             hint = f"is it '{close}'?" if close else f"{name}: {COLUMNS[name].meaning}; its cells may be empty"
             faults.append(Fault("D004", f"the column '{name}' is missing", found.place, hint))

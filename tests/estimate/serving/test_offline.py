@@ -7,6 +7,7 @@ import heapq
 import numpy as np
 import pytest
 
+from costmodel.estimate.serving.operating_point import ExactSteps, step_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.ground.errors import CostModelError
 from estimate.serving.cases import costs, one, predicted
@@ -58,12 +59,34 @@ def test_no_answer_ends_after_its_batch(requests: int, prompt: int, output: int)
     assert found["ttft_p99"] <= found["makespan"] * (1 + 1e-9)
 
 
+def times_of_prompts(answer: ServingAnswer, sizes: list[float]) -> list[float]:
+    """Time that prompts of so many tokens add to a step."""
+    evaluation = answer.evaluation
+    exact, many = ExactSteps(answer.inputs, evaluation.layout), evaluation.point.concurrency  # type: ignore[union-attr]
+    return [one(exact.mixed(many, np.array([size])) - exact.decode(many)) for size in sizes]
+
+
+def steps_of(answer: ServingAnswer, most: int) -> np.ndarray:
+    """Times of steps of 0 to so many sequences without prompts."""
+    evaluation, many = answer.evaluation, np.arange(1.0, most + 1)
+    layout, point = evaluation.layout.at(np.zeros(most, dtype=int)), evaluation.point  # type: ignore[union-attr]
+    return np.array([one(point.alpha), *step_of(layout, point, ExactSteps(answer.inputs, layout), many)])
+
+
 def first_tokens(answer: ServingAnswer, lengths: np.ndarray, tokens: float = 2048.0) -> np.ndarray:
-    """When each request has its first token, step by step; prompts go first into the room beside what is decoded."""
+    """When each request has its first token."""
+    return simulated(answer, lengths, tokens)[0]
+
+
+def simulated(answer: ServingAnswer, lengths: np.ndarray, tokens: float) -> tuple[np.ndarray, np.ndarray]:
+    """When each request has its first and last token, step by step; prompts go first into the room beside decoding."""
     point = answer.evaluation.point  # type: ignore[union-attr]
-    alpha, beta, gamma, most = map(one, (point.alpha, point.beta, point.gamma, point.concurrency))
+    most = one(point.concurrency)
     budget, time, taken = one(answer.evaluation.layout.budget), 0.0, 0
-    prompt, left, firsts = np.full(len(lengths), tokens), lengths.copy(), np.zeros(len(lengths))
+    sizes = sorted({min(tokens, budget), min(most * tokens, budget)})
+    lasting = times_of_prompts(answer, sizes)
+    prompt, left, firsts, ends = np.full(len(lengths), tokens), lengths.copy(), *np.zeros((2, len(lengths)))
+    decode = steps_of(answer, int(most))
     live: list[int] = []
     while live or taken < len(lengths):
         fresh = range(taken, min(taken + int(most) - len(live), len(lengths)))
@@ -73,12 +96,13 @@ def first_tokens(answer: ServingAnswer, lengths: np.ndarray, tokens: float = 204
         ahead = np.concatenate([[0.0], np.cumsum(prompt[waiting])])
         given = np.clip(budget - len(decoded) - ahead[:-1], 0.0, prompt[waiting])
         prompt[waiting] -= given
-        time += alpha + beta * len(decoded) + gamma * given.sum()
+        time += decode[len(decoded)] + float(np.interp(given.sum(), [0.0, *sizes], [0.0, *lasting]))
         started = [place for place in waiting if not prompt[place]]
         firsts[started] = time
         left[[*decoded, *started]] -= 1
+        ends[[place for place in live if left[place] <= 0]] = time
         live = [place for place in live if left[place] > 0]
-    return firsts
+    return firsts, ends
 
 
 @pytest.mark.parametrize("requests", [1, 2, 3, 4, 5, 8, 12, 16, 100, 400])
@@ -114,6 +138,20 @@ def test_first_tokens_simulated_step_by_step(requests: int, spread: float, off: 
     firsts = first_tokens(answer, np.maximum(1, np.round(512 * np.exp(sigma * draws - sigma**2 / 2))))
     assert answer.costs["ttft"] == pytest.approx(firsts.mean(), rel=off)
     assert answer.costs["ttft_p99"] == pytest.approx(np.quantile(firsts, 0.99), rel=off)
+
+
+@pytest.mark.parametrize(("requests", "output", "experts"), [(200, 200, False), (200, 200, True), (800, 200, True)])
+def test_unlike_answers_until_the_last(requests: int, output: int, *, experts: bool) -> None:
+    """A mean time per token counts short answers, which meet all prompts of the first wave, as much as long ones."""
+    model = ("model=qwen-3-30b-a3b", "plan.tp=4") if experts else ()
+    answer, sigma = predicted(*ALONE, *model, batch(requests, 1.0, output)), np.sqrt(np.log(2.0))
+    normal = np.random.default_rng(5).standard_normal((4, requests))
+    drawn = np.maximum(2, np.round(output * np.exp(sigma * normal - sigma**2 / 2)))
+    times = [(lengths, *simulated(answer, lengths, 2048.0)) for lengths in drawn]
+    tokens = np.mean([((ends - firsts) / (lengths - 1)).mean() for lengths, firsts, ends in times])
+    assert answer.costs["tpot"] == pytest.approx(tokens, rel=0.15)
+    assert answer.costs["latency"] == pytest.approx(np.mean([ends.mean() for *_, ends in times]), rel=0.1)
+    assert answer.costs["makespan"] == pytest.approx(np.mean([ends.max() for *_, ends in times]), rel=0.12)
 
 
 @pytest.mark.parametrize(("requests", "output"), [(650, 512), (1500, 2000), (700, 100)])

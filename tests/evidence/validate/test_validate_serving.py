@@ -73,6 +73,25 @@ def test_rows_together_are_the_scenario_alone() -> None:
         )
 
 
+def test_requests_at_once_are_a_batch_that_runs_out() -> None:
+    """Of a benchmark that sends 1,000 requests and waits for the last, tokens a second are those until then."""
+    load = "b,x,vllm,0.11.0,Qwen/Qwen3-14B,h100-sxm,1,1,1,1,bf16,,217,202,1"
+    header = f"{HEADER},requests,length_spread,tokens_per_s_per_gpu,doubt"
+    stated = f"{load},,,,0.2,1000,1,3000,"
+    doubted = f"{load},1062,,,0.2,,,3000,1000 requests at once (ShareGPT lengths); concurrency by Little's law"
+    looped = f"{load},64,,,0.2,1000,,3000,"
+    first, second, loop = _figures(stated, doubted, looped, header=header, quantity="throughput")
+    assert first.predicted == second.predicted
+    assert second.filled["requests"] == "1000 at once"
+    assert "requests" not in loop.filled
+    (row,) = read_serving_runs(_table(stated, header=header)).rows
+    asked = serving_row(row, CachedReader())
+    tree = {**asked.scenario, "plan": {"tp": 1.0, "replicas": 1.0}}
+    alone = predict(case_of_group([replace(asked, scenario=tree)], CachedReader()))
+    assert alone.costs["tokens_per_s_per_gpu"] == pytest.approx(first.predicted, rel=1e-9)
+    assert first.predicted < 0.8 * alone.costs["saturation_per_s"] * 202  # much of the time the engine is nearly empty
+
+
 def test_rows_of_other_lengths_are_predicted_as_if_alone() -> None:
     """Prompts, answers and users of one engine are columns; those of learned positions bound the lengths they serve."""
     opt = LLAMA.replace("meta-llama/Llama-3.1-70B", "facebook/opt-66b").replace(",fp8,", ",bf16,")
@@ -256,7 +275,9 @@ def test_scripts_of_inferencex_let_sglang_look_seldom_on_blackwell() -> None:
     ],
 )
 def test_engines_of_other_makers_have_the_band_of_what_was_never_measured(engine: str, gpu: str, stack: str) -> None:
+    """That of Gaudi was compared with nineteen benchmarks, which the band of a measured engine holds."""
     row = f"a,x,{engine},0.17,meta-llama/Llama-3.1-8B,{gpu},8,8,1,1,bf16,,1024,1024,1,16,,,0.02"
     (found,) = _figures(row, quantity="tpot")
     assert found.filled["engine"] == stack
-    assert found.high / found.predicted > 2 > found.predicted / found.low
+    assert (found.high / found.predicted > 2) is (engine != "optimum-habana")
+    assert found.predicted / found.low < 2

@@ -24,6 +24,7 @@ from costmodel.estimate.serving.engine_memory import layer_weights, memory_use
 from costmodel.estimate.serving.engine_placement import crosses_domains
 from costmodel.estimate.serving.engine_step import STEP_TERMS, StepTime
 from costmodel.estimate.serving.load import bounds_of, with_preemption
+from costmodel.estimate.serving.offline import offline_batch, offline_state
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_band import spreads
@@ -79,6 +80,7 @@ def groups(rows: Iterable[ServingRow]) -> list[list[int]]:
     for index, row in enumerate(rows):
         columns = ("concurrency",) if row.learned_positions else (*LENGTHS, "concurrency")
         workload = {name: value for name, value in row.scenario["workload"].items() if name not in columns}
+        workload |= {"spread": row.scenario["workload"]["output"]["spread"]}
         cluster = row.scenario["cluster"]["node"]
         key = json.dumps(
             {**row.scenario, "workload": workload, "cluster": cluster, "launched": row.launched}, sort_keys=True
@@ -93,12 +95,11 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
     ones = np.ones(len(rows))
     layout = PlanColumns(tp, pp, ep, apart, ones, inputs.budget * ones)
     users = np.array([row.users for row in rows])
-    burst = inputs.case.scenario.workload.traffic == "burst"
-    prompt, output = (np.array([row.scenario["workload"][name] for row in rows]) for name in LENGTHS)
+    prompt, output = (np.array(column) for column in zip(*(row.lengths for row in rows), strict=True))
     load = inputs.load
     if np.any((prompt != load.prompt) | (output != load.output)):
         load = replace(load, prompt=prompt, output=output, longest=prompt + output)
-    found = benchmark(replace(inputs, load=load), layout, users, burst=burst)
+    found = benchmark(replace(inputs, load=load), layout, users)
     widths = {crosses: _widths(replace(inputs, crosses=crosses)) for crosses in (False, True)}
     crossing = map(bool, crosses_domains(inputs, layout))
     return [_row(found, widths[each], index) for index, each in enumerate(crossing)]
@@ -140,8 +141,9 @@ class Benchmark:
     parts: Mapping[str, Rows]  # share of each term of a time per token
 
 
-def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows, *, burst: bool) -> Benchmark:
-    """Evaluates a closed loop of `users` users for each layout."""
+def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows) -> Benchmark:
+    """Evaluates each layout with `users` users in a closed loop, or with so many requests at once."""
+    workload = inputs.case.scenario.workload
     memory = memory_use(inputs, layout)
     refused = [""] * len(layout)
     for code, mask in (("M001", np.broadcast_to(np.asarray(memory.pool <= 0), len(layout))), *invalid(inputs, layout)):
@@ -154,8 +156,13 @@ def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows, *, burst:
         decode = exact.breakdown(micro_batch(layout, many))
         point = operating_point(inputs, layout, many, exact, decode.total)
         crowded = with_preemption(inputs, bounds, users)
-        state = closed_loop(crowded, layout, point, users, bounds.admitted, burst=burst)
-        tokens = loop_tokens_per_gpu(users, inputs.load.output, state.ttft, state.tpot, layout.ranks)
+        if workload.requests is None:
+            burst = workload.traffic == "burst"
+            state = closed_loop(crowded, layout, point, users, bounds.admitted, burst=burst)
+            tokens = loop_tokens_per_gpu(users, inputs.load.output, state.ttft, state.tpot, layout.ranks)
+        else:
+            state = offline_state(crowded, layout, point, offline_batch(crowded, layout, point, exact))
+            tokens = share(state.rate * inputs.load.output, layout.ranks)
         floor = np.broadcast_to(np.asarray(shortest_step(inputs, layout, many)), len(layout))
         parts = _parts(decode, state.tpot, len(layout))
     return Benchmark(state, np.asarray(tokens), floor, refused, parts)

@@ -33,6 +33,8 @@ RULES = {
     "budget": "of TensorRT-LLM, whose steps take whole prompts, what holds the prompt beside all users where the "
     "default does not, a multiple of 64, as scripts of InferenceX have it (max_num_tokens)",
     "length_share": "1, lengths are those stated",
+    "requests": "N of rows whose doubt states 'N requests at once', in place of a concurrency by Little's law",
+    "length_spread": "1 of rows whose doubt names ShareGPT's lengths, else 0",
 }
 _PROMPT_WAIT = 60.0  # steps: attention_dp_config.timeout_iters of InferenceX, and of NVIDIA's own DeepSeek R1
 
@@ -47,10 +49,16 @@ class ServingRow:
     row: CsvRow
     scenario: dict[str, Any]
     layout: tuple[float, float, float, float]  # tp of attention, pp, ep, groups of attention
-    users: float
+    lengths: tuple[float, float]  # mean tokens of prompts and of answers
+    users: float  # in flight, or in all where the benchmark sends them at once
     learned_positions: bool
     filled: dict[str, str] = field(default_factory=dict)
     launched: dict[str, float] = field(default_factory=dict)  # keys of the engine as the benchmark set them
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the benchmark sends all its requests at once and ends with the last answer."""
+        return "requests" in self.scenario["workload"]
 
     @property
     def gpus(self) -> float:
@@ -65,12 +73,16 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     readable(row)
     model = model_of(row, shelf)
     accelerator, node, each = machine_of(row, shelf)
-    prompt, output, users = needed(row, "prompt", "output", "concurrency")
+    prompt, output = needed(row, "prompt", "output")
+    requests, spread = _at_once(row, filled)
+    users = requests or next(needed(row, "concurrency"))
     layout = _layout(row)
     ranks = math.prod(layout) / layout[2]
     share = row.number("length_share") or 1.0
     family = shelf.document("accelerator", accelerator).family
     engine = engine_of(row, filled)
+    lengths = (float(max(round(prompt * share), 1)), float(max(round(output * share), 1)))
+    load = {"requests": users} if requests else {"concurrency": users, "traffic": _traffic(row, filled)}
     scenario = {
         "schema": "costmodel/scenario/v1",
         "title": "row",
@@ -78,10 +90,9 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
         "cluster": {"node": node, "nodes": float(math.ceil(ranks / each))},
         "workload": {
             "kind": "serving",
-            "prompt": float(max(round(prompt * share), 1)),
-            "output": float(max(round(output * share), 1)),
-            "concurrency": users,
-            "traffic": _traffic(row, filled),
+            "prompt": {"mean": lengths[0], "spread": spread},
+            "output": {"mean": lengths[1], "spread": spread},
+            **load,
             **_types(row, model, family, filled),
         },
         "stack": engine,
@@ -93,7 +104,21 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
         whole = _BUDGET_STEP * math.ceil((prompt + users / layout[3]) / _BUDGET_STEP)
         if whole > shelf.document("stack", engine).defaults[-1].budget:
             launched["budget"], filled["budget"] = whole, f"{whole:g} tokens"
-    return ServingRow(row, scenario, layout, users, learned, filled, launched)
+    return ServingRow(row, scenario, layout, lengths, users, learned, filled, launched)
+
+
+def _at_once(row: CsvRow, filled: dict[str, str]) -> tuple[float, float]:
+    """Requests that a benchmark sends at once, 0 of a closed loop, and the spread of its lengths."""
+    stated, doubt = row.number("requests"), row.text("doubt")
+    spread = row.number("length_spread") or 0.0
+    if found := re.search(r"\b([1-9][\d,]{0,8}) requests at once\b", doubt):
+        stated = stated or float(found[1].replace(",", ""))
+        filled["requests"] = f"{stated:g} at once"
+    elif row.number("concurrency"):
+        stated = None  # of a loop, no more than so many at a time
+    if "ShareGPT" in doubt and not spread:
+        spread, filled["length_spread"] = 1.0, "of ShareGPT"
+    return stated or 0.0, spread
 
 
 def readable(row: CsvRow) -> None:

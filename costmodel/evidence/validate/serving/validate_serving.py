@@ -139,10 +139,9 @@ def measured(question: ServingRow, quantity: ServingQuantity) -> float | None:
     row = question.row
     value = stated(row, quantity)
     first, token = row.number("ttft_s"), row.number("tpot_s")
-    if quantity != "throughput" or value is not None or first is None or token is None:
+    if quantity != "throughput" or value is not None or first is None or token is None or question.at_once:
         return value
-    output = question.scenario["workload"]["output"]
-    return float(loop_tokens_per_gpu(question.users, output, first, token, question.gpus))
+    return float(loop_tokens_per_gpu(question.users, question.lengths[1], first, token, question.gpus))
 
 
 def _possible(row: CsvRow, floor: float) -> None:
@@ -156,10 +155,10 @@ def _possible(row: CsvRow, floor: float) -> None:
 
 def _consistent(question: ServingRow) -> None:
     """Refuse a row whose requests in flight, rate and latency contradict each other."""
-    row, output = question.row, question.scenario["workload"]["output"]
+    row, output = question.row, question.lengths[1]
     first, token, rate = row.number("ttft_s"), row.number("tpot_s"), row.number("requests_per_s")
     tokens = row.number("tokens_per_s_per_gpu")
-    if first is None or token is None or (rate is None and tokens is None):
+    if question.at_once or first is None or token is None or (rate is None and tokens is None):
         return
     with np.errstate(all="ignore"):
         closed = float(loop_tokens_per_gpu(question.users, output, first, token, question.gpus))

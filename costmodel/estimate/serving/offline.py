@@ -114,8 +114,9 @@ def _drain(load: Load, layout: PlanColumns, point: OperatingPoint, exact: Steps,
     """The end of a batch in stages: nothing refills it, and step times are not linear down to one sequence."""
     many, lengths = np.maximum(np.asarray(point.concurrency), 1.0), (load.steps, load.output_spread)
     with term("runs out"), np.errstate(all="ignore"):
-        excess, answer, token, before = np.zeros(4)
-        past, generated, left = 0.0, 0.0, 1.0
+        zero: Number = 0.0
+        one: Number = 1.0
+        excess, answer, token, before, past, generated, left = (*(zero,) * 6, one)
         for until, rest in (*_stages(lengths, many), (longest, 0.0)):
             until = np.maximum(until, past)
             tokens, span, ended = tokens_until(*lengths, until), until - past, left - rest
@@ -190,7 +191,9 @@ def _token_times(
         met = 1.0 + np.maximum(point.concurrency - 1.0, 0.0) * (1.0 - last)
         between = interfered_token_time(point.decode, point.mixed, met, load.steps, point.rides) - point.decode
     with term("prompts of the first wave"):
-        stop, steps, fewer = first.behind * batch.at_once, 1.0, 0.0  # by themselves: nothing is generated beside them
+        stop = first.behind * batch.at_once
+        steps: Number = 1.0  # by themselves: nothing is generated beside them
+        fewer: Number = 0.0
         if inputs.engine.mixed:
             steps = np.maximum(share(first.behind, first.room), 1.0)
             fewer = point.beta * (point.concurrency / 2.0)  # of its requests, half are decoded on the mean

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_schema import LOADS, ServingPlan
-from costmodel.estimate.serving.limits_chance import OWN
-from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.limits_chance import OWN, asking_chance
+from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, own_plan
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.safety import demand_of, preferred_chance
@@ -225,30 +225,55 @@ def _sized_safely(
 
     Instances apart are the expected number and some more: their rates with a chance take too long.
     """
-    safe, expected, apart = preferred_chance(case), _sized(case, counted, rate), counted.plan.prefill is not None
-    if not demand or safe is None or not expected.works:
-        return expected
+    safe, apart, trials = preferred_chance(case), counted.plan.prefill is not None, _Trials(case)
+    if not demand or safe is None:
+        return _sized(trials, counted, rate)
     one = counted if apart else tried(case, [rate, *group, *demand], bands=False).answer
     if one is None or not math.isfinite(one.costs["replicas_needed"]):
-        return expected
-    trial = _sized(case, one, rate, safe, most=_MOST_MORE if apart else 1)
+        return _sized(trials, counted, rate)
+    trial = _sized(trials, one, rate, safe, most=_MOST_MORE if apart else 1)
     if trial.answer is None or not trial.works or trial.answer.costs[OWN] < safe:
-        return expected
+        return _sized(trials, counted, rate)
+    expected = _sized(trials, counted, rate, bands=False)
+    if not expected.works:
+        return _sized(trials, counted, rate)
     same = expected.answer is None or expected.answer.costs["gpus"] == trial.answer.costs["gpus"]
     return replace(trial, one=one, expected=None if same else expected.answer)
 
 
-def _sized(case: LoadedScenario, found: ServingAnswer, rate: str, safe: float = 0.0, *, most: int = 1) -> ServingTrial:
+@dataclass
+class _Trials:
+    """The numbers of replicas that were tried with bands, by their settings."""
+
+    case: LoadedScenario
+    made: dict[tuple[str, ...], ServingTrial] = field(default_factory=dict)
+
+    def of(self, settings: tuple[str, ...], *, bands: bool) -> ServingTrial:
+        """The trial with some settings; without bands, which take most of the time, if it was not tried with them."""
+        if settings not in self.made and (bands or serving(self.case).groups):
+            self.made[settings] = tried(self.case, settings)
+        if settings in self.made:
+            return self.made[settings]
+        try:
+            inputs = asking_chance(inputs_of(serving(vary_any(self.case, settings))))
+            return ServingTrial(settings, answer(inputs, own_plan(inputs), bands=False))
+        except CostModelError as error:
+            return ServingTrial(settings, fault=error.faults[0])
+
+
+def _sized(
+    tries: _Trials, found: ServingAnswer, rate: str, safe: float = 0.0, *, most: int = 1, bands: bool = True
+) -> ServingTrial:
     """The replicas and nodes that a rate needs; some more where rounding each replica's share breaks a limit.
 
     safe: the chance to keep the limits that is needed. most: replicas that are added at most
     """
-    trials = []
+    trials, case = list[ServingTrial](), tries.case
     needed = counts_needed(found.costs)
     for factor, more in (*((1.0, more) for more in range(most + 1)), (1 + _FOUND_WITHIN, 0)):
         counts = {name: math.ceil(max(count, 1.0) * factor) + more for name, count in needed.items()}
         nodes = math.ceil(gpus_of(found, counts) / float(case.node.accelerators))
-        trials.append(tried(case, [rate, *settings_of(counts), f"cluster.nodes={nodes}"]))
+        trials.append(tries.of((rate, *settings_of(counts), f"cluster.nodes={nodes}"), bands=bands))
         if trials[-1].fault is not None or (trials[-1].works and not trials[-1].result(OWN) < safe):
             return trials[-1]
     return trials[0]

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -36,22 +37,27 @@ def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
     if (found.works and found.is_safe) or found.stopped:
         return found
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
-    kinds = (*_longer_steps(found, case), *narrower(case), _lower_rates(found, case))
-    tried_ones = [next(filter(None, (search_remedy(case, each) for each in kind)), None) for kind in kinds]
     fewest = fewest_gpus(case)
     smallest = smallest_cluster(case, fewest)
-    tried_ones.insert(len(_longer_steps(found, case)), smallest)
-    if smallest is not None and not found.tally.fit and sum(map(bool, tried_ones)) == 1:
-        tried_ones.append(_narrower_on_more(case, smallest))
-    if not found.tally.evaluated and not any(tried_ones):
+    before, after = _longer_steps(found, case), (*narrower(case), _lower_rates(found, case))
+    in_order = itertools.chain(map(partial(_first, case), before), [smallest], map(partial(_first, case), after))
+    tried_ones = [*itertools.islice(filter(None, in_order), _MOST)]
+    if smallest is not None and not found.tally.fit and len(tried_ones) == 1:
+        tried_ones += filter(None, [_narrower_on_more(case, smallest)])
+    if not found.tally.evaluated and not tried_ones:
         longer = itertools.chain.from_iterable(_longer_steps(found, case))
-        tried_ones = [next(filter(None, (search_remedy(case, each, fits=True) for each in longer)), None)]
-    alone = None if any(tried_ones) else _unloaded(case)
+        tried_ones = [*itertools.islice(filter(None, (search_remedy(case, each, fits=True) for each in longer)), 1)]
+    alone = None if tried_ones else _unloaded(case)
     ahead = tuple(f"{path}={value}" for path, value in values.items())
-    remedies = [replace(one, settings=(*without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
+    remedies = [replace(one, settings=(*without(ahead, one.settings), *one.settings)) for one in tried_ones]
     smaller = None if smallest is None else smaller_fleet(found, case, smallest)
     found = found if smallest is None else with_both_sizes(found, case, fewest)
-    return replace(found, remedies=tuple(remedies[:_MOST]), alone=alone, smaller=smaller)
+    return replace(found, remedies=tuple(remedies), alone=alone, smaller=smaller)
+
+
+def _first(case: ServingCase, kind: Iterator[tuple[str, ...]]) -> SearchRemedy | None:
+    """The first settings of a kind with which a search finds a plan that meets every limit."""
+    return next(filter(None, (search_remedy(case, each) for each in kind)), None)
 
 
 def nearest_alone(answer: ServingAnswer) -> ServingAnswer | None:

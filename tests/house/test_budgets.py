@@ -20,7 +20,7 @@ BUDGETS = {
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_500,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
     "estimate": 7_950,  # prices of nodes, rounds, feed-forward halves, models beside the policy
-    "estimate/serving": 9_350,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
+    "estimate/serving": 9_400,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_750,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
     "exchange": 6_350,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests

@@ -204,7 +204,9 @@ NODES = "cluster.nodes"
 EIGHTHS = 8  # of a power of two: numbers of nodes above it that are tried
 _NEAR = 8  # sizes that are tried one after the other before steps double
 _FAR = 1.25  # times a budget, from which no plan on as many nodes keeps it
-_LEVEL = 1.05  # costs of sizes beside one another within which larger ones may be cheaper again
+_LEVEL = 1.05  # times a budget, up to which a cost may keep it on other sizes
+_HALVED = 3.0  # a job on half of the nodes costs this part of its cost at least; 2.6 in shipped machines
+_DEARER = 2  # sizes in a row that cost more than a smaller one, after which larger ones do too
 _LEAST = 1e-300  # of a limit over a result: one may be too small for a float
 _PASSED = 2  # sizes without a valid plan that are passed over
 
@@ -348,22 +350,27 @@ class _Sizes:
         limits = stated_limits(self.asked.case.scenario.limits)
         return min((limit.value for limit in limits if limit.column == "run_cost"), default=math.inf)
 
-    def _over_budget_at_peak(self) -> bool:
-        """Whether the job costs more than its budget even if its accelerators reach their peak, on whatever number."""
-        if not self.asked.mfu_is_of_peak:
-            return False
-        least = (self._cost(trial, nodes) * trial.costs.get("mfu", 0.0) for nodes, trial in self.seen.items())
-        return any(cost > _FAR * self._budget for cost in least)
-
-    def _look_for_cheapest(self, sizes: Sequence[float]) -> None:
-        """Evaluate sizes, small ones first, until the cost of the job grows."""
-        least = math.inf
+    def _is_over_budget(self, sizes: Sequence[float]) -> bool:
+        """Whether no size keeps the budget: small ones come first, until several in a row cost more than the least."""
+        least, dearer = math.inf, 0
         for nodes in sizes:
             trial = self.at(nodes)
-            cost = self._cost(trial, nodes) if _fits(trial) else math.inf
-            if cost > _LEVEL * least:
-                return
-            least = min(cost, least)
+            if trial.works:
+                return False
+            if _fits(trial):
+                cost = self._cost(trial, nodes)
+                least, dearer = min(least, cost), dearer + 1 if cost >= least else 0
+                if dearer >= _DEARER and cost > _LEVEL * self._budget:
+                    return True
+        return True
+
+    def _first_within(self, powers: Sequence[float], good: Callable[[float], bool]) -> float | None:
+        """The first good one of powers of two, large ones first; those that cost far too much are passed over."""
+        place = 0
+        while place < len(powers) and not good(powers[place]):
+            above = self._cost(self.at(powers[place]), powers[place]) / self._budget
+            place += max(math.floor(math.log(above, _HALVED)), 1) if above > 0 else 1
+        return powers[place] if place < len(powers) else None
 
     def _missed(self) -> tuple[MissedLimit, ...]:
         """The limits that the nearest plan misses, among the plans that fit."""
@@ -398,13 +405,13 @@ class _Sizes:
         good one.
         """
         if ladder[0] > ladder[-1]:
-            powers = [place for place, nodes in enumerate(ladder) if math.log2(nodes).is_integer()]
-            if self._over_budget_at_peak():
-                self._look_for_cheapest([ladder[place] for place in reversed(powers)])
+            powers = [nodes for nodes in ladder if math.log2(nodes).is_integer()]
+            if math.isfinite(self._budget) and self._is_over_budget(powers[::-1]):
                 return None
             if good(ladder[0]):
                 return 0
-            found = next((place for place in powers if good(ladder[place])), None)
+            largest = self._first_within(powers, good)
+            found = None if largest is None else ladder.index(largest)
             return found - 1 if found and good(ladder[found - 1]) else found
         low, high, steps = -1, start, 0
         while not good(ladder[high]):

@@ -385,10 +385,6 @@ class Workload(Protocol):
         """The tokens that it trains on, where the scenario states them; none of other jobs."""
 
     @property
-    def mfu_is_of_peak(self) -> bool:
-        """Whether a plan's MFU is the share that it reaches of the peak of its accelerators, in all plans alike."""
-
-    @property
     def engine_share(self) -> float | None:
         """The share of a GPU's memory that its engine takes; none of jobs that take whole GPUs."""
 

@@ -129,11 +129,6 @@ class _Usual:
         return None
 
     @property
-    def mfu_is_of_peak(self) -> bool:
-        """No: only training states an MFU."""
-        return False
-
-    @property
     def engine_share(self) -> float | None:
         """None: only engines claim a share."""
         return None
@@ -202,13 +197,6 @@ class TrainingWorkload(_Usual):
     def tokens(self) -> float | None:
         """The tokens of the run."""
         return self.case.scenario.workload.tokens
-
-    @property
-    def mfu_is_of_peak(self) -> bool:
-        """Whether one peak and one count of operations are the usual ones."""
-        scenario = self.case.scenario
-        assumed, wide = scenario.assume, scenario.search and scenario.search.precision
-        return not (wide or assumed.mfu_peak) and assumed.flop_convention == "model-causal"
 
     def whole(self) -> TrainingWorkload:
         """The job with the usual failures and checkpoints, where the scenario states tokens and no run."""

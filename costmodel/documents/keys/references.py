@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import field
@@ -40,6 +41,7 @@ REFERENCES = {
 }
 
 
+@functools.cache
 def holder(path: str) -> tuple[str, str]:
     """The path of the document that contains a key (empty for the scenario), and the rest of the key's path.
 

@@ -1,5 +1,6 @@
 """Bounds a plan must keep, on any result."""
 
+from functools import cache
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, model_validator
@@ -124,7 +125,8 @@ B = TypeVar("B", bound=Document)
 def bounded(kind: type[B], result: str) -> B:
     """A field for a limit on a result, without bounds by default; the field's title is the result's name."""
     meaning = (TRAINING_RESULTS | RUN_RESULTS)[result].meaning
-    field: B = Field(default_factory=kind.model_construct, description=meaning[0].upper() + meaning[1:], title=result)
+    none, words = cache(kind.model_construct), meaning[0].upper() + meaning[1:]
+    field: B = Field(default_factory=none, description=words, title=result)
     return field
 
 

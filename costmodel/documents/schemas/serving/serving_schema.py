@@ -83,7 +83,8 @@ class RequestRateLimit(Bound):
 def _bounded(kind: type[B], result: str) -> B:
     """A field for a limit on a serving result, without bounds by default."""
     meaning = SERVING_RESULTS[result].meaning
-    field: B = Field(default_factory=kind.model_construct, description=meaning[0].upper() + meaning[1:], title=result)
+    none, words = cache(kind.model_construct), meaning[0].upper() + meaning[1:]
+    field: B = Field(default_factory=none, description=words, title=result)
     return field
 
 

@@ -324,7 +324,7 @@ def types_of_one_width_and_rate_are_one(word: str) -> Rows:
     yield row(mine, tp=2), row(other, tp=2)
 
 
-@limit("fp8", "fp8-block", "fp8-cs", "fp8-row", "int8", "mxfp8", "nvfp4")
+@limit("fp8", "fp8-block", "fp8-cs", "fp8-row", "int8", "mxfp8", "nvfp4", "mxfp4")
 def at_the_rate_and_width_of_bf16_it_is_bf16(word: str) -> Rows:
     """Conversion and copies cost nothing, and inputs are kept wide."""
     named = "fsdp2" if word == "fp8-row" else "megatron-core"
@@ -332,7 +332,7 @@ def at_the_rate_and_width_of_bf16_it_is_bf16(word: str) -> Rows:
     stack = written_out("stack", named, low_precision={"saved": False, "recipes": [word]})
     more = {"node": node, "stack": stack}
     narrow, wide = (machine(**more, workload={"precision": kind}) for kind in (word, "bf16"))
-    recipe = replace(narrow.recipe, operand=2.0, quantised=0.0, copies=0.0)
+    recipe = replace(narrow.recipe, operand=2.0, quantised=0.0, transposed=0.0, copies=0.0)
     as_wide = with_rates(
         narrow, linear=Linear(recipe, wide.rates.matmul, wide.rates.peak, 1.0), mfu_peak=wide.rates.mfu_peak
     )

@@ -235,7 +235,7 @@ VALUES: dict[str, dict[str, str]] = {
         **_all("tensorwise fp8-tensorwise", "'fp8-cs'"),
         **_all("rowwise fp8-rowwise", "'fp8-row'"),
         **_all("blockwise fp8-blockwise deepseek-fp8", "'fp8-block'"),
-        **_all("fp4 mxfp4 nvfp4-mixed", "'nvfp4'"),
+        **_all("fp4 nvfp4-mixed", "'nvfp4'"),
         **_all(
             "int4 nf4 4bit 8bit",
             "training does not multiply in that type; weights in 4 bits are workload.tuning: {method: qlora}",

@@ -7,7 +7,9 @@ from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
-Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8", "fp32", "tf32"]
+Precision = Literal[
+    "bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "mxfp4", "int8", "fp32", "tf32"
+]  # fmt: skip
 Full = Literal["fp32", "tf32"]
 CacheType = Literal["bf16", "fp16", "fp8"]  # of keys and values
 WeightType = Literal[
@@ -30,7 +32,7 @@ WeightType = Literal[
     "q4_k_m",
     "q5_k_m",
 ]  # of an engine; from q2_k on those of GGUF, of which the last three mix two
-Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
+Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "mxfp4", "int8"]
 DispatchType = Literal["bf16", "fp8"]  # of tokens on their way to experts
 # Models whose own checkpoint is in a narrow type: all linear maps of the layers, or routed experts alone.
 _BLOCKS = ("deepseek-v3", "deepseek-v3.2", "deepseek-v4-flash", "deepseek-v4-pro", "kimi-k2", "minimax-m2")
@@ -164,6 +166,18 @@ _RECIPES = (
         copies=1.125,
         families=("blackwell", "rubin"),
         source="nvidia-nvfp4",
+    ),
+    Recipe(
+        name="mxfp4",
+        title="4-bit floats with one 8-bit scale for each 32 elements",
+        type="fp4",
+        fit="nvfp4",
+        operand=0.53125,  # 1 byte for 32
+        quantised=3.0625,  # read 2, write two copies
+        conversions=1.0,
+        copies=1.0625,
+        families=("blackwell", "rubin", "cdna4", "cdna5"),
+        source="rouhani-2023",
     ),
     Recipe(
         name="int8",

@@ -62,7 +62,8 @@ def test_ranks_convert_what_they_gather_in_parts(precision: str, once: float) ->
 
 @pytest.mark.parametrize("precision", NARROW)
 def test_narrow_is_faster_and_converts(precision: str) -> None:
-    node, stack = "tpu-v6e-slice" if precision == "int8" else "dgx-b200", _stack(precision)
+    node = {"int8": "tpu-v6e-slice", "mxfp4": "mi355x-8"}.get(precision, "dgx-b200")
+    stack = _stack(precision)
     wide, narrow = (costs(asked(kind, node=node, stack=stack), tp=1) for kind in ("bf16", precision))
     assert narrow["matmul"] < wide["matmul"]
     assert narrow["attention"] == wide["attention"]
@@ -70,7 +71,7 @@ def test_narrow_is_faster_and_converts(precision: str) -> None:
 
 
 def _stack(precision: str) -> str:
-    return {"fp8-row": "fsdp2", "int8": "maxtext-tpu"}.get(precision, "megatron-core")
+    return {"fp8-row": "fsdp2", "int8": "maxtext-tpu", "mxfp4": "primus"}.get(precision, "megatron-core")
 
 
 def test_copies_of_weights_add_two_bytes_of_every_layer_parameter() -> None:
@@ -180,7 +181,7 @@ def test_a_stack_without_narrow_types_says_what_it_offers() -> None:
         asked("fp8-row")
 
 
-@pytest.mark.parametrize("precision", [name for name in NARROW if name not in ("fp8", "int8")])
+@pytest.mark.parametrize("precision", [name for name in NARROW if name not in ("fp8", "int8", "mxfp4")])
 def test_torch_gathers_narrow_what_has_one_scale_a_tensor(precision: str) -> None:
     """And keeps it narrow while zero 2 keeps it whole; all else crosses the network, and stays, in 16 bits."""
     layer = 218_112_000

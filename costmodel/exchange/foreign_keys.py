@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from difflib import get_close_matches
 from typing import Any
 
 from costmodel.documents.keys.suggestions import nearest
@@ -21,6 +22,7 @@ OPTIMIZER_HINT = "--set workload.optimizer=adamw, or another of costmodel list o
 _MOST_UNKNOWN = 12
 _WORDS = re.compile(r"[-_.]")  # between the words of a key
 _SLIP = 0.85  # likeness of a name that is meant to be another
+_LETTERS, _LETTER_OFF = 2, 0.95  # letters by which a slip may differ, and likeness with one or two letters off
 
 
 class ForeignKeys:
@@ -148,12 +150,17 @@ class ForeignKeys:
         return any(option.startswith(f"{name}.") for option in self.table)
 
     def _row_of(self, name: str) -> Row | None:
-        """The table row of a key, or of the nearest section around it that has one row for all its keys."""
+        """The table row of a key, or of the nearest section around it that has one row for all its keys.
+
+        In such a section a name that is one or two letters off a key with a meaning is a slip, and has no row.
+        """
         if name in self.table:
             return self.table[name]
         parts = name.split(".")
         above = (f"{'.'.join(parts[:depth])}{EVERY}" for depth in range(len(parts) - 1, 0, -1))
-        return next((self.table[section] for section in above if section in self.table), None)
+        found = next((self.table[section] for section in above if section in self.table), None)
+        read = (other for other, row in self.table.items() if row.fills and abs(len(other) - len(name)) <= _LETTERS)
+        return None if found is None or get_close_matches(name, read, 1, _LETTER_OFF) else found
 
     def _renew(self) -> None:
         """Moves the values of renamed keys to their current names."""

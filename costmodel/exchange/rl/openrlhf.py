@@ -92,7 +92,8 @@ _TABLE = known(
     part("bf16", "workload.precision", "flag", False),
     option("actor.optim", "workload.optimizer", choice({"adam": "adamw"}), "adam"),
     eager("vllm.enforce_eager"),
-    part("train.colocate_actor_ref", "plan.dp", "flag", False),
+    part("train.colocate_actor_ref", "plan.beside.reference", "flag", False),
+    part("train.colocate_critic_reward", "plan.beside.reward", "flag", False),
     lost("not expressible", ADAPTERS, "ds.lora.rank ds.load_in_4bit", 0, "0"),
     lost("not expressible", "a part of the model is frozen", "actor.freeze_visual_encoder"),
     lost("approximated", "prompts of several steps under way", "rollout.vllm_generate_batch_size"),
@@ -104,7 +105,7 @@ _TABLE = known(
     part("ds.packing_samples", "stack.sharing.padded", "flag", False),
     tools("train.agent_func_path"),
     quiet("data.* eval.* ckpt.* logger.* vllm.sync_backend vllm.sync_with_ray vllm.enable_prefix_caching "
-          "train.colocate_critic_reward train.ema_beta train.num_episodes train.seed train.full_determinism_enable "
+          "train.ema_beta train.num_episodes train.seed train.full_determinism_enable "
           "rollout.micro_batch_size rollout.top_p rollout.temperature rollout.max_tokens_per_gpu ds.use_universal_ckpt "
           "ds.attn_implementation ds.experts_implementation ds.grad_accum_dtype ds.overlap_comm ds.lora.* "
           "ds.ring_attn_head_stride ds.value_head_prefix local_rank use_ms algo.advantage.* algo.kl.* "
@@ -181,7 +182,7 @@ def _judges(keys: ForeignKeys, layer: Layer, *, together: bool) -> None:
             continue
         ranks = keys[own[0]].value * keys[own[1]].value
         if name == "reward" and keys["train.colocate_critic_reward"].value:
-            keys.lose("not expressible", "shares the accelerators of the critic: here those of the trainer", at)
+            keys.lose("approximated", "on the accelerators of the critic: here on those of the trainer", at)
         elif ranks:
             layer.facts[_BESIDE[name]] = keys.derived(ranks, f"nodes × GPUs of {name}", at)
 

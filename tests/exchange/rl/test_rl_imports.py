@@ -121,6 +121,9 @@ def test_openrlhf_by_todays_options_and_by_older_ones() -> None:
     found = document(apart, load=SHORT)
     assert stated(found, "plan.beside.reference", "plan.beside.critic", "cluster.nodes") == [2, 6, 2]
     assert stated(found, "stack.sharing.padded") == [True]
+    shared = apart.replace("--pretrain", "--reward_num_gpus_per_node 6 --colocate_critic_reward --pretrain", 1)
+    lost = [loss.sentence for loss in imported(shared, load=SHORT).found.losses]
+    assert "on the accelerators of the critic: here on those of the trainer" in lost
 
 
 def test_trl_with_a_configuration_of_accelerate() -> None:
@@ -200,6 +203,8 @@ def test_every_key_is_listed_and_strict_passes_where_nothing_is_lost(name: str, 
     [
         ("trainer.planted_key=3", "no effect"),
         ("actor_rollout_ref.actor.planted_key=3", "not expressible"),
+        ("data.max_respons_length=3", "not expressible"),  # a slip, in a section whose keys have no effect
+        ("data.val_batch_size=3", "no effect"),
         ("actor_rollout_ref.rollout.enforce_eager=True", "approximated"),
         ("actor_rollout_ref.model.lora_rank=32", "not expressible"),
         ("actor_rollout_ref.ref.ulysses_sequence_parallel_size=4", "approximated"),

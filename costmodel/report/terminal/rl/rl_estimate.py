@@ -222,8 +222,7 @@ def of_generation(answer: RlAnswer) -> list[str]:
         words.append("the same for any staleness over 0; no law gives the iterations to a score")
     beside = float(answer.iteration.beside)
     if beside:
-        apart = joined(answer.inputs.apart)
-        words.append(f"{show_time(beside)} hidden: {apart} work on their own GPUs at the same time")
+        words.append(f"{show_time(beside)} hidden: the GPUs of {joined(answer.inputs.apart)} work at the same time")
     if workload.staleness and costs["overlapped"] > beside:
         words.append(f"{show_time(costs['overlapped'] - beside)} hidden: training and generation run at the same time")
     elif not answer.inputs.split.colocated:

@@ -162,8 +162,9 @@ def buy(
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.documents.schemas.default_values import SAFE
-    from costmodel.explore.buy import MOST, day_of_traffic, fleet, over_a_day
+    from costmodel.explore.buy import MOST, day_of_traffic, over_a_day
     from costmodel.explore.flag_defaults import dense_model
+    from costmodel.explore.fleet import fleet
     from costmodel.explore.offers import hourly_rates, on_offer
     from costmodel.explore.safety import preferring
     from costmodel.report.answers import buy as report

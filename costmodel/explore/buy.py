@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -40,9 +40,9 @@ from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.offers import HostedOffer, Machine, Offers, site_terms
 from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.search.rank import UNWATCHED, Watcher
-from costmodel.explore.smallest_size import tried
+from costmodel.explore.smallest_size import CHANCE, explained_plan, tried
 from costmodel.explore.workload import KnownPlans, SmallestPlans, Trial, Workload
-from costmodel.ground.equation import Number, leaf, origin_of, trace
+from costmodel.ground.equation import Number, leaf, term
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import show
@@ -160,7 +160,15 @@ class Purchase:
         return Rent(*map(float, _rents(price, time, self.gpus if gpus is None else gpus, about.built)))
 
 
-_UNITS = {"GPUs": "1", "nodes": "1", "price": "USD/s"}  # of figures that are no money
+UNITS = {"GPUs": "1", "nodes": "1", "idle": "1", "price": "USD/s", "site power": "J/s"}  # of figures that are no money
+
+
+def _averaged(tree: ExplainedFigure, traffic: float) -> ExplainedFigure:
+    """A cost in the fullest hour as that of all hours, of which the load is a share of the fullest."""
+    from costmodel.explore.explain.explain import ExplainedFigure
+
+    part = ExplainedFigure("load of all hours over the fullest", traffic, "1")
+    return ExplainedFigure(tree.name, tree.value / traffic, tree.unit, operation="divide", beneath=[tree, part])
 
 
 def _ranks_of(row: Purchase) -> Number:
@@ -196,6 +204,20 @@ def _rents(
     """
     each = whole_node_price(price.each if each is None else each, price.accelerators, price.built)
     return run_cost(time, used, each), run_cost(time, accelerators_rented(used, built), each)
+
+
+def money_of(row: Purchase, time: float) -> dict[str, Number]:
+    """What a plan takes and what that costs for so many seconds, with the origin of each figure; money where known."""
+    used, built = _ranks_of(row), leaf(row.built, "GPUs of a node")
+    found = {"GPUs": used, "nodes": share(accelerators_rented(used, built), built)}
+    price = row.price
+    if price is None:
+        return found
+    found["price"] = _traced_price(price, row.machine.accelerator)
+    found["rent"], found["whole nodes"] = _rents(price, leaf(time, "time"), used, built, found["price"])
+    if price.listed is not None and price.listed.bought is not None:
+        found["capital"] = purchase_capital(row.nodes, price.listed.bought.capital)
+    return found
 
 
 @record
@@ -260,38 +282,38 @@ class Bought:
         most = min(by_count, self.power / best.each if math.isfinite(self.power) else math.inf)
         return most // 1.0 if math.isfinite(most) else most
 
-    def money_trees(self) -> dict[str, ExplainedFigure]:
-        """The traced costs of machines and APIs, by figure name and offer."""
-        from costmodel.explore.explain.explain import Book, tree_of
+    def trees(self, names: Sequence[str]) -> dict[str, ExplainedFigure]:
+        """The trees of all figures of machines and APIs, by figure name and offer; names: results of plans."""
+        from costmodel.explore.explain.explain import traced_figures
 
-        trees: dict[str, ExplainedFigure] = {}
-        book = Book({}, {}, {})
-        for row in self.working:
-            price, about = row.price, None if row.trial is None else row.trial.about
-            if price is None or about is None or row.trial is None:
-                continue
-            time = row.paid_time
-            with trace():
-                used, built = _ranks_of(row), leaf(about.built, "GPUs of a node")
-                each = _traced_price(price, row.machine.accelerator)
-                rents = _rents(price, leaf(time, "time"), used, built, each)
-                figures = {
-                    "GPUs": used,
-                    "price": each,
-                    "rent": rents[0],
-                    "whole nodes": rents[1],
-                    "nodes": share(accelerators_rented(used, built), built),
-                }
-                if price.listed is not None and price.listed.bought is not None:
-                    figures["capital"] = purchase_capital(row.nodes, price.listed.bought.capital)
-                origins = {name: origin_of(figure, name) for name, figure in figures.items()}
-            for name, origin in origins.items():
-                trees[f"{name} of {row.machine.name}"] = tree_of(book, name, _UNITS.get(name, "USD"), origin)
+        found = [(row.machine.name, self._row_trees(row, names)) for row in self.working]
         for offer in self.hosted:
-            with trace():
-                origin = origin_of(self._hosted_cost(offer), "rent")
-            trees[f"rent of {offer.name}"] = tree_of(book, "rent", "USD", origin)
-        return trees
+            found.append((offer.name, traced_figures(partial(self._hosted_figures, offer), {})))
+        return {f"{name} of {owner}": tree for owner, trees in found for name, tree in trees.items()}
+
+    def _hosted_figures(self, offer: HostedOffer) -> dict[str, Number]:
+        return {"rent": self._hosted_cost(offer)}
+
+    def _row_trees(self, row: Purchase, names: Sequence[str]) -> dict[str, ExplainedFigure]:
+        """The trees of a machine: of its plan, of the size by expected figures, and of its money."""
+        from costmodel.explore.explain.explain import traced_figures
+
+        plans, settings = row.plans, (*row.machine.settings, *row.machine.price)
+        assert plans.safe is not None
+        trees = explained_plan(self.asked, (*settings, *plans.safe.settings), names)
+        if self.traffic != 1:
+            trees = {name: _averaged(tree, self.traffic) if is_money(name) else tree for name, tree in trees.items()}
+        if plans.expected is not None and plans.expected.gpus < plans.safe.gpus:
+            smaller = explained_plan(self.asked, (*settings, *plans.expected.settings), ())
+            trees["expected"] = smaller[CHANCE]
+
+        def figures() -> dict[str, Number]:
+            found = money_of(row, row.paid_time)
+            if math.isfinite(self.power):
+                found["site power"] = node_site_power(vary_any(self.asked.case, settings), row.nodes)
+            return found
+
+        return trees | traced_figures(figures, UNITS)
 
     def rent(self, row: Purchase) -> Rent:
         """The rent of the whole job, or of a month where it has no end."""
@@ -498,142 +520,12 @@ def _smaller(found: Bought) -> float:
     return best.rent(smaller.paid_time, expected.gpus).whole
 
 
-def shared_nodes(engines: Iterable[float], built: float) -> int:
-    """The nodes that hold these engines side by side, each in one node if it fits into one, the largest first.
-
-    The fewest possible where sizes are powers of two, as degrees of tensor parallelism are.
-
-    >>> shared_nodes([4, 4, 4, 2, 1, 1], 8), shared_nodes([12, 4], 8)
-    (2, 2)
-    """
-    nodes, free = 0, list[float]()
-    for gpus in sorted(engines, reverse=True):
-        whole, rest = divmod(gpus, built)
-        nodes += int(whole)
-        place = next((number for number, room in enumerate(free) if room >= rest), len(free))
-        if rest and place == len(free):
-            free.append(built)
-        if rest:
-            free[place] -= rest
-    return nodes + len(free)
-
-
-@record
-class FleetRow:
-    """One kind of machine for several jobs at once, with the result of each job.
-
-    most: accelerators for all jobs together. supply: power of the site for all of them, W
-    """
-
-    machine: Machine
-    jobs: tuple[Purchase, ...]
-    most: float = math.inf
-    supply: float = math.inf
-
-    @property
-    def each_works(self) -> bool:
-        """Whether every job has a plan that meets its limits."""
-        return all(row.works for row in self.jobs)
-
-    @property
-    def works(self) -> bool:
-        """Whether every job has a plan that meets its limits, and there is room for all of them together."""
-        return self.each_works and self.missing == 0 and not self.power > self.supply
-
-    @property
-    def gpus(self) -> float:
-        """The accelerators of all jobs."""
-        return sum(row.gpus for row in self.jobs)
-
-    @property
-    def expected(self) -> float:
-        """The accelerators of all jobs by expected figures; not a number where one has no plan of these."""
-        plans = [row.plans.expected or row.plans.safe for row in self.jobs]
-        return sum(math.nan if plan is None else plan.gpus for plan in plans)
-
-    @property
-    def nodes(self) -> float:
-        """The nodes of all jobs where no two jobs share a node."""
-        return sum(row.nodes for row in self.jobs)
-
-    @property
-    def shared(self) -> float:
-        """The nodes of all jobs where engines of several jobs may stand in one node."""
-        return float(shared_nodes((gpus for row in self.jobs for gpus in row.engines), self.jobs[0].built))
-
-    @property
-    def there(self) -> float:
-        """The nodes of a cluster with `most` accelerators."""
-        return math.inf if math.isinf(self.most) else math.ceil(self.most / self.jobs[0].built)
-
-    @property
-    def missing(self) -> float:
-        """Accelerators that all jobs need beyond those that there are; of more nodes if only nodes are too few."""
-        nodes = max(self.shared - self.there, 0.0)
-        return self.gpus - self.most if self.gpus > self.most else nodes * self.jobs[0].built
-
-    @property
-    def power(self) -> float:
-        """The power that a site supplies for the nodes of all jobs, W."""
-        return self.shared * self.jobs[0].each
-
-    @property
-    def rent(self) -> float:
-        """The monthly rent of all accelerators in use, USD."""
-        return sum(row.rent(MONTH).in_use for row in self.jobs)
-
-
-@record
-class Fleet:
-    """All machines for several jobs: those on which all jobs have a plan and room come first, cheapest first."""
-
-    jobs: tuple[Bought, ...]
-    rows: tuple[FleetRow, ...]
-
-    @property
-    def one_gpu(self) -> tuple[int, ...]:
-        """The jobs, counted from 1, whose engines claim shares of a GPU's memory that one GPU holds together."""
-        shares = [job.asked.engine_share for job in self.jobs]
-        stated = sorted((share, place) for place, share in enumerate(shares, 1) if share is not None)
-        together = itertools.accumulate(share for share, _ in stated)
-        places = sorted(place for (_, place), total in zip(stated, together, strict=True) if total <= 1)
-        return tuple(places) if len(places) > 1 else ()
-
-    @property
-    def best(self) -> FleetRow | None:
-        """The cheapest machine that is rented and not on spot; if there is none, the cheapest."""
-        working = [row for row in self.rows if row.works]
-        return next((row for row in working if row.machine.sold not in OTHER_TERMS), next(iter(working), None))
-
-    @property
-    def nearest(self) -> FleetRow | None:
-        """The best machine; without one, that on which every job has a plan and least is missing for all together."""
-        alone = (row for row in self.rows if row.each_works)
-        return self.best or min(alone, key=lambda row: row.missing, default=None)
-
-
-def fleet(jobs: Sequence[Bought], most: float = MOST, power: float = math.inf) -> Fleet:
-    """Combines the results of several jobs that run at once, for each machine tried for all of them.
-
-    The fewest accelerators of each job are the fewest of all: what one takes does not slow another down.
-    most, power: accelerators and watts that there are for all jobs together
-    """
-    of_each = [{row.machine: row for row in job.rows} for job in jobs]
-    machines = [machine for machine in of_each[0] if all(machine in rows for rows in of_each)]
-    room = most if most < MOST else math.inf
-    found = [FleetRow(machine, tuple(rows[machine] for rows in of_each), room, power) for machine in machines]
-
-    def order(row: FleetRow) -> tuple[bool, bool, float, float]:
-        return not row.works, not row.each_works, math.inf if math.isnan(row.rent) else row.rent, row.gpus
-
-    return Fleet(tuple(jobs), tuple(sorted(found, key=order)))
-
-
 @record
 class Hour:
     """An hour of a day: its rate of requests, and the replicas that meet all limits with the required chance.
 
-    ready: the rate that the replicas are for, with what the rate rises by while one starts
+    ready: the rate that the replicas are for, with what the rate rises by while one starts. rise: by which it rises in
+    the next hour, a second. settings: those that make the scenario of this hour; none without requests
     """
 
     rate: float
@@ -641,6 +533,12 @@ class Hour:
     replicas: float
     gpus: float
     chance: float
+    rise: float = 0.0
+    settings: tuple[str, ...] = ()
+
+    def named(self, figure: str) -> str:
+        """The name of a figure of this hour; equal hours share it."""
+        return f"{figure} at {self.rate:g} of {self.ready:g}"
 
 
 @record
@@ -677,19 +575,33 @@ class Day:
         apart = self.fixed.whole - self.autoscaled.whole
         return float(run_cost(MONTH, 1.0, rate(apart, len(self.hours) * _HOUR)))
 
-    @property
-    def money_trees(self) -> dict[str, ExplainedFigure]:
-        """The traced rents of the accelerators in use."""
-        from costmodel.explore.explain.explain import Book, tree_of
+    def trees(self, asked: Workload) -> dict[str, ExplainedFigure]:
+        """The trees of the rents of the accelerators in use, and of the figures of each hour by `Hour.named`."""
+        from costmodel.explore.explain.explain import traced_figures
 
-        used = [hour.gpus for hour in self.hours]
-        with trace():
-            figures = {
+        used, hours = [hour.gpus for hour in self.hours], {*self.hours}
+        of_most = leaf(max(used), "GPUs of the busiest hour")
+        trees = traced_figures(
+            lambda: {
                 "by the hour": self._by_hour(used, leaf(self.elastic, "price")),
-                "a fixed fleet": self._all_day(leaf(max(used), "GPUs of the busiest hour"), leaf(self.price, "price")),
-            }
-            origins = {name: origin_of(figure, name) for name, figure in figures.items()}
-        return {name: tree_of(Book({}, {}, {}), name, "USD", origin) for name, origin in origins.items()}
+                "a fixed fleet": self._all_day(of_most, leaf(self.price, "price")),
+            },
+            {},
+        )
+        for hour in hours:
+            of_hour = traced_figures(partial(self._figures, hour), {"ready": "1/s", "GPUs": "1"})
+            trees |= {hour.named(name): tree for name, tree in of_hour.items()}
+            if hour.settings:
+                plan = explained_plan(asked, hour.settings, ())
+                trees[hour.named(CHANCE)] = plan[CHANCE]
+        return trees
+
+    def _figures(self, hour: Hour) -> dict[str, Number]:
+        """The rate that an hour is ready for, and its accelerators, with their origins."""
+        each = leaf(float(share(hour.gpus, hour.replicas)), "GPUs of a replica")
+        with term("of an hour"):
+            ready = leaf(hour.rate, "rate") + spare_rate(hour.rise, self.start)
+            return {"ready": ready, "GPUs": leaf(hour.replicas, "replicas") * each}
 
     def _whole(self, gpus: float) -> float:
         return float(accelerators_rented(gpus, self.built))
@@ -731,10 +643,8 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
     if best is None or best.plans.safe is None or best.price is None or best.trial is None or best.trial.about is None:
         return None
     after = (*rates[1:], rates[0])
-    ready = [
-        now + float(spare_rate(rate(max(then - now, 0.0), _HOUR), start))
-        for now, then in zip(rates, after, strict=True)
-    ]
+    rises = [float(rate(max(then - now, 0.0), _HOUR)) for now, then in zip(rates, after, strict=True)]
+    ready = [now + float(spare_rate(rise, start)) for now, rise in zip(rates, rises, strict=True)]
     settings = [item for item in best.plans.safe.settings if not item.startswith(_SIZE)]
     alone = (*best.machine.settings, *best.machine.price, *settings, "plan.replicas=1", "cluster.nodes=1")
     several = ",".join(f"{held:.6g}" for held in sorted({held for held in ready if held}))
@@ -743,12 +653,13 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
     works = (row.costs for row in known.values() if row.works)
     least = min((float(share(costs["gpus"], costs["replicas"])) for costs in works), default=math.nan)
     hours = list[Hour]()
-    for asking, held in zip(rates, ready, strict=True):
+    for asking, held, rise in zip(rates, ready, rises, strict=True):
         point = known[f"{held:.6g}"] if held else None
         if point is not None and not point.works:
             return None
         costs = {"replicas": 1.0, "gpus": least, asked.chance: 1.0} if point is None else point.costs
-        hours.append(Hour(asking, held, costs["replicas"], costs["gpus"], costs[asked.chance]))
+        own = () if point is None else (*alone[:-2], *point.settings)
+        hours.append(Hour(asking, held, costs["replicas"], costs["gpus"], costs[asked.chance], rise, own))
     by_hour = (row for row in found.working if (row.machine.node, row.machine.sold) == (best.machine.node, "on demand"))
     price = next((row.price.each for row in by_hour if row.price is not None), best.price.each)
     return Day(best.machine, tuple(hours), start, best.price.each, price, best.trial.about.built)
@@ -771,7 +682,7 @@ class _Plans:
         try:
             if key not in self.found:
                 varied = asked.of(vary_any(asked.case, key))
-                each = node_site_power(varied.case)
+                each = float(node_site_power(varied.case))
                 most, full = self.most, math.isfinite(self.power) or self.most < MOST
                 if math.isfinite(self.power):
                     most = min(most, (0.0 if math.isnan(each) else self.power // each) * float(varied.case.node.built))
@@ -793,7 +704,7 @@ class _Plans:
         return Purchase(machine, plans, trial, runs, each)
 
 
-def node_site_power(case: LoadedScenario) -> float:
-    """Power that a site supplies for a node of a case with its cooling, W."""
+def node_site_power(case: LoadedScenario, nodes: float = 1.0) -> Number:
+    """Power that a site supplies for nodes of a case with their cooling, W."""
     draw = read("practice", "usual").draw
-    return float(site_power(1.0, rated_power(case.node, case.accelerator, draw), site_terms(case)[1]))
+    return site_power(nodes, rated_power(case.node, case.accelerator, draw), site_terms(case)[1])

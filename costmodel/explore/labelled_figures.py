@@ -100,7 +100,7 @@ def explained(asked: Workload, answer: PlanAnswer, names: Sequence[str]) -> list
         wanted = asked.missing(name) if _is_unknown(asked, answer, name) else ""
         if wanted:
             raise fail("C004", f"{name} is not known", Place(asked.case.file), wanted)
-    return [asked.explain(answer, name) for name in names]
+    return asked.explain(answer, *names)
 
 
 def _is_unknown(asked: Workload, answer: PlanAnswer, name: str) -> bool:

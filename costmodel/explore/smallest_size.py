@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -31,10 +31,14 @@ from costmodel.explore.workload import (
     Trial,
     Workload,
 )
+from costmodel.ground.equation import Number, leaf, origin_of, term, trace
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
 from costmodel.ground.units import counted
+
+if TYPE_CHECKING:
+    from costmodel.explore.explain.explain import ExplainedFigure
 
 
 def tried(
@@ -207,6 +211,7 @@ _FAR = 1.25  # times a budget, from which no plan on as many nodes keeps it
 _LEVEL = 1.05  # times a budget, up to which a cost may keep it on other sizes
 _HALVED = 3.0  # a job on half of the nodes costs this part of its cost at least; 2.6 in shipped machines
 _DEARER = 2  # sizes in a row that cost more than a smaller one, after which larger ones do too
+CHANCE = "chance"  # to meet every limit, in explanations
 _LEAST = 1e-300  # of a limit over a result: one may be too small for a float
 _PASSED = 2  # sizes without a valid plan that are passed over
 
@@ -216,23 +221,84 @@ def chance_to_meet(asked: Workload, costs: Mapping[str, float]) -> float:
 
     Such results are off together, as the time of a step is, so that the nearest limit counts.
     """
-    nearest = 1.0
-    for limit in stated_limits(asked.case.scenario.limits):
-        if limit.column in asked.columns and asked.columns[limit.column].band and limit.kind != "target":
-            nearest = min(nearest, chance_to_keep(limit, costs))
-    works = costs.get(asked.chance, 1.0)
-    return nearest * (works if math.isfinite(works) else 1.0)
+    nearest, works = _least_chance(asked, costs), costs.get(asked.chance, 1.0)
+    return (1.0 if nearest is None else nearest[1]) * (works if math.isfinite(works) else 1.0)
+
+
+def _least_chance(asked: Workload, costs: Mapping[str, float]) -> tuple[Limit, float] | None:
+    """The limit on a result with a band that is kept with the least chance, and that chance."""
+    banded = (
+        (limit, chance_to_keep(limit, costs))
+        for limit in stated_limits(asked.case.scenario.limits)
+        if limit.column in asked.columns and asked.columns[limit.column].band and limit.kind != "target"
+    )
+    return min(banded, key=lambda each: each[1], default=None)
 
 
 def chance_to_keep(limit: Limit, costs: Mapping[str, float]) -> float:
     """The chance that a result with a band keeps a limit; without a band 1 or 0."""
-    at_most = limit.kind == "at_most"
-    value, end = costs[limit.column], costs.get(f"{limit.column}_{'high' if at_most else 'low'}", math.nan)
+    value, end = costs[limit.column], costs.get(end_of(limit), math.nan)
     if not (0 < value < math.inf and 0 < end < math.inf):
         return 1.0 if limit.holds(value) else 0.0
-    stated = max(limit.value, value * _LEAST)
-    amount, allowance = (value, stated) if at_most else (stated, value)
-    return float(chance_within(amount, allowance, float(end_spread(value, end))))
+    return float(_chance_of(limit, value, end))
+
+
+def end_of(limit: Limit) -> str:
+    """The end of the band of a result on the side of its limit."""
+    return f"{limit.column}_{'high' if limit.kind == 'at_most' else 'low'}"
+
+
+def _chance_of(limit: Limit, value: Number, end: Number) -> Number:
+    stated = max(limit.value, float(value) * _LEAST)
+    amount, allowance = (value, stated) if limit.kind == "at_most" else (stated, value)
+    return chance_within(amount, allowance, end_spread(value, end))
+
+
+def explained_plan(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
+    """The trees of known results of a plan, and of its chance to meet every limit under that name.
+
+    settings: those that make the scenario that plan. names: of results that it may have
+    """
+    varied = asked.of(vary_any(asked.case, settings))
+    if asked.request_tokens is not None:  # whose result it is
+        answer = varied.answer(names or (asked.usual,))
+        wanted = [*(name for name in names if math.isfinite(answer.costs.get(name, math.nan))), asked.chance]
+        found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
+        return {**found, CHANCE: found[asked.chance]}
+    answer = varied.answer()
+    nearest = _least_chance(asked, answer.costs)
+    ends = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
+    wanted = [*dict.fromkeys((*names, asked.chance, *ends))]
+    wanted = [name for name in wanted if math.isfinite(answer.costs.get(name, math.nan))]
+    found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
+    return {**found, CHANCE: _explained_chance(asked, answer.costs, found)}
+
+
+def _explained_chance(
+    asked: Workload, costs: Mapping[str, float], known: Mapping[str, ExplainedFigure]
+) -> ExplainedFigure:
+    """The tree of the chance of a job to keep its limits; known: trees of its results."""
+    from costmodel.explore.explain.explain import Book, tree_of
+
+    nearest = _least_chance(asked, costs)
+    with trace(), term("and fits"):
+        kept: Number = 1.0
+        if nearest is not None:
+            limit = nearest[0]
+            kept = _chance_of(limit, *(leaf(costs[name], name) for name in (limit.column, end_of(limit))))
+        whole = kept * leaf(costs[asked.chance], asked.chance) if asked.chance in known else kept
+        tree = tree_of(Book({}, {}, {}), CHANCE, "1", origin_of(whole, CHANCE))
+    _graft(tree, {each.value: each for each in known.values()})
+    return tree
+
+
+def _graft(tree: ExplainedFigure, known: Mapping[float, ExplainedFigure]) -> None:
+    """Puts the trees of figures in the place of plain numbers of the same value."""
+    for place, each in enumerate(tree.beneath):
+        if each.beneath:
+            _graft(each, known)
+        elif each.value in known:
+            tree.beneath[place] = replace(known[each.value], name=each.name)
 
 
 def smallest_size(

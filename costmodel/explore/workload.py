@@ -404,8 +404,8 @@ class Workload(Protocol):
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Figures by labels of answers that are not their names."""
 
-    def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
-        """The tree of one figure, from the calls that its evaluation made."""
+    def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
+        """The trees of figures, from the calls that one evaluation made."""
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """Changes of its plan in one choice: the question that each answers, and keys with their values."""

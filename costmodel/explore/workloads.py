@@ -295,12 +295,13 @@ class TrainingWorkload(_Usual):
 
         return {**super().quantities, **dict.fromkeys(LINES, "")}
 
-    def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
-        """The tree of a single figure."""
-        from costmodel.explore.explain.explain import explain
+    def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
+        """The trees of figures of one evaluation."""
+        from costmodel.explore.explain.explain import explained_figure, traced_evaluation
 
         held = _trained(answer)
-        return explain(held.inputs, held.plan, quantity)
+        evaluation = traced_evaluation(held.inputs, held.plan)
+        return [explained_figure(held.inputs, evaluation, quantity) for quantity in quantities]
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """The neighbours of the training plan."""
@@ -519,13 +520,13 @@ class ServingWorkload(_Usual):
 
         return OF_SERVICES
 
-    def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
-        """The tree of a single figure."""
+    def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
+        """The trees of figures of one evaluation."""
         from costmodel.estimate.serving.predict_serving import ServingAnswer
         from costmodel.explore.serving.explain_serving import explain
 
         assert isinstance(answer, ServingAnswer)
-        return explain(answer.inputs, quantity)
+        return explain(answer.inputs, *quantities)
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """The neighbours of the plan of a replica and its engine."""
@@ -649,9 +650,9 @@ class RlWorkload(_Usual):
 
     def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
         """The answer about its plan, or about its best one."""
-        from costmodel.explore.rl import compare_rl
+        from costmodel.explore.rl.search_splits import side
 
-        return compare_rl.side(name, self.case, compare_rl.ranked(self.case, rank))
+        return side(name, self.case, rank)
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by number of accelerators."""
@@ -673,13 +674,13 @@ class RlWorkload(_Usual):
         )
         return RankSizes(self, tuple(ranks_of(ranks)), growth, weak, best)
 
-    def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
-        """The tree of one of the traced figures."""
+    def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
+        """The trees of figures of one evaluation."""
         from costmodel.estimate.rl.predict_rl import RlAnswer
         from costmodel.explore.rl.explain_rl import explain
 
         assert isinstance(answer, RlAnswer)
-        return explain(answer, quantity)
+        return explain(answer, *quantities)
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """The neighbours of both plans, and of how they share the accelerators."""

@@ -22,11 +22,12 @@ from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from costmodel.documents.schemas.results import ResultColumn
     from costmodel.documents.schemas.scenario import Plan
     from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.ground.equation import Number
 
 _OPERATIONS = {
     "add": "sum",
@@ -107,6 +108,13 @@ def trees_of(book: Book, origins: Mapping[str, Origin], units: Mapping[str, str]
     """The trees of several figures, given their origins; shared parts are one node."""
     made: _Made = {}
     return {name: _node(book, name, units[name], origin, made) for name, origin in origins.items()}
+
+
+def traced_figures(make: Callable[[], Mapping[str, Number]], units: Mapping[str, str]) -> dict[str, ExplainedFigure]:
+    """The trees of figures that `make` computes; units: those of figures that are no money."""
+    with trace():
+        origins = {name: origin_of(figure, name) for name, figure in make().items()}
+    return trees_of(Book({}, {}, {}), origins, {name: units.get(name, "USD") for name in origins})
 
 
 def tree_of(book: Book, quantity: str, unit: str, origin: Origin) -> ExplainedFigure:

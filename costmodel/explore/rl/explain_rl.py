@@ -24,10 +24,10 @@ _OF_TRAINER = {"policy weights": ("weights",), "policy optimizer": ("optimizer",
 _OF_ENGINE = {"engine weights": "weights", "engine step": "activations", "cache": "pool", "engine runtime": "runtime"}
 
 
-def explain(answer: RlAnswer, quantity: str) -> ExplainedFigure:
-    """The tree of one figure of an RL answer."""
-    unit = RL_COLUMNS[quantity].unit
-    return explain_all(answer).get(quantity) or ExplainedFigure(quantity, answer.costs[quantity], unit)
+def explain(answer: RlAnswer, *quantities: str) -> list[ExplainedFigure]:
+    """The trees of figures of an RL answer."""
+    known = explain_all(answer)
+    return [known.get(name) or ExplainedFigure(name, answer.costs[name], RL_COLUMNS[name].unit) for name in quantities]
 
 
 def explain_all(answer: RlAnswer) -> dict[str, ExplainedFigure]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -24,7 +24,7 @@ from costmodel.equations.run.uncertainty import combined_error
 from costmodel.equations.serving.service_level import remaining_error
 from costmodel.estimate.evaluate.predict import NOT_SAFE
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.rl.predict_rl import RlAnswer, answer, own_errors, phase_errors
+from costmodel.estimate.rl.predict_rl import RlAnswer, answer, own_errors, phase_errors, predict
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
 from costmodel.explore.kept_answers import rl_degrees
@@ -34,11 +34,14 @@ from costmodel.explore.search.rank import Axes, Front, Order, Tally, Top, axes
 from costmodel.explore.search.space import Keep, Space
 from costmodel.explore.search.stream import HERE, PlanErrors, SearchOptions, SearchResult, through
 from costmodel.explore.search.variants import Variants, fail_if_listed
-from costmodel.ground.counts import Recompute
+from costmodel.ground.counts import Recompute, number_of
 from costmodel.ground.equation import untraced
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
+
+if TYPE_CHECKING:
+    from costmodel.explore.compare.compare import Side
 
 PARTS = 8  # of the accelerators; engines get one of them to all but one
 WORK = 1 << 18  # of the plans of a split
@@ -476,3 +479,30 @@ def _engines(case: RlCase, split: RolloutPlan) -> Iterator[RolloutPlan]:
 
 def _powers(most: float) -> list[float]:
     return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))
+
+
+def side(name: str, case: RlCase, rank: int | None) -> Side:
+    """A scenario as a side of a comparison, with the plan at a rank (from 1); 0 is its own, None its own or best.
+
+    Raises:
+        CostModelError: the search has no plan of that rank
+    """
+    from costmodel.estimate.evaluate.answer_facts import subject_of
+    from costmodel.explore.compare.compare import Side, named_documents
+    from costmodel.explore.compare.input_paths import leaves
+
+    if not rank:
+        chosen = predict(planned(case) if rank is None else case)
+    else:
+        found = search(case, rank)
+        if len(found.best) < rank:
+            sentence = f"the search finds {number_of(len(found.best), 'plan')}, so none of rank {rank}"
+            raise fail("C004", sentence, Place(case.file))
+        chosen = found.answer_of(found.best[rank - 1])
+    costs = {} if chosen.refused else chosen.costs
+    figures = {machine_name(name): value for name, value in costs.items() if math.isfinite(value)}
+    assumed = {item.path: item.value for item in chosen.assumed}
+    left_out = case.foreign_prices if case.stated_price is None else ()
+    documents, facts = named_documents(case), subject_of(case)
+    return Side(name, leaves(with_plan_of(case, chosen)), figures, documents, chosen.refused, assumed, facts,
+                left_out=left_out, asked=case.asked, kind="rl")  # fmt: skip

@@ -19,7 +19,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import answer, filled, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
-from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of
+from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.ground.equation import leaf, origin_of, term, trace
 from costmodel.ground.units import Figure
 
@@ -32,16 +32,17 @@ LINES: dict[str, str] = {
 }
 
 
-def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
-    """The tree of one figure of the scenario's own plan, from the calls that its evaluation made."""
+def explain(inputs: ServingInputs, *quantities: str) -> list[ExplainedFigure]:
+    """The trees of figures of the scenario's own plan, from the calls that its evaluation made."""
     inputs = answer(inputs, own_plan(inputs), bands=False).inputs
     with trace():
         found = _evaluated(asking_chance(inputs))
-        of_lines = quantity in LINES
-        value = getattr(found.memory, quantity) if of_lines else _with_bands(inputs, found).columns[quantity]
-        origin = origin_of(value, quantity)
-    unit = "B" if quantity in LINES else SERVING_COLUMNS[quantity].unit
-    return tree_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), quantity, unit, origin)
+        banded = not {*quantities} <= {*LINES, *found.results.columns}
+        columns = _with_bands(inputs, found).columns if banded else found.results.columns
+        of_lines = {name: getattr(found.memory, name) for name in quantities if name in LINES}
+        origins = {name: origin_of(of_lines.get(name, columns.get(name)), name) for name in quantities}
+    units = {name: "B" if name in LINES else SERVING_COLUMNS[name].unit for name in quantities}
+    return [*trees_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), origins, units).values()]
 
 
 def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:

@@ -17,6 +17,7 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.buy import Bought, Day, Purchase, Rent
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.offers import HostedOffer, source_url
+from costmodel.explore.smallest_size import CHANCE
 from costmodel.explore.workload import SmallestPlan
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time, significant
@@ -100,7 +101,7 @@ def buy(
         codes_of(trials, _NO_EFFECT),
         _closing(found, [*first, *([f"To decide: {'; '.join(choices)}."] if choices else [])], day, again),
         [*_headlines(found), *([] if day is None else _day_headlines(day))],
-        lambda: {**found.money_trees(), **({} if day is None else day.money_trees)},
+        lambda: {**found.trees(words.bought), **({} if day is None else day.trees(asked))},
         counted=counts_of(trials, _NO_EFFECT),
     )
 
@@ -174,12 +175,15 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
         safe, rent = row.plans.safe, found.rent(row)
         assert safe is not None
         plan = "" if row.trial.kept is None else row.trial.kept.words
-        nodes = _opening(number_cell(row.nodes, "nodes"), f"nodes of {row.machine.name}")
-        cells += [_opening(number_cell(row.gpus, "gpus"), f"GPUs of {row.machine.name}"), nodes, plan]
-        cells += [_sure(safe.chance), _size(row.plans.expected, safe)]
+        nodes = opening(number_cell(row.nodes, "nodes"), f"nodes of {row.machine.name}")
+        cells += [opening(number_cell(row.gpus, "gpus"), f"GPUs of {row.machine.name}"), nodes, plan]
+        cells += [opening(_sure(safe.chance), f"chance of {row.machine.name}"), _expected(row, safe)]
         cells += _money_cells(row, rent, apart=apart, bought=bought) if priced else []
-        cells += [Value(show(row.power, "J/s"), row.power, "site_power_w")] if limited else []
-        cells += [*result_cells(asked, row.trial, shown), _measured(found, row), safe.binds, ""]
+        power = Value(show(row.power, "J/s"), row.power, "site_power_w")
+        cells += [opening(power, f"site power of {row.machine.name}")] if limited else []
+        results = zip(shown, result_cells(asked, row.trial, shown), strict=True)
+        cells += [opening(cell, f"{name} of {row.machine.name}") for name, cell in results]
+        cells += [_measured(found, row), safe.binds, ""]
         cells += [_sourced(row)] if priced else []
         rows.append((-1.0 if row is best else found.weighed_cost(row), cells, settings))
     rows += [(found.hosted_cost(offer), _hosted(found, offer, columns), {}) for offer in found.hosted if priced]
@@ -218,8 +222,8 @@ def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
 def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> list[Cell]:
     """Cells for the price, the costs and the capital of a machine."""
     cells = list[Cell]([_hourly(row.price, row.machine.name)])
-    cells += [_opening(money_cell(rent.in_use), f"rent of {row.machine.name}")]
-    cells += [_opening(money_cell(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
+    cells += [opening(money_cell(rent.in_use), f"rent of {row.machine.name}")]
+    cells += [opening(money_cell(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
     return cells + ([_capital(row)] if bought else [])
 
 
@@ -228,7 +232,7 @@ def _hourly(price: Price | None, machine: str) -> Cell:
     words = "" if price is None else hourly(price).removesuffix(" USD/GPU/h")
     if price is None or not price.known:
         return words
-    return _opening(Value(words, price.each * 3600, "price_usd_per_hour"), f"price of {machine}")
+    return opening(Value(words, price.each * 3600, "price_usd_per_hour"), f"price of {machine}")
 
 
 def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
@@ -238,11 +242,11 @@ def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> lis
         "GPU": "hosted",
         "node": offer.source,
         "offer": "API",
-        "cost": _opening(money_cell(cost), f"rent of {offer.name}"),
+        "cost": opening(money_cell(cost), f"rent of {offer.name}"),
         "price of": Value(_hosted_source(offer), link=source_url(offer.source)),
     }
     figures |= {
-        _HEADS[name]: Value(f"${price * 1e6:.3g}", price * 1e6, machine_name(name))
+        _HEADS[name]: as_stated(Value(f"${price * 1e6:.3g}", price * 1e6, machine_name(name)), _hosted_source(offer))
         for name, price in (
             ("cost_per_minput", offer.prompt),
             ("cost_per_mcached", offer.cached),
@@ -250,6 +254,13 @@ def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> lis
         )
     }
     return [figures.get(column.head, "") for column in columns]
+
+
+def as_stated(cell: Cell, source: str) -> Cell:
+    """A cell whose figure opens where it is from, as no equation makes it."""
+    if isinstance(cell, str):
+        return cell
+    return replace(cell, opens=lambda traces: traces.add(cell.name, cell.text, f"from: {source}"))
 
 
 def _hosted_source(offer: HostedOffer) -> str:
@@ -281,14 +292,14 @@ def money_cell(value: float, name: str = "rent_usd") -> Cell:
     return Value(rounded_dollars(value), value, name) if math.isfinite(value) else "unknown"
 
 
-def _opening(cell: Cell, trace: str) -> Cell:
+def opening(cell: Cell, trace: str) -> Cell:
     """A cell whose figure opens a trace on a page; text is unchanged."""
     return cell if isinstance(cell, str) else replace(cell, opens=lambda traces: traces.of(trace))
 
 
 def _capital(row: Purchase) -> Cell:
     """The capital for a machine's nodes; empty if they are rented."""
-    found = _opening(money_cell(row.capital, "capital_usd"), f"capital of {row.machine.name}")
+    found = opening(money_cell(row.capital, "capital_usd"), f"capital of {row.machine.name}")
     return "" if math.isnan(row.capital) else found
 
 
@@ -305,6 +316,14 @@ def _sure(chance: float) -> Cell:
     return Value(rounded_percent(chance).replace("%", " %"), chance, "chance")
 
 
+def _expected(row: Purchase, safe: SmallestPlan) -> Cell:
+    """The size by expected figures, which opens its chance."""
+    words, expected = _size(row.plans.expected, safe), row.plans.expected
+    if not words or expected is None:
+        return words
+    return opening(Value(words, expected.chance, "expected_chance"), f"expected of {row.machine.name}")
+
+
 def _size(expected: SmallestPlan | None, safe: SmallestPlan) -> str:
     """The number of GPUs by expected figures, if it is smaller than the safe number."""
     if expected is None or expected.gpus >= safe.gpus:
@@ -312,14 +331,18 @@ def _size(expected: SmallestPlan | None, safe: SmallestPlan) -> str:
     return f"{counted(expected.gpus)} at {rounded_percent(expected.chance).replace('%', ' %')}"
 
 
-def _measured(found: Bought, row: Purchase) -> str:
+def _measured(found: Bought, row: Purchase) -> Cell:
     """The number of runs behind a machine's predictions, and how far P90 lies above the prediction."""
     if row.trial is None:
         return ""
     runs, name = row.runs, found.asked.usual
     value, high = (row.trial.costs.get(each, math.nan) for each in (name, f"{name}_high"))
-    band = f", +{percent(high / value - 1, 2)}" if value > 0 and math.isfinite(high) else ""
-    return f"{number_of(runs, 'run') if runs else 'never'}{band}"
+    count, say = number_of(runs, "run") if runs else "never", words_of(found.asked.case.kind).result
+    if not (value > 0 and math.isfinite(high)):
+        return count
+    longer = float(share(high, value)) - 1
+    cell = Value(f"{count}, +{percent(longer, 2)}", longer, f"{machine_name(name)}_over")
+    return as_stated(cell, f"{name} at P90, {say(name, high)}, over its prediction, {say(name, value)}")
 
 
 def against(found: Bought, row: Purchase) -> str:
@@ -494,8 +517,12 @@ def _day(day: Day) -> Section:
     for hour, group in itertools.groupby(day.hours):
         end = begin + len([*group])
         hours = f"{begin}" if end == begin + 1 else f"{begin} – {end - 1}"
-        figures: list[Cell] = [Value(significant(value), value, "requests_per_s") for value in (hour.rate, hour.ready)]
-        figures += [number_cell(hour.replicas, "replicas"), number_cell(hour.gpus, "gpus"), _sure(hour.chance)]
+        rate, ready = (Value(significant(value), value, "requests_per_s") for value in (hour.rate, hour.ready))
+        figures = [as_stated(rate, "--day"), opening(ready, hour.named("ready"))]
+        figures += [as_stated(number_cell(hour.replicas, "replicas"), "the fewest that meet every limit, by trial")]
+        figures += [opening(number_cell(hour.gpus, "gpus"), hour.named("GPUs"))]
+        sure = _sure(hour.chance)
+        figures += [opening(sure, hour.named(CHANCE)) if hour.settings else as_stated(sure, "an hour without requests")]
         rows.append([hours, *figures])
         begin = end
     title = f"A day on {day.machine.node}"
@@ -505,8 +532,8 @@ def _day(day: Day) -> Section:
 
 def _day_headlines(day: Day) -> list[Headline]:
     """The rent of a day by the hour and of a fixed fleet, at the head of the page."""
-    by_hour = _opening(money_cell(day.autoscaled.in_use), "by the hour")
-    fixed = _opening(money_cell(day.fixed.in_use), "a fixed fleet")
+    by_hour = opening(money_cell(day.autoscaled.in_use), "by the hour")
+    fixed = opening(money_cell(day.fixed.in_use), "a fixed fleet")
     return [Headline("Rent of a day by the hour", by_hour, day.machine.node), Headline("Of a fixed fleet", fixed)]
 
 
@@ -595,12 +622,13 @@ def _headlines(found: Bought) -> list[Headline]:
         return []
     safe, rent = best.plans.safe, found.rent(best)
     assert safe is not None
-    in_use = _opening(money_cell(rent.in_use), f"rent of {best.machine.name}")
+    in_use = opening(money_cell(rent.in_use), f"rent of {best.machine.name}")
     cards = [Headline(f"Cost of {_job_words(found)}", in_use, f"whole nodes {rounded_dollars(rent.whole)}")]
     cards = cards if math.isfinite(rent.in_use) else []
-    gpus = _opening(number_cell(best.gpus, "gpus"), f"GPUs of {best.machine.name}")
+    gpus = opening(number_cell(best.gpus, "gpus"), f"GPUs of {best.machine.name}")
     cards.append(Headline("GPUs", gpus, f"{best.machine.accelerator}, {best.machine.node}"))
-    cards.append(Headline("Chance to meet every limit", _sure(safe.chance), verdict=chance_verdict(safe.chance)))
+    chance = opening(_sure(safe.chance), f"chance of {best.machine.name}")
+    cards.append(Headline("Chance to meet every limit", chance, verdict=chance_verdict(safe.chance)))
     return cards
 
 

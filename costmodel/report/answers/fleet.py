@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from costmodel.equations.serving.serving_economics import MONTH
-from costmodel.explore.buy import Bought, Fleet, FleetRow
+from costmodel.explore.buy import Bought
+from costmodel.explore.fleet import Fleet, FleetRow
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time
 from costmodel.report.answers.buy import (
@@ -14,10 +15,12 @@ from costmodel.report.answers.buy import (
     TOP,
     VARIED,
     against,
+    as_stated,
     machine_fields,
     machine_words,
     money_cell,
     number_cell,
+    opening,
     times_as_much,
 )
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, chance_verdict
@@ -42,15 +45,19 @@ def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
     rows = list[list[Cell]]()
     for row in found.rows:
         cells: list[Cell] = [row.machine.accelerator, row.machine.node, row.machine.sold]
-        cells += [number_cell(job.gpus, "gpus") if job.works else "✗" for job in row.jobs]
+        of = row.machine.name
+        of_jobs = [number_cell(job.gpus, "gpus") if job.works else "✗" for job in row.jobs]
+        cells += [opening(cell, f"job {place} of {of}") for place, cell in enumerate(of_jobs, 1)]
         if not row.each_works:
             place, job = next((place, job) for place, job in enumerate(row.jobs, 1) if not job.works)
             rows.append([*cells, *([""] * (4 + mixed)), f"job {place} {against(found.jobs[place - 1], job)}"])
             continue
-        idle = counted(sum(job.idle for job in row.jobs))
-        cells += [number_cell(row.gpus, "gpus"), number_cell(row.nodes, "nodes"), idle]
-        cells += [number_cell(row.shared, "nodes_shared")] if mixed else []
-        rows.append([*cells, money_cell(row.rent), "" if row.works else f"✗ {_no_room(row)}"])
+        idle = opening(number_cell(sum(job.idle for job in row.jobs), "gpus_idle"), f"idle of {of}")
+        cells += [opening(number_cell(row.gpus, "gpus"), f"GPUs of {of}")]
+        cells += [opening(number_cell(row.nodes, "nodes"), f"nodes of {of}"), idle]
+        shared = as_stated(number_cell(row.shared, "nodes_shared"), "engines put into nodes, the largest first")
+        cells += [shared] if mixed else []
+        rows.append([*cells, opening(money_cell(row.rent), f"rent of {of}"), "" if row.works else f"✗ {_no_room(row)}"])
     nearest = found.nearest
     own = [row.jobs[0].price for row in found.rows[: top or TOP] if row.jobs[0].price is not None]
     lines = [*(_job(found, place, name) for place, name in enumerate(names)), *prices(own)]
@@ -75,6 +82,7 @@ def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
         [],
         [styled(conclusion), *_beside_fleet(found, again)],
         [],
+        found.trees,
     )
 
 

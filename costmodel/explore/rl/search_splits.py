@@ -482,7 +482,8 @@ def _powers(most: float) -> list[float]:
 
 
 def side(name: str, case: RlCase, rank: int | None) -> Side:
-    """A scenario as a side of a comparison, with the plan at a rank (from 1); 0 is its own, None its own or best.
+    """A scenario as a side of a comparison, with the plan at a rank, counted from 1; 0 is its own, None that or the
+    best.
 
     Raises:
         CostModelError: the search has no plan of that rank

@@ -37,7 +37,7 @@ from costmodel.estimate.machine.price import Price, listed_price
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.offers import HostedOffer, Machine, Offers, site_terms
+from costmodel.explore.offers import YEAR, HostedOffer, Machine, Offers, site_terms
 from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.search.rank import UNWATCHED, Watcher
 from costmodel.explore.smallest_size import CHANCE, explained_plan, tried
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
-# Shorter jobs do not get these terms: a reservation is for a month or more, a purchase for years. Assumed.
+# Shorter jobs do not get these terms, where an offer states none: a month reserved, a year bought. Assumed.
 LEAST_TERM = {"reserved": 30 * 86400.0, "purchase": 365 * 86400.0}
 _CHEAP = ("purchase", "spot", "reserved", "capacity block")  # then list prices on demand
 WHOLE_JOB = ("run_time", "run_cost")  # results of a job with an end
@@ -113,9 +113,20 @@ class Purchase:
         return MONTH if math.isinf(self.time) else self.time
 
     @property
+    def least_term(self) -> float:
+        """The shortest time for which the machine is rented or bought so, s."""
+        return self.machine.term or LEAST_TERM.get(self.machine.sold, 0.0)
+
+    @property
     def terms_fit(self) -> bool:
         """Whether the job lasts as long as its terms need."""
-        return self.time >= LEAST_TERM.get(self.machine.sold, 0.0)
+        return self.time >= self.least_term
+
+    @property
+    def is_lasting_rent(self) -> bool:
+        """Whether it is a rent that is not taken away, and that does not bind a job without an end for a year."""
+        binds = math.isinf(self.time) and self.machine.term >= YEAR
+        return self.machine.sold not in OTHER_TERMS and not binds
 
     @property
     def gpus(self) -> float:
@@ -248,18 +259,14 @@ class Bought:
     def best(self) -> Purchase | None:
         """The cheapest rent that is not on spot, with terms that fit the job; without one the cheapest of others."""
         fitting = [*filter(self._terms_fit, self.working)]
-        kept = (row for row in fitting if row.machine.sold not in OTHER_TERMS)
+        kept = (row for row in fitting if row.is_lasting_rent)
         return next(kept, next(iter(fitting), next(iter(self.working), None)))
 
     @property
     def next_best(self) -> Purchase | None:
         """The cheapest rent of the same kind on another accelerator, or else in another node or on other terms."""
         best = self.best
-        others = [
-            row
-            for row in self.working
-            if row is not best and row.machine.sold not in OTHER_TERMS and self._terms_fit(row)
-        ]
+        others = [row for row in self.working if row is not best and row.is_lasting_rent and self._terms_fit(row)]
         unlike = (row for row in others if best is None or row.machine.accelerator != best.machine.accelerator)
         return next(unlike, next(iter(others), None))
 

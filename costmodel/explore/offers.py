@@ -44,7 +44,10 @@ COLUMNS = {
     "usd_per_gpu_hour": Column("number", "rent of one accelerator"),
     "usd_per_node_hour": Column("number", "rent of a whole node"),
     "capital_usd": Column("number", "of a purchase: price of a node"),
-    "years": Column("number", "of a purchase: until it is written off"),
+    "years": Column(
+        "number", "of a purchase: until it is sold or written off; of reserved: the lease, default: a month"
+    ),
+    "resale_usd": Column("number", "of a purchase: what a node is sold for then; default: nothing"),
     "utilisation": Column("number", "of a purchase: share of that time in which it works, 0.8"),
     "usd_per_kwh": Column("number", "of a purchase: electricity; default: run.power.tariff, or that of the usual grid"),
     "pue": Column(
@@ -61,6 +64,7 @@ _HOSTED = ("model", "usd_per_mprompt", "usd_per_moutput")
 _LARGEST = 1_000_000  # bytes of a table
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
 _MILLION = 1e6
+YEAR = 365 * 86400.0
 
 
 @record
@@ -76,11 +80,18 @@ class Machine:
     price: tuple[str, ...] = ()
     sold: str = ""
     region: str = ""
+    term: float = 0.0  # shortest time for which it is sold so, s; 0 where none is stated
+
+    @property
+    def terms(self) -> str:
+        """How it is sold, with the years of a lease."""
+        years = f" {self.term / YEAR:.3g} y" if self.term and self.sold == "reserved" else ""
+        return f"{self.sold}{years}"
 
     @property
     def name(self) -> str:
         """The machine and how it is sold, in words."""
-        return ", ".join(filter(None, (self.node, self.sold, self.region)))
+        return ", ".join(filter(None, (self.node, self.terms, self.region)))
 
 
 @record
@@ -225,8 +236,8 @@ def _usual_machine(spelling: str, accelerator: str) -> Machine:
 
 def _machine(node: Node) -> Machine:
     listed = node.list_price
-    sold, region = ("", "") if listed is None else (listed.sold, listed.region or "")
-    return Machine(_part(node), node.name, (f"{NODE}={node.name}",), sold=sold, region=region)
+    sold, region, term = ("", "", 0.0) if listed is None else (listed.sold, listed.region or "", listed.term or 0.0)
+    return Machine(_part(node), node.name, (f"{NODE}={node.name}",), sold=sold, region=region, term=term)
 
 
 def _part(node: Node) -> str:
@@ -284,11 +295,12 @@ class _PriceTable:
         if machine.accelerator != wanted:
             sentence = f"{machine.node} has {machine.accelerator}, not {wanted}"
             raise fail("D018", sentence, hint="leave one of gpu and node out")
-        return replace(
-            machine, price=self._settings(row, machine.node), sold=row.text("kind"), region=row.text("region")
-        )
+        kind = row.text("kind")
+        term = (row.number("years") or 0.0) * YEAR if kind == "reserved" else 0.0
+        price = self._settings(row, machine.node, term)
+        return replace(machine, price=price, sold=kind, region=row.text("region"), term=term)
 
-    def _settings(self, row: CsvRow, node: str) -> tuple[str, ...]:
+    def _settings(self, row: CsvRow, node: str, term: float) -> tuple[str, ...]:
         """Settings that give a node the price of a row."""
         title, key = row.text("source"), row.text("source")
         entry = list[str]()
@@ -296,6 +308,8 @@ class _PriceTable:
             key = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "source"
             entry = [f"{NODE}.sources.{key}={{title: {json.dumps(title, ensure_ascii=False)}}}"]
         price = {"sold": row.text("kind"), "date": json.dumps(row.text("date")), "source": key}
+        if term:
+            price["term"] = f"{term / 86400:g} days"
         if row.text("region"):
             price["region"] = json.dumps(row.text("region"), ensure_ascii=False)
         if row.text("usd_per_gpu_hour"):
@@ -311,10 +325,10 @@ class _PriceTable:
         """The terms of a purchase; electricity from the row, from the scenario, or else the usual values."""
         tariff, pue = site_terms(self.case)
         energy = f"{row.text('usd_per_kwh')} USD/kWh" if row.text("usd_per_kwh") else f"{tariff * 3.6e6:.6g} USD/kWh"
-        return (
-            f"{{capital: {row.text('capital_usd')} USD, life: {(row.number('years') or 0) * 365:g} days, "
-            f"utilisation: {row.text('utilisation')}, tariff: {energy}, pue: {row.text('pue') or f'{pue:g}'}}}"
-        )
+        known = f"life: {(row.number('years') or 0) * 365:g} days, utilisation: {row.text('utilisation')}"
+        resale = f"resale: {row.text('resale_usd') or 0} USD"
+        power = f"tariff: {energy}, pue: {row.text('pue') or f'{pue:g}'}"
+        return f"{{capital: {row.text('capital_usd')} USD, {resale}, {known}, {power}}}"
 
 
 def _of_cells(table: Sheet) -> list[Fault]:
@@ -379,6 +393,11 @@ def _complaints(row: CsvRow) -> Iterator[tuple[str, str, str]]:
     elif len(rents) != 1:
         given = "are both given" if rents else "are both empty"
         yield _RENT[0], f"{' and '.join(_RENT)} {given}", "fill one of them"
+    for name, kinds in (("years", ("purchase", "reserved")), ("resale_usd", ("purchase",))):
+        if row.text(name) and kind not in kinds:
+            yield name, f"{kind} has no {name}", "leave the cell empty"
+    if (row.number("resale_usd") or 0) > (row.number("capital_usd") or math.inf):
+        yield "resale_usd", f"a resale of {row.text('resale_usd')} is above the capital", ""
     if (row.number("utilisation") or 0) > 1:
         yield "utilisation", f"a share of {row.text('utilisation')} is above 1", ""
     if (row.number("pue") or 1) < 1:

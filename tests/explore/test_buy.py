@@ -648,6 +648,27 @@ def test_every_figure_of_a_page_opens_its_equation(kind: str) -> None:
     assert assert_opened(document(found(kind), 10)) >= {"GPUs", "nodes", "chance", "$/GPU/h", "cost"}
 
 
+def test_a_resale_lowers_the_price_and_a_lease_of_years_is_for_long_jobs() -> None:
+    """(310,000 - 60,000) USD over 4 years, of which 70 % are busy, and electricity at 11 cents with a PUE of 1.3."""
+    table = {"prices": "scenarios/examples/prices.csv", "only_prices": True}
+    found = costmodel.buy(**table, **SERVED).found  # type: ignore[arg-type]
+    bought, leased = (
+        next(row for row in found.working if row.machine.terms == terms) for terms in ("purchase", "reserved 3 y")
+    )
+    hours, node = 4 * 365 * 24 * 0.7, read("node", "dgx-h100")
+    power = (bought.price.each * 3600 * 8 - (310e3 - 60e3) / hours) / 0.11 / 1.3
+    assert 0.6 < power * 1e3 / float(node.power.max) < 0.9
+    assert leased.price.each * 3600 == pytest.approx(2.20)
+    assert leased.terms_fit
+    assert found.best.machine.terms == "on demand"
+    assert {row.machine.terms for row in found.to_judge} >= {"purchase", "reserved 3 y"}
+    words = closing(document(found, 5))
+    assert "dgx-h200 reserved for 3 years, $6," in words
+    assert "then sold for $60.0 k a node" in words
+    trained = costmodel.buy(**table, **TRAINED).found  # type: ignore[arg-type]
+    assert {row.machine.terms for row in trained.working if not row.terms_fit} == {"purchase", "reserved 3 y"}
+
+
 def test_every_figure_of_a_day_and_of_a_fleet_opens_its_equation() -> None:
     asked = {name: value for name, value in SERVED.items() if name != "rate"}
     table = {"prices": "scenarios/examples/prices.csv", "only_prices": True}

@@ -224,6 +224,7 @@ class Ownership(Document):
 
     capital: Money = Field(description="Of the whole node, with its share of the network")
     life: Annotated[float, Quantity("s", shown="1825 days")] = Field(description="Time for which it is used")
+    resale: Money = Field(default=0.0, description="What the whole node is sold for after that time; default: nothing")
     utilisation: Annotated[float, Quantity("1", LEAST_FACTOR, 1)] = Field(
         description="Share of that time in which it works"
     )
@@ -248,6 +249,9 @@ class ListPrice(Sourced):
         description="By the hour at any time, reserved ahead for a stretch of days, under a contract for months or "
         "years, on spot, which may be taken away, or bought",
     )
+    term: Annotated[float, Quantity("s", shown="365 days")] | None = optional(
+        "Shortest time for which it is rented or bought, e.g. 1095 days; default: 30 days reserved, a year bought"
+    )
     region: str | None = optional("Region of the cloud that the price is of")
     date: str = Field(description="Date seen")
 
@@ -268,6 +272,8 @@ class ListPrice(Sourced):
         if is_owned == (self.hourly is not None) or is_owned != (self.sold == "purchase"):
             sentence = "a price is either hourly, or sold: purchase with what is bought"
             raise PydanticCustomError("limit", sentence, {"keys": ("hourly", "bought")})
+        if is_owned and self.bought is not None and self.bought.resale > self.bought.capital:
+            raise PydanticCustomError("limit", "a resale is below the capital", {"keys": ("bought",)})
         if is_owned and self.per != "node":
             raise PydanticCustomError("limit", "what is bought is the whole node; leave per out", {"keys": ("per",)})
         return self

@@ -321,23 +321,24 @@ def energy_cost(energy: Number, tariff: Number) -> Number:
 
 @equation
 def ownership_price(
-    capital: Number, life: Number, utilisation: Number, power: Number, pue: Number, tariff: Number
+    capital: Number, resale: Number, life: Number, utilisation: Number, power: Number, pue: Number, tariff: Number
 ) -> Number:
     """What each second costs in which a node that was bought works: its share of the capital, and the energy.
 
-    C / (L u) + P PUE p
+    (C − R) / (L u) + P PUE p
 
-    capital C [USD]: price of the node · life L [s]: until it is written off
+    capital C [USD]: price of the node · resale R [USD]: what it is sold for at the end
+    life L [s]: until it is sold or written off
     utilisation u: share of that time in which it works · power P [W]: drawn by the whole node while it works
     pue: power of the data centre over that of its nodes · tariff p [USD/J]
     → price [USD/s]
     Source: composition
-    Holds: a straight line to no value at the end; without interest, staff, rent of the hall and what an idle node draws
-    Monotone: increasing in capital, power, pue, tariff; decreasing in life, utilisation
-    >>> round(ownership_price(515e3, 5 * 365 * 86400.0, 0.8, 10868.0, 1.2, 0.0806 / 3.6e6) * 3600, 2)
+    Holds: without interest, staff, rent of the hall and what an idle node draws
+    Monotone: increasing in capital, power, pue, tariff; decreasing in resale, utilisation
+    >>> round(ownership_price(515e3, 0.0, 5 * 365 * 86400.0, 0.8, 10868.0, 1.2, 0.0806 / 3.6e6) * 3600, 2)
     15.75
     """
-    return capital / (life * utilisation) + power * pue * tariff
+    return (capital - resale) / (life * utilisation) + power * pue * tariff
 
 
 @equation

@@ -139,7 +139,8 @@ def price_of_unit(listed: ListPrice, node: Node, part: Accelerator) -> Number:
     draw = read("practice", "usual").draw
     with term("whole node"):
         power = usual_power(node, part, draw.rated, draw.part, None) * node.built
-    return ownership_price(bought.capital, bought.life, bought.utilisation, power, bought.pue, bought.tariff)
+    energy = power, bought.pue, bought.tariff
+    return ownership_price(bought.capital, bought.resale, bought.life, bought.utilisation, *energy)
 
 
 class NodePrice(NamedTuple):

@@ -43,6 +43,7 @@ from costmodel.report.terminal.style.head import (
     prices,
     subject_words,
     written_off,
+    years_of,
 )
 from costmodel.report.terminal.style.layout import BAD, HEAD, Abridged, Line, head, shorter, styled, typed
 from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
@@ -66,7 +67,6 @@ _OF_A_DAY = {
     "cost_per_minput": "this and other $/M of all requests of the day, on the same GPUs all day",
     "energy_per_token": "in the fullest hour",
 }
-_TERMS = {"reserved": "reserved for a month or more", "purchase": "bought for a year or more"}
 _NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
@@ -166,7 +166,7 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     for row in found.rows:
         mark = " ◀" if row is best and len(found.rows) > 1 else ""
         cells: list[Cell] = [f"{row.machine.accelerator}{mark}", row.machine.node]
-        cells += [f"{row.machine.sold}{'' if row.terms_fit else ' *'}"] if offers else []
+        cells += [f"{row.machine.terms}{'' if row.terms_fit else ' *'}"] if offers else []
         settings = {} if row.trial is None else trial_settings(row.trial, searched=False)
         if row.trial is None or not row.works:
             blank = [""] * (len(columns) - ahead - 1 - priced)
@@ -206,10 +206,17 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
 def _machine_columns(found: Bought, *, offers: bool) -> list[Column]:
     """Columns that name a machine, and how it is sold where several ways are looked at."""
     answer = "◀ the answer" if found.best is not None and len(found.rows) > 1 else ""
-    short = sorted({row.machine.sold for row in found.working if not row.terms_fit})
-    term = f"* sold for longer: {' and '.join(_TERMS[sold] for sold in short)}" if short else ""
+    short = sorted({_term_words(row) for row in found.working if not row.terms_fit})
+    term = f"* sold for longer: {' and '.join(short)}" if short else ""
     columns = [Column("GPU", "l", legend=answer), Column("node", "l", drop=4)]
     return columns + ([Column("offer", "l", legend=term)] if offers else [])
+
+
+def _term_words(row: Purchase) -> str:
+    """For how long a machine is rented or bought at least."""
+    how = "bought" if row.machine.sold == "purchase" else row.machine.sold
+    least = years_of(row.least_term)
+    return f"{how} for {'a' if least[0] == '1' and least[1] == ' ' else least[0]}{least[1:]} or more"
 
 
 def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
@@ -452,6 +459,9 @@ def _cheaper(found: Bought, row: Purchase) -> str:
     """A cheaper offer that is not comparable with lasting rent, such as a purchase or preemptible nodes."""
     cost, best = found.rent(row).in_use, math.nan if found.best is None else found.rent(found.best).in_use
     beside = f", {times_as_much(float(share(cost, best)))}" if best > 0 else ""
+    if row.machine.term and not _bought(row):
+        each = f"{rounded_dollars(cost)} {_every(found)}"
+        return f"{row.machine.node} {row.machine.sold} for {years_of(row.machine.term)}, {each}{beside}"
     if not _bought(row):
         return f"{row.machine.node} on {row.machine.sold}, which may be taken away, {rounded_dollars(cost)}{beside}"
     months = float(share(row.capital, best)) if _job_words(found) == MONTHLY and best > 0 else math.nan
@@ -482,7 +492,7 @@ def _bought(row: Purchase) -> str:
 
 def machine_words(row: Purchase, on_demand: str = "") -> str:
     """A machine, how it is sold, and how many; on_demand: the words for that."""
-    terms = _bought(row) or row.machine.sold.replace("on demand", on_demand)
+    terms = _bought(row) or row.machine.terms.replace("on demand", on_demand)
     sold = f", {terms}" if terms else ""
     return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
 
@@ -682,6 +692,7 @@ def machine_fields(found: Bought, row: Purchase) -> dict[str, Any]:
         "accelerator": row.machine.accelerator,
         "node": row.machine.node,
         "sold": row.machine.sold or None,
+        "term_s": row.machine.term or None,
         "region": row.machine.region or None,
         "works": row.works,
         "answer": row is found.best,

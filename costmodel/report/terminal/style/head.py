@@ -315,16 +315,28 @@ def price_source(price: Price) -> str:
 def _sold(price: Price, listed: ListPrice) -> str:
     """How the node is sold; for a purchase, its capital, or the job's if the number of nodes is known."""
     if listed.bought is None:
-        return listed.sold
+        return listed.sold if listed.term is None else f"{listed.sold} for {years_of(listed.term)}"
     one, nodes = listed.bought.capital, price.nodes
     capital = f"{rounded_dollars(one)} a node" if nodes is None else rounded_dollars(nodes * one)
     return f"bought for {capital}, {written_off(listed.bought)}"
 
 
 def written_off(bought: Ownership) -> str:
-    """The years and the share of them over which a purchase is used."""
-    years = f"{bought.life / (365 * 86400):.3g}"
-    return f"used for {years} years, busy {percent(bought.utilisation, 2)} of the time"
+    """The years and the share of them over which a purchase is used, and what it is sold for then."""
+    sold = f", then sold for {rounded_dollars(bought.resale)} a node" if bought.resale else ""
+    return f"used for {years_of(bought.life)}, busy {percent(bought.utilisation, 2)} of the time{sold}"
+
+
+def years_of(time: float) -> str:
+    """A term of years, or of months below a year.
+
+    >>> years_of(5 * 365 * 86400), years_of(365 * 86400), years_of(30 * 86400)
+    ('5 years', '1 year', '1 month')
+    """
+    count, kind = time / (365 * 86400), "year"
+    if count < 1:
+        count, kind = round(12 * count), "month"
+    return f"{count:.3g} {kind}{'' if count == 1 else 's'}"
 
 
 def _whole(price: Price) -> str:

@@ -10,8 +10,8 @@ from costmodel.commands.workload_commands import TOP, SearchQuestion, search_rep
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict, with_benchmark
+from costmodel.estimate.serving.requests_in_time import waiting_requests
 from costmodel.estimate.serving.serving_inputs import check_one_kind
-from costmodel.estimate.serving.waiting_requests import waiting_requests
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.layout import Reply
 

@@ -32,8 +32,7 @@ from costmodel.equations.run.economics import (
 )
 from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
-from costmodel.estimate.machine.node_power import rated_power
-from costmodel.estimate.machine.price import Price, listed_price
+from costmodel.estimate.machine.price import Price, listed_price, rated_power
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER

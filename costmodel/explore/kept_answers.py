@@ -82,9 +82,9 @@ def _count(value: object) -> object:
 
 def serving_kept(answer: ServingAnswer) -> KeptAnswer:
     """An answer about serving, reduced to results, plan and settings."""
-    from costmodel.estimate.serving.deployment_rent import fleet_of
     from costmodel.estimate.serving.plan_columns import sizes_of
     from costmodel.estimate.serving.predict_serving import known_costs
+    from costmodel.estimate.serving.replicas_for_load import fleet_of
     from costmodel.explore.serving.fleets import counts_of
 
     plan, costs, asides = answer.plan, known_costs(answer.costs), dict[str, str]()

@@ -52,7 +52,7 @@ class Ceiling(NamedTuple):
 
 CEILINGS = {
     "imports, % of code lines": Ceiling(11.6, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(595, slack=10, target=200),
+    "files": Ceiling(590, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(6, slack=5),
     "imports in the longest chain": Ceiling(57, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),

@@ -313,7 +313,7 @@ def _wing(kind: str, tree: Any) -> str:
 def _class_in(kind: str, wing: str) -> type[BaseModel]:
     """The schema class for a kind of document in a workload; serving and rl classes are imported only when needed."""
     if wing == "serving":
-        from costmodel.documents.schemas.serving.serving_kinds import SERVING
+        from costmodel.documents.schemas.serving.serving_schema import SERVING
 
         return SERVING.get(kind) or document_class(kind)
     if wing == "rl":

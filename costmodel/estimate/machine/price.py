@@ -1,20 +1,25 @@
-"""Price of an accelerator by the hour, and its origin: the scenario, or the node's price list."""
+"""Price of an accelerator by the hour, from the scenario or the node's price list; and power where none is stated."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.hardware import Accelerator, ListPrice, Node
 from costmodel.documents.schemas.sync import sync_of
-from costmodel.equations.run.economics import ownership_price
+from costmodel.equations.run.economics import capped_rating, drawn_power, ownership_price, share
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.practice import NodeDraw
 
 # Ends of the list prices of shipped nodes, USD a second for an accelerator; a twentieth of one, ten times the other.
 CHEAPEST, DEAREST = 0.97 / 3600, 17.80 / 3600
@@ -134,8 +139,6 @@ def price_of_unit(listed: ListPrice, node: Node, part: Accelerator) -> Number:
     bought = listed.bought
     if bought is None:
         return math.nan if listed.hourly is None else listed.hourly
-    from costmodel.estimate.machine.node_power import usual_power
-
     draw = read("practice", "usual").draw
     with term("whole node"):
         power = usual_power(node, part, draw.rated, draw.part, None) * node.built
@@ -180,3 +183,26 @@ def price_per_server(case: LoadedScenario) -> Number:
     """Rent of one parameter server; 0 if the scenario states no price."""
     stated = case.scenario.assume.server_price
     return 0.0 if stated is None else stated
+
+
+def rated_power(node: Node, part: Accelerator, draw: NodeDraw) -> Number:
+    """Rated power of a whole node; if none is stated, its usual draw over the usual share of the rating."""
+    if node.power is not None:
+        return node.power.max
+    with term("whole node"):
+        drawn = usual_power(node, part, draw.rated, draw.part, None) * node.built
+    return share(drawn, draw.rated)
+
+
+def usual_power(node: Node, part: Accelerator, rated_share: Number, over_part: Number, cap: Number | None) -> Number:
+    """Usual power of an accelerator: a share of the node's rating, or a multiple of its own; NaN without both."""
+    if part.power is None:
+        return math.nan if node.power is None else drawn_power(node.power.max, rated_share, node.built)
+    limit = part.power.max if cap is None else np.minimum(cap, part.power.max)
+    if node.power is None:
+        return over_part * limit
+    if cap is None:
+        return drawn_power(node.power.max, rated_share, node.built)
+    with term("capped"):
+        rated = capped_rating(node.power.max, part.power.max, limit, node.built)
+    return drawn_power(rated, rated_share, node.built)

@@ -45,8 +45,7 @@ from costmodel.equations.run.failures import (
     wall_time,
 )
 from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
-from costmodel.estimate.machine.node_power import usual_power
-from costmodel.estimate.machine.price import price_per_server, servers_of
+from costmodel.estimate.machine.price import price_per_server, servers_of, usual_power
 from costmodel.estimate.machine.process_groups import interface_rate
 from costmodel.estimate.model.shards import counted_kinds, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Block

@@ -1,4 +1,4 @@
-"""The share of a conversation that a turn finds in the cache: all on its own replica, nothing on another."""
+"""The share of a conversation that a turn finds in the cache, and what cached prompt tokens cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import hit_tokens, kept_beginning_tokens, kept_chance, scattered_hit
+from costmodel.equations.serving.serving_economics import prompt_cost
+from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.engine_memory import memory_use
+from costmodel.estimate.serving.instances import prompt_time
+from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, context_of, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import rows_of, where_rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -131,3 +135,42 @@ def _of_counts(
         found = held if found is None else where_rows(np.asarray(layout.replicas == count), held, found)
     assert found is not None
     return found
+
+
+def cached_cost(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> Number:
+    """Rent of a million cached prompt tokens: the extra time of a prompt over one without the cached prefix."""
+    load = inputs.load
+    if not np.any(load.hit):
+        return np.nan
+    bare = _without_hits(inputs)
+    with term("without cached tokens"):
+        carried = share(load.computed, point.rides)
+        steps = ExactSteps(bare, layout, held=context_of(inputs))
+        alone = steps.mixed(micro_batch(layout, point.concurrency), carried)
+    with term("each cached token"):
+        longer = np.maximum(point.mixed - alone, 0.0) * point.rides
+        each = longer / _some(load.hit)
+    return prompt_cost(1e6, layout.ranks, price_per_accelerator(inputs.case), each)
+
+
+def cached_cost_apart(inputs: ServingInputs, prefill: PlanColumns, prompt_token_time: Number) -> Number:
+    """Rent of a million cached prompt tokens on prefill instances, from the time of each computed token."""
+    load = inputs.load
+    if not np.any(load.hit):
+        return np.nan
+    with term("without cached tokens"):
+        alone = prompt_time(_without_hits(inputs), prefill).gamma
+    with term("each cached token"):
+        each = np.maximum(prompt_token_time - alone, 0.0) * load.computed / _some(load.hit)
+    return prompt_cost(1e6, prefill.ranks, price_per_accelerator(inputs.case), each)
+
+
+def _without_hits(inputs: ServingInputs) -> ServingInputs:
+    """Inputs whose prompts have only the computed tokens, without a cached prefix."""
+    load = inputs.load
+    return replace(inputs, load=replace(load, prompt=load.computed, hit=0.0))
+
+
+def _some(tokens: Number) -> Number:
+    """The tokens, or NaN where there are none."""
+    return np.where(np.asarray(tokens) > 0, tokens, np.nan)

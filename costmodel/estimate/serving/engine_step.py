@@ -45,12 +45,17 @@ from costmodel.estimate.model.shards import (
     tower_model,
 )
 from costmodel.estimate.serving.adapters import adapter_time
-from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
-from costmodel.estimate.serving.decode_context import latent_time, prompt_exchange, row_time
 from costmodel.estimate.serving.element_types import WIDE
 from costmodel.estimate.serving.engine_memory import vocab_rows
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
+from costmodel.estimate.serving.kv_cache import (
+    decode_attention,
+    latent_time,
+    prompt_attention,
+    prompt_exchange,
+    row_time,
+)
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import Batch, busiest_group

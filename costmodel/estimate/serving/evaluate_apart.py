@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.estimate.serving.cached_prompts import cached_cost_apart
+from costmodel.estimate.serving.conversations import cached_cost_apart
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.evaluate_layouts import evaluate

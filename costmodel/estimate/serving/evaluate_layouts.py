@@ -16,10 +16,15 @@ from costmodel.equations.serving.engine_step import speculation_speedup
 from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
 from costmodel.equations.serving.steady_state import interference_share
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop, in_line
-from costmodel.estimate.serving.conversations import by_replicas, conversing, found_of, remembering, shared_tokens
-from costmodel.estimate.serving.deployment_rent import rent_columns, rent_needed
+from costmodel.estimate.serving.conversations import (
+    by_replicas,
+    cached_cost,
+    conversing,
+    found_of,
+    remembering,
+    shared_tokens,
+)
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_columns
 from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.engine_step import StepTime
@@ -52,12 +57,17 @@ from costmodel.estimate.serving.operating_point import (
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_of, chance_of_limits
 from costmodel.estimate.serving.replica_kinds import where_rows
-from costmodel.estimate.serving.replicas_for_load import replicas_for_load
+from costmodel.estimate.serving.replicas_for_load import (
+    busy_share,
+    energy_per_token,
+    rent_columns,
+    rent_needed,
+    replicas_for_load,
+)
 from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import SteadyState, prompts_between, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import step_table
-from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced

@@ -28,7 +28,6 @@ from costmodel.equations.serving.steady_state import engine_utilisation, mixed_s
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.machine.process_groups import inside_bandwidth, interface_rate
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.serving.deployment_rent import rent_columns, rent_needed
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_columns
 from costmodel.estimate.serving.engine_step import StepTime, prompt_step
 from costmodel.estimate.serving.host_loading import HOST_COLUMNS
@@ -37,6 +36,7 @@ from costmodel.estimate.serving.limits_chance import OWN, Reached, limits_chance
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import Steps, gaps_of_line, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
+from costmodel.estimate.serving.replicas_for_load import busy_share_apart, energy_per_token, rent_columns, rent_needed
 from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import TAIL, at_random, calmness, later_tokens, line_of_one, meeting
@@ -49,7 +49,6 @@ from costmodel.estimate.serving.step_table import (
     over_bound,
     step_table,
 )
-from costmodel.estimate.serving.token_energy import busy_share_apart, energy_per_token
 from costmodel.estimate.serving.token_tail import token_p99_apart
 from costmodel.estimate.serving.whole_prompts import filled_room, part_of_prompt, steps_with_prompt
 from costmodel.estimate.shared.limits import Limit

@@ -12,10 +12,10 @@ from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.model.shards import stream_width
-from costmodel.estimate.serving.decode_context import prompt_transfer, row_transfers
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
 from costmodel.estimate.serving.expert_step import expert_transfers
+from costmodel.estimate.serving.kv_cache import prompt_transfer, row_transfers
 from costmodel.estimate.serving.operating_point import micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs

@@ -1,4 +1,4 @@
-"""Requests that stay within the limits on their own times: their share of all, and how many a second (goodput).
+"""Requests that stay within the limits on their own times: their share, their rate (goodput); and those in line.
 
 A limit on a mean or on a p99 is taken as what each request may take. The chance to meet the limits is another thing:
 how sure the prediction is that the mean and the p99 keep them.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from costmodel.documents.schemas.serving.serving_schema import Serving
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.service_level import goodput_rate, share_within
@@ -140,3 +141,19 @@ def weight_of_first(limits: RequestLimits, result: Result, column: str, bound: f
     with untraced(), np.errstate(all="ignore"):
         part = np.asarray(share(lost(FIRST), lost(TIMES)))
     return np.where(np.isfinite(part), np.clip(part, 0.0, 1.0), 1.0)
+
+
+_MOST_OF = 0.5  # of the time of an answer, which a line takes that is worth a word
+_FULL = 0.99  # of saturation
+
+
+def waiting_requests(workload: Serving, costs: Mapping[str, float]) -> float:
+    """Requests that wait for their first token, by Little's law; 0 if engines are not full, or if few wait.
+
+    Of a rate and of a batch none: the one has a line without end or a short one, the other a line by its nature.
+    """
+    if workload.users is None and workload.concurrency is None:
+        return 0.0
+    full = costs["saturation_share"] >= _FULL and costs["ttft"] > _MOST_OF * costs["latency"]
+    waiting = costs["requests_per_s"] * costs["ttft"]
+    return waiting if full and math.isfinite(waiting) and waiting > costs["replicas"] else 0.0

@@ -25,7 +25,7 @@ from costmodel.equations.serving.cache_pool import hit_tokens
 from costmodel.equations.serving.engine_step import accepted_tokens, level_chance, tokens_of_acceptance
 from costmodel.equations.serving.offline_batch import longest_of_several
 from costmodel.equations.serving.queues import gap_variation
-from costmodel.estimate.machine.node_power import usual_power
+from costmodel.estimate.machine.price import usual_power
 from costmodel.estimate.machine.process_groups import Machine, domain_of
 from costmodel.estimate.serving.element_types import Types, element_types, with_checkpoint_types
 from costmodel.estimate.serving.host_pool import HostExperts, HostPool, host_experts, host_pool

@@ -12,12 +12,12 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.results import SERVING_RESULTS, without_money
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.serving.figure_bands import term_spreads
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer, evaluated
 from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.estimate.serving.term_bands import term_spreads
 from costmodel.estimate.shared.results import number
 from costmodel.explore.search.rank import PlanCounts, Tally
 from costmodel.explore.search.stream import PlanErrors, PoolError, SearchResult

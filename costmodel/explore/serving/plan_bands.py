@@ -9,9 +9,9 @@ import numpy as np
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS
 from costmodel.estimate.serving.engine_placement import crosses_domains
+from costmodel.estimate.serving.figure_bands import spreads_beyond
 from costmodel.estimate.serving.predict_serving import evaluated_with_bands
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.term_bands import spreads_beyond
 from costmodel.explore.search.variants import Variants
 from costmodel.explore.serving.found_plans import RankedPlan, columns_of
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from costmodel.estimate.serving.limits_chance import waits_in_batch
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.waiting_requests import waiting_requests
+from costmodel.estimate.serving.requests_in_time import waiting_requests
 from costmodel.explore.serving.fleets import sizes_of_cluster
 from costmodel.explore.serving.remedy_trials import ServingTrial, tried
 

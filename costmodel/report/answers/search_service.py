@@ -13,10 +13,10 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_schema import LOADS, usual_objective
 from costmodel.estimate.evaluate.answer_facts import subject_of, varies
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.serving.deployment_rent import fleet_of
 from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit, service_limits
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import OVERLOAD, REFUSALS, remarks
+from costmodel.estimate.serving.replicas_for_load import fleet_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from estimate.serving.cases import inputs
 
-from costmodel.estimate.serving.deployment_rent import fleet_of
+from costmodel.estimate.serving.replicas_for_load import fleet_of
 from costmodel.report.terminal.serving.serving_formatting import UNKNOWN, gpus_words, rent_words
 
 BY_NODE = ("cluster.node=p5", "assume.price=null")

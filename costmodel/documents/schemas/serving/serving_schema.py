@@ -1,9 +1,11 @@
 """A serving scenario: model, cluster, workload, engine, plan or space of plans, assumptions, limits."""
 
+from __future__ import annotations
+
 from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import (
@@ -720,3 +722,6 @@ class ServingScenario(Document):
         limits = self.limits
         times = (limits.ttft, limits.ttft_p99, limits.tpot, limits.tpot_p99)
         return any(each.at_most is not None for each in times) or limits.tokens_per_s_per_user.at_least is not None
+
+
+SERVING: dict[str, type[BaseModel]] = {"scenario": ServingScenario, "stack": Engine}

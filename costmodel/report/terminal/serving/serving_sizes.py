@@ -8,10 +8,10 @@ from typing import Any
 
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.serving.deployment_rent import fleet_of
 from costmodel.estimate.serving.limits_chance import OWN, service_limits
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.replicas_for_load import fleet_of
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.serving.rate_sizes import FewerGpus, trial_at

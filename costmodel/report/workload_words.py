@@ -76,13 +76,29 @@ def words_of(kind: str) -> WorkloadWords:
 
 
 def money_words(costs: Mapping[str, float]) -> str:
-    """What a job costs and how long it takes, or the rent of a service; empty where neither is known."""
+    """What a job costs and how long it takes, with bands where known, or the rent of a service; empty without any."""
     say: dict[str, Callable[[float], str]] = {
         "run_cost": rounded_dollars,
         "run_time": show_time,
         "rent_per_month": lambda value: f"{rounded_dollars(value)} a month",
     }
-    return ", ".join(words(costs[name]) for name, words in say.items() if math.isfinite(costs.get(name, math.nan)))
+    known = {name: words for name, words in say.items() if math.isfinite(costs.get(name, math.nan))}
+    return ", ".join(f"{words(costs[name])}{band_words(costs, name, words)}" for name, words in known.items())
+
+
+def band_words(costs: Mapping[str, float], name: str, words: Callable[[float], str]) -> str:
+    """The ends of the band of a result in brackets, after a space; empty without a band.
+
+    >>> band_words({"run_time": 2.0, "run_time_low": 1.0, "run_time_high": 3.0}, "run_time", str)
+    ' (1.0 to 3.0)'
+    """
+    ends = _ends(costs, name, words)
+    return f" ({ends})" if ends else ""
+
+
+def _ends(costs: Mapping[str, float], name: str, words: Callable[[float], str]) -> str:
+    low, high = (costs.get(f"{name}_{end}", math.nan) for end in ("low", "high"))
+    return f"{words(low)} to {words(high)}" if math.isfinite(low + high) else ""
 
 
 def plan_head(asked: Workload, answer: PlanAnswer, *, priced: bool = False) -> list[Line]:
@@ -174,7 +190,12 @@ def _training() -> WorkloadWords:
 def _tokens_a_day(case: LoadedScenario, costs: Mapping[str, float]) -> str:
     """The tokens of a day, of a training without an end."""
     endless = not math.isfinite(costs.get("run_time", math.nan))
-    return f"{significant(costs['tokens_per_s'] * 86400 / 1e9)} G tokens a day" if endless else ""
+    band = band_words(costs, "tokens_per_s", _a_day)
+    return f"{_a_day(costs['tokens_per_s'])} G tokens a day{band}" if endless else ""
+
+
+def _a_day(rate: float) -> str:
+    return significant(rate * 86400 / 1e9)
 
 
 def _unsized(found: Scaled) -> list[Line]:
@@ -287,12 +308,16 @@ def _serving() -> WorkloadWords:
 def _felt(case: LoadedScenario, costs: Mapping[str, float]) -> str:
     """The tokens a second of a user and the time to the first token, with the flags of limits that are not stated."""
     stated = {limit.column.partition("_")[0] for limit in stated_limits(case.scenario.limits)}
+    speed, first = 1 / costs["tpot"] if costs["tpot"] > 0 else math.nan, costs["ttft_p99"]
     parts = [
-        ("tpot", f"{significant(1 / costs['tpot'])} tokens/s for each user" if costs["tpot"] > 0 else ""),
-        ("ttft", f"first token within {show_time(costs['ttft_p99'])} (p99)"),
+        ("tpot", f"{significant(speed)} tokens/s for each user", [_ends(costs, "tokens_per_s_per_user", significant)]),
+        ("ttft", f"first token within {show_time(first)}", ["p99", _ends(costs, "ttft_p99", show_time)]),
     ]
-    shown = (words if name in stated else f"{words} (no limit stated: --{name})" for name, words in parts if words)
-    return ", ".join(shown)
+    found = []
+    for name, words, beside in parts if math.isfinite(speed) else parts[1:]:
+        notes = "; ".join(filter(None, [*beside, "" if name in stated else f"no limit stated: --{name}"]))
+        found.append(f"{words} ({notes})" if notes else words)
+    return ", ".join(found)
 
 
 def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:

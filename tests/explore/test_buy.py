@@ -307,7 +307,10 @@ def test_the_answer_is_the_first_row_and_marked_and_the_next_commands_keep_its_p
 def test_a_service_says_its_speed_and_which_limit_is_missing() -> None:
     costs = best("serving").trial.costs
     words = document(found("serving"), 3).conclusion
-    assert f"{1 / costs['tpot']:.1f} tokens/s for each user (no limit stated: --tpot), first token within " in words
+    slow, fast = (costs[f"tokens_per_s_per_user_{end}"] for end in ("low", "high"))
+    band = f"({slow:.1f} to {fast:.1f}; no limit stated: --tpot)"
+    assert f"{1 / costs['tpot']:.1f} tokens/s for each user {band}, first token within " in words
+    assert f" (p99; {costs['ttft_p99_low'] * 1e3:.0f} ms to {costs['ttft_p99_high'] * 1e3:.0f} ms)" in words
 
 
 def test_a_job_without_a_deadline_takes_all_gpus_and_short_jobs_get_no_reserved_price() -> None:
@@ -763,10 +766,13 @@ def test_engines_of_one_gpu_are_not_predicted() -> None:
 
 def test_comparisons_begin_with_money_and_time_and_a_report_without_a_machine_leads_here(run: Any) -> None:
     costs = [costmodel.estimate(name).found.costs for name in ("llama-3-70b-512", "quickstart")]
-    first, other = (f"{each['run_time'] / 86400:.3g}" for each in costs)
+    first, other = ([f"{each[f'run_time{end}'] / 86400:.3g}" for end in ("", "_low", "_high")] for each in costs)
     out = run("diff", "llama-3-70b-512", "quickstart").out
-    assert f"llama-3-70b-512: $10.3 M, {first} days; quickstart: $76.9 k, {float(other):.1f} days" in out
-    assert f"$10.3 M, {first} days. A step takes" in run("report", "llama-3-70b-512", "quickstart").out
+    low, high = (f"${costs[0][f'run_cost_{end}'] / 1e6:.3g} M" for end in ("low", "high"))
+    whole = f"$10.3 M ({low} to {high}), {first[0]} days ({first[1]} days to {first[2]} days)"
+    assert f"llama-3-70b-512: {whole}; quickstart: $76.9 k (" in out
+    assert f"k), {float(other[0]):.1f} days ({float(other[1]):.1f} days to" in out
+    assert f"{whole}. A step takes" in run("report", "llama-3-70b-512", "quickstart").out
     ran = run("report", "--model", "llama-3.1-8b", "--rate", "40", "--ttft", "1s")
     assert ran.code
     assert "costmodel buy --model llama-3.1-8b --rate 40 --ttft 1s -o page.html" in ran.err

@@ -328,13 +328,13 @@ def ownership_price(
     (C − R) / (L u) + P PUE p
 
     capital C [USD]: price of the node · resale R [USD]: what it is sold for at the end
-    life L [s]: until it is sold or written off
-    utilisation u: share of that time in which it works · power P [W]: drawn by the whole node while it works
-    pue: power of the data centre over that of its nodes · tariff p [USD/J]
+    life L [s]: until it is sold or written off · utilisation u: share of that time in which it works
+    power P [W]: drawn by the whole node while it works · pue: power of the data centre over that of its nodes
+    tariff p [USD/J]
     → price [USD/s]
     Source: composition
     Holds: without interest, staff, rent of the hall and what an idle node draws
-    Monotone: increasing in capital, power, pue, tariff; decreasing in resale, utilisation
+    Monotone: increasing in capital, power, pue, tariff; decreasing in resale
     >>> round(ownership_price(515e3, 0.0, 5 * 365 * 86400.0, 0.8, 10868.0, 1.2, 0.0806 / 3.6e6) * 3600, 2)
     15.75
     """

@@ -47,7 +47,7 @@ from costmodel.report.terminal.style.head import (
 )
 from costmodel.report.terminal.style.layout import BAD, HEAD, Abridged, Line, head, shorter, styled, typed
 from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
-from costmodel.report.workload_words import MONTHLY, subject_fields, words_of
+from costmodel.report.workload_words import MONTHLY, band_words, subject_fields, words_of
 
 if TYPE_CHECKING:
     from costmodel.estimate.machine.price import Price
@@ -511,10 +511,10 @@ def _costs_of(found: Bought, row: Purchase) -> str:
 def _offer(found: Bought, row: Purchase, speed: str = "") -> str:
     """A phrase on a machine, its cost, its time and its speed."""
     assert row.plans.safe is not None
-    rent = found.rent(row).in_use
-    ends = _ends(row, "run_cost", rounded_dollars)
+    rent, costs = found.rent(row).in_use, {} if row.trial is None else row.trial.costs
+    ends = band_words(costs, "run_cost", rounded_dollars)
     cost = f"{rounded_dollars(rent)}{ends} for {_job_words(found)}" if math.isfinite(rent) else ""
-    lasts = f"{show_time(row.time)}{_ends(row, 'run_time', show_time)}" if math.isfinite(row.time) else ""
+    lasts = f"{show_time(row.time)}{band_words(costs, 'run_time', show_time)}" if math.isfinite(row.time) else ""
     chance = rounded_percent(row.plans.safe.chance).replace("%", " %")
     return f"{machine_words(row)}: {', '.join(filter(None, (cost, lasts, speed, f'with a chance of {chance}')))}"
 
@@ -616,13 +616,6 @@ def _amount(value: float, digits: int = 3) -> str:
     """
     factor, word = next((each for each in ((1e12, "T"), (1e9, "B")) if value >= each[0]), (1e6, "M"))
     return f"{significant(value / factor, digits)} {word}"
-
-
-def _ends(row: Purchase, name: str, words: Callable[[float], str]) -> str:
-    """The ends of the band of a result, where it has one."""
-    costs = {} if row.trial is None else row.trial.costs
-    low, high = (costs.get(f"{name}_{end}", math.nan) for end in ("low", "high"))
-    return f" ({words(low)} to {words(high)})" if math.isfinite(low + high) else ""
 
 
 def _headlines(found: Bought) -> list[Headline]:

@@ -55,7 +55,7 @@ _RUN_TITLES = {
     "emissions": "emissions",
 }
 _TERMS = {key: title for title, key in TIME_TERMS}
-_MONEY = ("run_cost", "run_time", "rent_per_month")
+_MONEY = ("run_cost", "run_time", "rent_per_month")  # the first two with bands
 _INPUTS_SHOWN, _BRIEF_INPUTS = 24, 5
 _BRIEF, _BRIEF_TERMS = 12, 3  # results, and terms of each, in a short answer
 _TELLING = 1e-4
@@ -82,7 +82,8 @@ def diff(found: Difference, name: str) -> AnswerDocument:
 def _money(found: Difference) -> Iterator[str]:
     """A line on the cost and the time of both jobs, or on the rents of services."""
     sides = [(found.before, "before"), (found.after, "after")]
-    words = [money_words({name: _figure(side, name) for name in _MONEY}) for side, _ in sides]
+    names = [*_MONEY, *(f"{name}_{end}" for name in _MONEY[:2] for end in ENDS)]
+    words = [money_words({name: _figure(side, name) for name in names}) for side, _ in sides]
     names = [side.name if found.before.name != found.after.name else when for side, when in sides]
     bare = any("run_time_s" in side.figures and "goodput" not in side.figures for side, _ in sides)
     note = " (without failures; --set run={} counts them)" if bare else ""

@@ -370,10 +370,7 @@ def step_fit(
 
 
 def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> tuple[Scores, dict[str, float]]:
-    """Scores of each group with constants and widths fitted without it, and the widths fitted to all groups.
-
-    Where no other group has runs of an accelerator's maker, the band is as wide as an answer's about a new maker.
-    """
+    """Scores of each group with constants and widths fitted without it, and the widths fitted to all groups."""
     groups = _groups(free.runs)
     found = Scores(errors.copy(), np.zeros(len(errors)), np.zeros(len(errors), bool))
     for group, members in groups.items():
@@ -383,14 +380,9 @@ def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> tuple
     mixed = _kinds(free.runs)["with experts"]
     prior_widths = width_priors(free.shelf)
     all_of = Unexplained(found.errors, found.kinds, mixed, [run.family for run in free.runs])
-    makers = np.array([run.case.accelerator.vendor for run in free.runs])
-    fits = (run.case.common.sustained for run in free.runs)
-    others = np.array([0.0 if fit is None else fit.others for fit in fits])
     for members in groups.values():
         widths = fitted_widths(all_of.without(members), prior_widths)
         spread = spreads(widths, found.kinds[members], mixed[members])
-        known = np.isin(makers[members], makers[~members])
-        spread = np.where(known, spread, combined_error(spread, others[members]))
         found.inside[members] = within(found.errors[members], spread)
     return found, fitted_widths(all_of, prior_widths)
 

@@ -197,20 +197,6 @@ def test_a_family_left_out_is_predicted_by_the_other(rows: list[CsvRow]) -> None
     assert fit.widths["spread.unseen"] > 0.06  # prior 5 %, two sources a fifth apart
 
 
-def test_the_band_of_a_maker_without_other_runs_is_wider(rows: list[CsvRow]) -> None:
-    """Of families a quarter apart some runs lie outside the band, unless their accelerators are of two makers."""
-    big = [row for row in rows if (row.number("hidden") or 0) >= 4096]
-    slow, fast = ran(big, 1.40, 40e-6), ran(big, 1.10, 40e-6)
-    one, two = [run for run in slow if run.family == "family-0"], [run for run in fast if run.family != "family-0"]
-    part = two[0].case.accelerator.model_copy(update={"vendor": "AMD"})
-    moved = [replace(run, case=replace(run.case, accelerator=part)) for run in two]
-    alike, apart = (step_fit([*one, *other], (SUSTAINED,), SHELF, leave_out=True).left_out for other in (two, moved))
-    assert alike is not None
-    assert apart is not None
-    assert alike.median == apart.median
-    assert alike.inside_band < apart.inside_band == 1
-
-
 def test_what_a_family_alone_determines_is_at_its_prior_without_it(rows: list[CsvRow]) -> None:
     """Small models alone feel the host: without them its time is the prior, as a fit of the others finds it."""
     runs = ran(rows, 1.30, 70e-6)

@@ -50,24 +50,31 @@ def prompt_service_time(prompt: Number, prompt_token_time: Number, step: Number,
 
 
 @equation
-def gate_wait(step: Number, prompt_utilisation: Number, grown: Number) -> Number:
+def gate_wait(step: Number, launching: Number, mixed_share: Number, prompt_utilisation: Number, grown: Number) -> Number:
     """Wait for the end of the running step, and for the decoding that comes before each batch of prompts.
 
-    D / 2 + g D ρ_p / (1 − ρ_p): half a step without load; ∞ from ρ_p = 1 on
+    (V + q (1 − q) L² / V) / 2 + g ρ_p V / (1 − ρ_p), V = D + q L: half a step without load; ∞ from ρ_p = 1 on
 
-    step D [s]: a step without prompts at the operating point
-    prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s
+    step D [s]: a step without prompts at the operating point, not 0
+    launching L [s]: what prompts add to a step whatever their number, as the launches that they wait for
+    mixed_share: share of steps that carry prompts, q
+    prompt_utilisation: share of time that goes into tokens of prompts, ρ_p = λ γ s
     grown g: of what prompts add, 1 where arrivals are at random, 0 where no prompt comes while another is in a step
     → wait [s]
-    Source: fuhrmann-1985, gated vacations of constant length; composition
+    Source: fuhrmann-1985, gated vacations; composition
     Holds: of bursts g is 1, since requests of one burst wait in line for each other
-    Monotone: increasing in step, prompt_utilisation, grown
-    >>> float(gate_wait(0.012, 0.0, 1.0)), [round(float(gate_wait(0.012, 0.5, grown)), 3) for grown in (1.0, 0.0)]
-    (0.006, [0.018, 0.006])
+    Pitfall: launches counted with each prompt make it twice as long where all steps have prompts
+    Monotone: increasing in launching, prompt_utilisation, grown
+    >>> float(gate_wait(0.012, 0.0, 0.0, 0.0, 1.0)), round(float(gate_wait(0.012, 0.0, 0.0, 0.5, 1.0)), 3)
+    (0.006, 0.018)
+    >>> [round(float(gate_wait(0.006, 0.014, share, 0.0, 1.0)), 4) for share in (0.0, 0.5, 1.0)]
+    [0.003, 0.0084, 0.01]
     """
     stable = prompt_utilisation < 1
-    free = np.where(stable, 1 - prompt_utilisation, 1.0)
-    return step * np.where(stable, (1 + (2 * grown - 1) * prompt_utilisation) / (2 * free), np.inf)
+    mean = step + mixed_share * launching
+    uneven = (1 - mixed_share) * launching * (mixed_share * launching / mean)
+    behind = grown * mean * prompt_utilisation / np.where(stable, 1 - prompt_utilisation, 1.0)
+    return ((mean + uneven) / 2 + behind) * np.where(stable, 1.0, np.inf)
 
 
 @equation

@@ -168,9 +168,10 @@ def first_token(
     with term("prompts"):
         prompts = engine_utilisation(rate, computed * prompt.filled)
     queue, calm = line_of_one(prompt.full, busy, spread, gaps), calmness(prompts, spread, gaps)
-    half = gate_wait(alpha, 0.0, 1.0)
-    gate = gate_wait(alpha, prompts, calm) - half
-    plain = gate if at_random(gaps) else gate_wait(alpha, prompts, 1.0) - half
+    fixed = np.maximum(alpha, SHORTEST)
+    half = gate_wait(fixed, 0.0, 0.0, 0.0, 1.0)
+    gate = gate_wait(fixed, 0.0, 0.0, prompts, calm) - half
+    plain = gate if at_random(gaps) else gate_wait(fixed, 0.0, 0.0, prompts, 1.0) - half
     wait = queue.wait + gate
     later, burst = later_tokens(load, rate, queue, plain, calm, prompts, filled_room(load, budget), prompt.full)
     with term("in other groups"):
@@ -178,7 +179,7 @@ def first_token(
     steps = steps_with_prompt(load, budget, busy)
     sending, sent = transfer.line(links, spread)
     with term("behind the prompt"):
-        behind = transfer.exposed + gate_wait(step, 0.0, 1.0) + step
+        behind = transfer.exposed + gate_wait(np.maximum(step, SHORTEST), 0.0, 0.0, 0.0, 1.0) + step
     mean = wait + own_prompt_time(steps, alpha, gamma, computed, later + burst) + sending + behind
     least = np.maximum(wait, SHORTEST)
     variance = first_token_variance(

@@ -272,8 +272,8 @@ def _carried(inputs: ServingInputs, layout: PlanColumns, groups: AttentionGroups
     with term("prompts"):
         prompts = share(concurrency, inputs.load.steps)
         together = np.maximum(prompts, 1.0)
-        if inputs.engine.poll > 1:
-            together = prompts_of_a_step_with_any(inputs.engine.poll * prompts)
+        if inputs.engine.poll > 1 or arrive_at_random(inputs):
+            together = prompts_of_a_step_with_any(np.maximum(inputs.engine.poll, 1.0) * prompts)
         whole = together * inputs.load.computed
         if layout.staged:
             own = prompts_of_a_step_with_any(prompts / layout.pp)

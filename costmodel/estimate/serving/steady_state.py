@@ -228,10 +228,11 @@ def _first_token(
         line, queued = point.blocking.line(queue.wait, queue.variance, rate, busy)
         queue = replace(queue, wait=line, variance=queued, plain=line if at_random(point.gaps) else queue.plain)
     line, calm = queue.wait, calmness(prompts, spread, point.gaps)
-    gate = gate_wait(step, prompts, calm)
+    launching, mixed, filling = _launches(load, point, rate)
+    gate = gate_wait(step, launching, mixed, filling, calm)
     wait = line + gate
     steps = steps_with_prompt(load, point.own_room, busy)
-    plain = gate if at_random(point.gaps) else gate_wait(step, prompts, 1.0)
+    plain = gate if at_random(point.gaps) else gate_wait(step, launching, mixed, filling, 1.0)
     later, burst = later_tokens(load, rate, queue, plain, calm, prompts, room, service)
     with term("other stages"):
         elsewhere = point.whole - gamma  # while each of them serves others
@@ -252,6 +253,16 @@ def _first_token(
         ttft = ttft + blocked
         far = np.maximum(far, own + passing + point.blocking.percentile(blocked, rate, busy, TAIL))
     return _FirstToken(ttft, variance, own + passing, far)
+
+
+def _launches(load: Load, point: OperatingPoint, rate: Number) -> tuple[Number, Number, Number]:
+    """What prompts add to a step whatever their number, the share of steps with any, and of time for their tokens."""
+    with term("launches"):
+        carried = share(load.computed, point.rides)
+        launching = np.maximum(point.gamma - point.filled, 0.0) * carried
+        mixed = np.minimum(share(point.concurrency, load.steps) * point.rides, 1.0)
+    with term("tokens of prompts"):
+        return launching, mixed, engine_utilisation(rate, load.computed * np.minimum(point.filled, point.gamma))
 
 
 def _with_line(first: _FirstToken, slots: SlotLine, fastest: Number) -> tuple[Number, Number]:

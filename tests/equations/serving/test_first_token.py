@@ -87,7 +87,7 @@ def gated(step: float, service: float, utilisation: float, variation: float, cou
 def test_line_and_gate_are_the_wait_of_a_gated_server(utilisation: float, variation: float) -> None:
     """Steps without a budget: the fixed part is a rest, prompts are served behind it, those that come must wait."""
     step, service = 0.4, 1.0
-    predicted = float(queue_wait(service, utilisation, variation)) + float(gate_wait(step, utilisation, 1.0))
+    predicted = float(queue_wait(service, utilisation, variation)) + float(gate_wait(step, 0.0, 0.0, utilisation, 1.0))
     assert predicted == pytest.approx(gated(step, service, utilisation, variation), rel=0.05)
 
 

@@ -102,17 +102,16 @@ def test_hardly_any_p99_of_short_requests_to_experts_falls(
 ) -> None:
     """The mean counts its own sequence by a chord of the step, which bends where the first experts are read.
 
-    With the launches of prompts they fall once every step has prompts: then all requests meet what few met before.
     A share of plans with lengths, unless --whole asks for all.
     """
     shares = np.concatenate([np.geomspace(1e-4, 0.4, 20, endpoint=False), np.linspace(0.4, 0.9, 40)])
     for spread in (0, 0.5):
         for budget in (512.0, 8192.0):
-            for more, first, token in ((UNLAUNCHED, 3e-3, 0.03), ((), 6e-3, 0.08)):
+            for more in (UNLAUNCHED, ()):
                 asked = (f"model={model}", *lengths(prompt, output, spread), *more)
                 rows = by_rate(asked, sizes | {"budget": budget}, shares)
-                assert worst_fall(rows["ttft_p99"]) < first, (spread, budget)
-                assert worst_fall(rows["tpot_p99"]) < token, (spread, budget)
+                assert worst_fall(rows["ttft_p99"]) < 1e-3, (spread, budget)
+                assert worst_fall(rows["tpot_p99"]) < 0.01, (spread, budget)
 
 
 GROUPS = {"ep": 8.0, "dp_attention": 8.0}

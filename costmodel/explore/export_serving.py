@@ -177,19 +177,19 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
     moved = engine.model_copy(update=kept)
     plan = found.plan.model_copy(update={"replicas": _number(found.evaluation.layout.replicas)})
 
-    def with_share(share: float) -> ServingAnswer:
+    def with_share(share: float | None) -> ServingAnswer:
         memory = moved.memory.model_copy(update={"share": share})
         held = replace(found.inputs.case, stack=moved.model_copy(update={"memory": memory}))
         return answer(inputs_of(held), plan, bands=False)
 
-    share = _share_for(_number(found.evaluation.memory.pool), with_share)
-    if not 0 < share < 1:
-        sentence = f"{engine.name} has no share of memory that leaves the cache of {before.name} as large"
-        raise fail("C004", sentence, Place(found.inputs.case.file), f"--set stack={engine.name} takes its own share")
-    again = with_share(rounded_share(share))
+    pool, own = _number(found.evaluation.memory.pool), _number(found.evaluation.memory.fraction)
+    share = _share_for(pool, with_share)
+    same = 0 < share < 1
+    again = with_share(rounded_share(share) if same else engine.memory.share)
     _checked(again)
-    own = _number(found.evaluation.memory.fraction)
-    text = f"memory: {own:.4g} of {before.name} is {rounded_share(share):.4g} of {engine.name}, the same pool"
+    taken, left = _number(again.evaluation.memory.fraction), _number(again.evaluation.memory.pool)
+    cache = "the same pool" if same else f"its own: no share leaves as large a cache, this one {left / pool:.0%} of it"
+    text = f"memory: {own:.4g} of {before.name} is {rounded_share(taken):.4g} of {engine.name}, {cache}"
     halves = before.dispatch is not None and before.dispatch.two_batches and engine.dispatch is None
     lost = ", without half batches" if halves else ""
     return again, f"{text}; times are of {engine.name}{lost}"

@@ -50,7 +50,9 @@ def prompt_service_time(prompt: Number, prompt_token_time: Number, step: Number,
 
 
 @equation
-def gate_wait(step: Number, launching: Number, mixed_share: Number, prompt_utilisation: Number, grown: Number) -> Number:
+def gate_wait(
+    step: Number, launching: Number, mixed_share: Number, prompt_utilisation: Number, grown: Number
+) -> Number:
     """Wait for the end of the running step, and for the decoding that comes before each batch of prompts.
 
     (V + q (1 − q) L² / V) / 2 + g ρ_p V / (1 − ρ_p), V = D + q L: half a step without load; ∞ from ρ_p = 1 on

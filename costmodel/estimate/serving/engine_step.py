@@ -346,12 +346,12 @@ def all_reduce(inputs: ServingInputs, tp: Group, message: Number) -> Number:
 
 
 def own_all_reduce_rows(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
-    """Rows of a step up to which the custom all-reduce is used; None if the engine has none.
+    """Rows of a step up to which the custom all-reduce is used; None if the engine has none, or no plan reduces.
 
     Of a step in two halves those of both.
     """
     most = inputs.engine.kernels.own_all_reduce
-    if inputs.kernels.all_reduce is None or not most:
+    if inputs.kernels.all_reduce is None or not most or np.all(layout.tp <= 1):
         return None
     both, rows = halved(inputs, layout), most / activation_message(1.0, inputs.model.hidden, inputs.types.wide)
     return rows if both is None else np.where(both, 2.0, 1.0) * rows

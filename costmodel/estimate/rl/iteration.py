@@ -368,10 +368,14 @@ def _uneven(inputs: RlInputs, answers: float) -> Number:
 def _switch(inputs: RlInputs, moved: Number) -> Number:
     """Seconds to put engines to sleep, wake them, and move training states to the host and back, once an iteration."""
     shared = inputs.split.colocated and inputs.engines is not None
-    turn = inputs.case.stack.host.turn if shared else 0.0
+    turn: Number = inputs.case.stack.host.turn if shared else 0.0
+    host = inputs.trainer.inputs.host
+    if inputs.on_host and not math.isnan(host.link) and not math.isnan(float(host.link_share)):
+        with term("switch"):
+            there_and_back = 2.0 * number(frozen_copy(inputs.trainer.inputs, inputs.fullest.block))
+            turn = turn + link_time(there_and_back, host.link, host.link_share)
     if not inputs.offload:
         return turn
-    host = inputs.trainer.inputs.host
     if math.isnan(host.link) or math.isnan(float(host.link_share)):
         place = inputs.case.place("plan.rollout.offload", "stack", "cluster.node")
         hint = "plan.rollout.offload: false, or state the node's host link"

@@ -125,7 +125,8 @@ def _memory(inputs: RlInputs, row: int = 0) -> RlMemory:
 
 def _beside_policy(inputs: RlInputs) -> dict[str, bool]:
     """Which of critic, reference and reward model share the trainer's accelerators."""
-    return {name: held and name not in inputs.apart for name, held in inputs.models.items()}
+    elsewhere = (*inputs.apart, *inputs.on_host)
+    return {name: held and name not in elsewhere for name, held in inputs.models.items()}
 
 
 def evaluate(

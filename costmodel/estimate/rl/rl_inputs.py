@@ -343,6 +343,12 @@ class RlInputs:
         return {"critic": critic, "reference": workload.refers, "reward model": workload.judged_by_model}
 
     @property
+    def on_host(self) -> tuple[str, ...]:
+        """Models beside the policy whose weights are on the host except for their pass."""
+        moves = self.case.stack.sharing.reference_on_host and self.models["reference"]
+        return ("reference",) if moves and "reference" not in self.apart else ()
+
+    @property
     def apart(self) -> dict[str, float]:
         """Accelerators of the models beside the policy that have their own."""
         own = self.plan.beside

@@ -49,7 +49,7 @@ _OLDER = {
     "partial_rollout": "train.partial_rollout_enable", "agent_func_path": "train.agent_func_path",
     "lora_rank": "ds.lora.rank", "load_in_4bit": "ds.load_in_4bit", "packing_samples": "ds.packing_samples",
     "enforce_eager": "vllm.enforce_eager", "enable_prefix_caching": "vllm.enable_prefix_caching",
-    "param_dtype": "ds.param_dtype",
+    "param_dtype": "ds.param_dtype", "ref_reward_offload": "ref.offload",
 }  # fmt: skip
 
 _TABLE = known(
@@ -97,8 +97,8 @@ _TABLE = known(
     lost("not expressible", ADAPTERS, "ds.lora.rank ds.load_in_4bit", 0, "0"),
     lost("not expressible", "a part of the model is frozen", "actor.freeze_visual_encoder"),
     lost("approximated", "prompts of several steps under way", "rollout.vllm_generate_batch_size"),
-    lost("approximated", "a frozen model on the host between passes: here it stays",
-         "ref.offload reward.offload ref_reward_offload"),
+    part("ref.offload", "stack.sharing.reference_on_host", "flag", False),
+    lost("approximated", "the reward model is on the host between passes: here it stays", "reward.offload"),
     lost("approximated", "weights averaged over steps, one more copy", "train.enable_ema enable_ema"),
     lost("approximated", "kernels are replaced or compiled", "ds.use_liger_kernel use_liger_kernel ds.deepcompile"),
     lost("not expressible", "shards over a part of the ranks", "ds.zpg zpg", 1, "1"),
@@ -147,6 +147,8 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     layer.fill("plan.micro_batch", stated)
     if not dynamic and not keys["ds.packing_samples"].value:
         stated_if(keys, layer, "stack.sharing.padded", True, "ds.packing_samples")
+    if keys["ref.offload"].value:
+        stated_if(keys, layer, "stack.sharing.reference_on_host", True, "ref.offload")
     _accelerators(keys, layer)
 
 
@@ -195,21 +197,19 @@ def _several(job: RlJob) -> dict[str, Any]:
     judged = workload.judged_by_model
     own = {name: job.nodes_of(round(ranks)) for name, path in _BESIDE.items() if (ranks := job.value(path))}
     return {
-        **dict.fromkeys(_OLDER),
+        **dict.fromkeys((*_OLDER, "data.max_len", "max_len", "prompt_max_len")),
         "algo.advantage.estimator": kinds.get(workload.algorithm),
         "algo.dynamic_filtering_enable": workload.algorithm == "dapo" or None,
         "algo.kl.init_coef": 0.01 if workload.refers else 0,
         "reward.model_name_or_path": job.checkpoint if judged else None,
         "reward.remote_url": None if judged else "reward.py",
-        "data.max_len": None,
-        "max_len": None,
         "rollout.max_new_tokens": round(workload.response.limit),
-        "prompt_max_len": None,
         "train.async_enable": True if workload.staleness else None,
         "train.partial_rollout_enable": True if workload.rollouts == "partial" else None,
         "train.dynamic_batch_enable": True if job.tokens else None,
         "train.max_tokens_per_gpu": job.tokens or None,
         "train.micro_batch_size": None if job.tokens else job.count("plan.micro_batch"),
+        "ref.offload": job.stack.sharing.reference_on_host or None,
         "ds.packing_samples": None if job.stack.sharing.padded else True,
         "actor.num_nodes": nodes,
         "actor.num_gpus_per_node": each,

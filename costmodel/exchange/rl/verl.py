@@ -115,7 +115,8 @@ _TABLE = known(
     eager(f"{_R}.enforce_eager"),
     lost("not expressible", "engines of several stages", f"{_R}.pipeline_model_parallel_size", 1, "1"),
     lost("approximated", _OTHER_MODEL, "critic.model.path reward_model.model.path"),
-    lost("approximated", f"the reference: {_STAYS}", f"{_F}.fsdp_config.param_offload {_F}.megatron.param_offload"),
+    [part(f"{_F}.{engine}.param_offload", "stack.sharing.reference_on_host", "flag", False)
+     for engine in ("fsdp_config", "megatron")],
     lost("approximated", f"the critic: {_STAYS}",
          "critic.model.fsdp_config.param_offload critic.model.fsdp_config.optimizer_offload "
          "critic.megatron.param_offload critic.megatron.optimizer_offload critic.megatron.grad_offload"),
@@ -267,6 +268,8 @@ def _offload(keys: ForeignKeys, layer: Layer, engine: str) -> None:
     if moved[0] != moved[1]:
         keys.lose("approximated", "of weights and optimizer states one leaves: here both do, or none", names[0])
     stated_if(keys, layer, "plan.rollout.offload", moved[0], *names)
+    if keys[f"{_F}.{engine}.param_offload"].value:
+        stated_if(keys, layer, "stack.sharing.reference_on_host", True, f"{_F}.{engine}.param_offload")
 
 
 def _reference(keys: ForeignKeys, name: str, own: object) -> None:
@@ -296,6 +299,7 @@ def _several(job: RlJob) -> dict[str, Any]:
         **dict.fromkeys(
             (f"{_A}.{engine}.param_offload", f"{_A}.{engine}.optimizer_offload"), job.rollout.offload or None
         ),
+        f"{_F}.{engine}.param_offload": job.stack.sharing.reference_on_host or None,
     }
     if not by_megatron:
         found[f"{_A}.ulysses_sequence_parallel_size"] = cp if cp > 1 else None

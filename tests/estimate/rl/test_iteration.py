@@ -139,6 +139,15 @@ def test_models_on_their_own_accelerators_work_beside_the_trainer() -> None:
     assert "plan.beside.critic" in {item.path for item in asked("plan.beside.critic=8", "cluster.nodes=9").assumed}
 
 
+def test_a_reference_on_the_host_takes_no_memory_and_passes_the_link_twice() -> None:
+    stays, moves = asked(), asked("stack.sharing.reference_on_host=true")
+    held = {part.name: part.updating for part in stays.memory.parts}["reference"]
+    assert stays.memory.updating - moves.memory.updating == pytest.approx(held)
+    host = moves.inputs.trainer.inputs.host
+    passed = link_time(2 * held, host.link, host.link_share)
+    assert moves.costs["switch"] - stays.costs["switch"] == pytest.approx(number(passed))
+
+
 def test_engines_get_a_wave_at_a_time_and_wait_for_its_longest_answer() -> None:
     ppo = ("workload.algorithm=ppo", "workload.samples=1", "workload.mini_batch=null")
     waves, one = asked(*ppo, "workload.prompts=512", "workload.wave=128"), asked(*ppo, "workload.prompts=128")

@@ -285,6 +285,9 @@ class Sharing(Sourced):
     sleeps: bool = Field(description="Whether engines give back weights and cache while training")
     offload: bool = Field(description="Whether states of training go to the host while answers are generated")
     balanced: bool = Field(description="Whether answers of an iteration are dealt to ranks by their length")
+    reference_on_host: bool = Field(
+        default=False, description="Whether the weights of the reference are on the host, except for its pass"
+    )
     padded: bool = Field(
         default=False,
         description="Whether the trainer pads the answers of a micro-batch to its longest; else it packs them",

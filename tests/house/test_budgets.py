@@ -29,10 +29,10 @@ BUDGETS = {
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 17_850,  # one search; what to buy: machines, sizes, models, prices, with the equations of each figure
+    "explore": 18_000,  # one search; what to buy: machines, sizes, models, prices, with the equations of each figure
     "explore/serving": 3_750,  # a model on every machine, points of benchmarks
     "ground": 2_000,
-    "report": 1_450,  # with the document that all faces draw, and pictures of time and money
+    "report": 1_500,  # with the document that all faces draw, and pictures of time and money
     "report/answers": 9_600,  # all faces of a question, views of plans, patches of documents, equations of a collective
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_850,

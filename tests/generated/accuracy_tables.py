@@ -36,7 +36,7 @@ def fresh_pages() -> dict[str, str]:
     """The text of every page with its tables as they are now."""
     record = left_out()
     tables = {
-        "accuracy": summary(record, _shipped("time"), _shipped("memory")),
+        "accuracy": summary(record, _shipped("time"), _shipped("memory"), _shipped("time", "rl")),
         "groups": groups(record),
         "sources": sources(record),
         "services": services(record),
@@ -47,14 +47,14 @@ def fresh_pages() -> dict[str, str]:
     }
 
 
-def _shipped(quantity: Quantity) -> Score:
-    """The score of all measured documents about training that are shipped."""
+def _shipped(quantity: Quantity, workload: str = "training") -> Score:
+    """The score of all shipped measured documents about a workload."""
     figures = (figure for part in validated(quantity=quantity) for figure in part.figures)
-    return score([figure for figure in figures if figure.quantity not in WORKLOADS])
+    return score([figure for figure in figures if WORKLOADS.get(figure.quantity, "training") == workload])
 
 
-def summary(record: dict[str, Any], time: Score, memory: Score) -> str:
-    """What README.md shows: runs in sample, with their source left out, and peak memory."""
+def summary(record: dict[str, Any], time: Score, memory: Score, iterations: Score) -> str:
+    """What README.md shows: runs in sample, with their source left out, peak memory, services and iterations of RL."""
     left_out = record["groups"]
     rows = [
         ("step time of dense models, each source held out of the fit and of its bands", left_out["dense"]),
@@ -71,6 +71,7 @@ def summary(record: dict[str, Any], time: Score, memory: Score) -> str:
     lines += [
         ("time per token of services, each model left out of the fit", *_cells(service["tpot"])),
         ("time to their first token, left out in the same way", *_cells(service["ttft"])),
+        ("iterations of reinforcement learning, four frameworks (one set four constants)", *_of_score(iterations)),
     ]
     return _table(("measured", "runs", "median error", "P90 error", "inside P10 – P90"), lines)
 

@@ -34,6 +34,24 @@ class _Help:
         """Print the help."""
         _print_help(self, ctx, whole=False)
 
+    def get_params(self, ctx: Any) -> Any:
+        """All parameters, which build no schema without need."""
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if "process_value" not in vars(param):
+                param.process_value = functools.partial(_processed, param, param.process_value)
+        return params
+
+
+def _processed(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    """The value of a parameter; of one without a value, and of text, Typer need not build a schema of pydantic."""
+    described = getattr(param, "type_descriptor", None)  # of Typer since 0.29
+    if value is None and not param.required:
+        value = () if param.multiple or param.nargs == -1 else None
+    elif type(value) is not str or not described or described.annotation is not str or described.parameter_info.parser:
+        return process(ctx, value)
+    return value if param.callback is None else param.callback(ctx, param, value)
+
 
 def _print_help(command: Any, ctx: Any, *, whole: bool) -> None:
     width = terminal_width() or _PIPED

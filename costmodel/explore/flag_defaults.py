@@ -12,7 +12,6 @@ from costmodel.documents.keys.overrides import Assignment, assignment_of
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
-from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.equations.data_parallel.batch_size import fitted_batch
@@ -119,7 +118,7 @@ def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[
         if path in paths:
             yield _default_size(path, usual, origin)
     if LIMIT in paths:
-        yield _default_size(LIMIT, *_longest_answer(reinforced(case), longest))
+        yield _default_size(LIMIT, *_longest_answer(case, longest))
     sequence = min(DEFAULT_SEQUENCE, longest)
     if "workload.sequence" in paths:
         why = "default" if sequence == DEFAULT_SEQUENCE else "the longest of the model"
@@ -131,9 +130,11 @@ def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[
         yield _default_size("workload.global_batch", batch, f"{counted(DEFAULT_BATCH)} tokens; --batch sets it")
 
 
-def _longest_answer(case: RlCase, longest: float) -> tuple[int, str]:
+def _longest_answer(case: LoadedScenario, longest: float) -> tuple[int, str]:
     """The token limit of answers: a multiple of the mean, or what the model allows after the prompt."""
-    workload = case.scenario.workload
+    from costmodel.documents.reader.rl_scenario import reinforced
+
+    workload = reinforced(case).scenario.workload
     mean, room = float(workload.response.mean), longest - float(workload.prompt)
     many = max(mean, min(_TAIL * mean, room))
     why = f"{_TAIL:g} × the mean" if many == _TAIL * mean else "the longest of the model, with the prompt"

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from costmodel.documents.reader.find_documents import find, said_first
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.scenario import Optimizer
@@ -24,6 +23,9 @@ from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 from costmodel.ground.units import gib
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.serving_scenario import ServingCase
 
 Price = Literal["", "time", "quality", "money"]
 MOST_DOUBLINGS = 6

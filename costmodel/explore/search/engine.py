@@ -7,7 +7,6 @@ depend on the speed of workers. A piece is evaluated again if its worker is lost
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import re
 import signal
@@ -15,13 +14,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from costmodel.ground.errors import CostModelError, fail, install_command
 from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 ANSWER_WITHIN = 10.0  # seconds for a scheduler
 AT_LEAST = 1.0  # of them, however short --wait is
@@ -43,6 +44,8 @@ def dask_workers(
         patience: seconds without a worker
         notify: receives a sentence while it waits
     """
+    from concurrent.futures import BrokenExecutor, CancelledError
+
     try:
         from distributed import Client, KilledWorker, LocalCluster
     except ImportError:
@@ -68,6 +71,8 @@ def dask_workers(
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silences Dask's log of a lost connection; costmodel reports it in one sentence instead."""
+    import logging
+
     named = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("distributed")]
     levels = [logger.level for logger in named]
     for logger in named:
@@ -139,7 +144,7 @@ WAIT = 60.0  # seconds for a first worker, and for another one where all are los
 
 P = TypeVar("P")
 R = TypeVar("R")
-Submit = Callable[[Executor, P], "Future[R]"]
+Submit = Callable[["Executor", P], "Future[R]"]
 _ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|wss?)://)?(?:[\w.-]+|\[[\da-fA-F:.%]+\]):(\d{1,5})", re.ASCII)
 
 
@@ -171,6 +176,8 @@ class SearchEngine:
     @contextmanager
     def opened(self) -> Iterator[Pool]:
         """Start the executor, and stop it with everything that was started for it."""
+        from concurrent.futures import ProcessPoolExecutor  # most searches run in this process
+
         if self.kind == "dask":
             with dask_workers(self.address, self.workers, self.wait, self.notify) as (executor, look):
                 yield Pool(executor, look)
@@ -206,6 +213,8 @@ def _end_with(parent: int) -> None:
 
 def shared_out(by: SearchEngine, pieces: Iterator[P], submit: Submit[P, R], stop: Callable[[], bool]) -> Iterator[R]:
     """The result of every piece, in order; only a few pieces run ahead, to bound memory."""
+    from concurrent.futures import BrokenExecutor
+
     waiting: deque[P] = deque()
     losses = 0
     while True:
@@ -231,6 +240,8 @@ def _results(
     stop: Callable[[], bool],
 ) -> Iterator[R]:
     """Results in order; a piece stays queued until its result has arrived."""
+    from concurrent.futures import wait
+
     futures: deque[Future[R]] = deque()
     while True:
         waiting.extend(itertools.islice(pieces, max(0, ahead - len(waiting))))

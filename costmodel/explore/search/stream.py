@@ -5,15 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, groupby, islice
-from multiprocessing import get_start_method
 from pathlib import Path
 from pickle import loads
-from typing import Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -26,6 +24,9 @@ from costmodel.explore.search.variants import Inputs, Variants
 from costmodel.explore.workload import PlanAnswer
 from costmodel.ground.errors import CostModelError, Fault, fail
 from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 POOL_FROM = 1 << 22  # work; less is done before a pool has started
 LARGEST_BUNDLE = 1 << 23  # work
@@ -157,6 +158,8 @@ def _variants(packed: bytes) -> Variants[Any]:
 
 def _as_sent(variants: Variants[Inputs], by: SearchEngine) -> bytes:
     """The variants in the form for other processes; forked ones already have them and need only a name."""
+    from multiprocessing import get_start_method
+
     if by.kind != "local" or get_start_method() != "fork":
         return variants.packed
     name = os.urandom(16)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Column
 
 from costmodel.ground.record import record
 
@@ -14,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rich.console import Console
+    from rich.progress import Progress
 
     from costmodel.explore.search.stream import SearchProgress
 
@@ -43,6 +42,9 @@ class Meter:
     """A line that follows the work, drawn from the first mark on; never wider than the terminal."""
 
     def __init__(self, screen: Console) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
+
         words = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
         columns = (BarColumn(BAR), words, TimeRemainingColumn())
         self.progress = Progress(*columns, console=screen, transient=True)
@@ -71,6 +73,9 @@ class Meter:
 
 def waiting_line(screen: Console, words: str, began: float) -> Progress:
     """A line that is drawn at once, with the current work and its time so far."""
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
     text = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
     progress = Progress(
         text, TimeElapsedColumn(), console=screen, transient=True, redirect_stdout=False, refresh_per_second=4

@@ -142,11 +142,11 @@ def calibrate(
     steps = {"--leave-out": leave_out is not None, "--afresh": afresh}
     if of_serving(files[0]):
         _suited_to_serving(files[0], kernels)
-        return _serving(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
+        return _calibrate_from_benchmarks(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     runs = of_runs(files[0])
     _suited(files[0], "runs" if runs else "kernels", kernels, {"--where": bool(where)} | steps)
     if runs:
-        return _runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
+        return _calibrate_from_runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     found = calibrated(files, node)
     decisions = decide(found, replace=replace)
     texts = _written(lambda: updated_document(decisions, source)) if write else {}
@@ -196,7 +196,7 @@ def _suited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mappi
         raise fail("C014", f"{option} does not apply to {file}, which contains {held}", None, hint)
 
 
-def _runs(
+def _calibrate_from_runs(
     files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
     from costmodel.evidence.calibrate.fit_from_runs import refine, texts
@@ -214,7 +214,7 @@ def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:
         raise fail("C014", f"{file} holds runs of serving, to which {option} does not apply", None, "leave it out")
 
 
-def _serving(
+def _calibrate_from_benchmarks(
     files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
     from costmodel.evidence.calibrate.engine_fit import engine_fit, engine_texts

@@ -81,7 +81,7 @@ def check(
         names = ", ".join(name for name, value in zip(_OF_BASELINE, given, strict=True) if value)
         raise fail("C008", f"{names} is about a baseline, and none is named", None, "name it: --against baseline.json")
     baseline = _baseline(against, update=update)
-    holding = BaselinePolicy(None if update else baseline, _share(within), exact)
+    holding = BaselinePolicy(None if update else baseline, _parse_share(within), exact)
     found = run({key: workload_of(case) for key, case in cases.items()}, holding)
     written = against if update else None
     if written is not None:
@@ -166,7 +166,7 @@ def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
     return read_baseline(str(path), updating=update)
 
 
-def _share(text: str) -> float:
+def _parse_share(text: str) -> float:
     from costmodel.ground.parsing import UnitError, parse
 
     try:

@@ -11,7 +11,7 @@ from costmodel.documents.reader.folders import FOLDER_OF, SUFFIXES, names, plura
 from costmodel.ground.counts import Schedule
 
 
-def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
+def _names_that_start(known: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in dict.fromkeys(known) if name.startswith(incomplete) and name.isprintable()]
 
 
@@ -27,24 +27,24 @@ def _files(incomplete: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
 
 def scenarios(incomplete: str) -> list[str]:
     """Scenarios by name, or by path."""
-    return _beginning(names("scenario"), incomplete) + _files(incomplete)
+    return _names_that_start(names("scenario"), incomplete) + _files(incomplete)
 
 
 def scenarios_and_models(incomplete: str) -> list[str]:
     """Names of scenarios and models, or paths."""
-    return _beginning([*names("scenario"), *names("model")], incomplete) + _files(incomplete)
+    return _names_that_start([*names("scenario"), *names("model")], incomplete) + _files(incomplete)
 
 
 def shelves(incomplete: str) -> list[str]:
     """Groups of documents, as `list` calls them."""
-    return _beginning([*map(plural, FOLDER_OF), "hardware", "keys"], incomplete)
+    return _names_that_start([*map(plural, FOLDER_OF), "hardware", "keys"], incomplete)
 
 
 def keys(incomplete: str) -> list[str]:
     """Keys of a scenario and of the documents it names."""
     from costmodel.documents.keys.key_list import all_keys
 
-    return _beginning((key.path for key in all_keys()), incomplete)
+    return _names_that_start((key.path for key in all_keys()), incomplete)
 
 
 def assignments(incomplete: str) -> list[str]:
@@ -52,58 +52,58 @@ def assignments(incomplete: str) -> list[str]:
     from costmodel.documents.keys.key_list import values_of
 
     path, sign, _ = incomplete.partition("=")
-    return _beginning((f"{path}={value}" for value in values_of(path)), incomplete) if sign else keys(incomplete)
+    return _names_that_start((f"{path}={value}" for value in values_of(path)), incomplete) if sign else keys(incomplete)
 
 
 def documents(incomplete: str) -> list[str]:
     """Documents of every kind."""
-    return _beginning((name for kind in FOLDER_OF for name in names(kind)), incomplete)
+    return _names_that_start((name for kind in FOLDER_OF for name in names(kind)), incomplete)
 
 
 def nodes(incomplete: str) -> list[str]:
     """Nodes by name, or by path."""
-    return _beginning(names("node"), incomplete) + _files(incomplete)
+    return _names_that_start(names("node"), incomplete) + _files(incomplete)
 
 
 def models(incomplete: str) -> list[str]:
     """Models by name, or by path."""
-    return _beginning(names("model"), incomplete) + _files(incomplete)
+    return _names_that_start(names("model"), incomplete) + _files(incomplete)
 
 
 def accelerators(incomplete: str) -> list[str]:
     """Accelerators by name."""
-    return _beginning(names("accelerator"), incomplete)
+    return _names_that_start(names("accelerator"), incomplete)
 
 
 def stacks(incomplete: str) -> list[str]:
     """Training software by name, or by path."""
-    return _beginning(names("stack"), incomplete) + _files(incomplete)
+    return _names_that_start(names("stack"), incomplete) + _files(incomplete)
 
 
 def precisions(incomplete: str) -> list[str]:
     """Types of the matmuls."""
     from costmodel.documents.schemas.precision import Precision
 
-    return _beginning(get_args(Precision), incomplete)
+    return _names_that_start(get_args(Precision), incomplete)
 
 
 def measured(incomplete: str) -> list[str]:
     """Measured tables: documents by name, CSV files by path."""
-    return _beginning(names("measured"), incomplete) + _files(incomplete, (".csv", *SUFFIXES))
+    return _names_that_start(names("measured"), incomplete) + _files(incomplete, (".csv", *SUFFIXES))
 
 
 def explained(incomplete: str) -> list[str]:
     """Completions for the first argument of `explain`: scenarios, words, codes and files."""
     from costmodel.explore.explain.pages import all_words
 
-    return _beginning([*names("scenario"), *all_words()], incomplete) + _files(incomplete)
+    return _names_that_start([*names("scenario"), *all_words()], incomplete) + _files(incomplete)
 
 
 def quantities(incomplete: str) -> list[str]:
     """Figures of a plan."""
     from costmodel.explore.explain.explain import quantities
 
-    return _beginning(quantities(), incomplete)
+    return _names_that_start(quantities(), incomplete)
 
 
 def pairs(incomplete: str) -> list[str]:
@@ -112,12 +112,12 @@ def pairs(incomplete: str) -> list[str]:
 
     first, comma, _ = incomplete.partition(",")
     ranked = [name for name, column in TRAINING_COLUMNS.items() if column.better != "neither"]
-    return _beginning((f"{first}{comma}{name}" if comma else name for name in ranked), incomplete)
+    return _names_that_start((f"{first}{comma}{name}" if comma else name for name in ranked), incomplete)
 
 
 def collectives(incomplete: str) -> list[str]:
     """Operations of `collective`."""
-    return _beginning(
+    return _names_that_start(
         ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "send"), incomplete
     )
 
@@ -125,4 +125,4 @@ def collectives(incomplete: str) -> list[str]:
 def schedules(incomplete: str) -> list[str]:
     """Schedules, separated by commas."""
     before, comma, _ = incomplete.rpartition(",")
-    return _beginning((f"{before}{comma}{name}" for name in get_args(Schedule)), incomplete)
+    return _names_that_start((f"{before}{comma}{name}" for name in get_args(Schedule)), incomplete)

@@ -95,7 +95,7 @@ def measure(
         if collectives:
             found = measured_collectives(here, ranks, stopped)
         else:
-            found = measured(Session(here, BRIEF if brief else WHOLE, 60 * minutes, _progress, stopped))
+            found = measured(Session(here, BRIEF if brief else WHOLE, 60 * minutes, _print_progress, stopped))
     if found.stopped and not found.rows:
         raise typer.Exit(Exit.INTERRUPTED)
     found = replace(found, rows=with_predictions(named(found.rows, gpu)))
@@ -118,7 +118,7 @@ def _points(scenario: str, other: bool) -> Reply:
     return pages.drawn(lambda: report.points(case, points), lambda: report.points_json(case, points), "points")
 
 
-def _progress(sentence: str) -> None:
+def _print_progress(sentence: str) -> None:
     screen = console(stderr=True)
     if screen.is_terminal:
         screen.print(Text(sentence, style=DIM))

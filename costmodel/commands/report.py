@@ -188,7 +188,7 @@ Mark = tuple[int, int]
 
 def marks(paths: Sequence[Path]) -> dict[Path, Mark | None]:
     """The time of writing and the size of each file; None for a missing file."""
-    return {path: _mark(path) for path in paths}
+    return {path: _state_of_file(path) for path in paths}
 
 
 def wait_for_change(
@@ -214,7 +214,7 @@ def wait_for_change(
         sleep(EVERY)
 
 
-def _mark(path: Path) -> Mark | None:
+def _state_of_file(path: Path) -> Mark | None:
     try:
         found = os.stat(path)
     except OSError:

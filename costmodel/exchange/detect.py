@@ -116,7 +116,7 @@ class ForeignFormat(NamedTuple):
     others: frozenset[str] = frozenset()
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -130,45 +130,47 @@ _OF_FAMILIES = frozenset(
 
 # Keys of the formats that are recognised here; those that are not read are of the versions in their names.
 FORMATS = (
-    ForeignFormat(CONFIG, _words("architectures model_type transformers_version"), _OF_FAMILIES),
+    ForeignFormat(CONFIG, _word_set("architectures model_type transformers_version"), _OF_FAMILIES),
     ForeignFormat(
         MEGATRON,
-        frozenset(f"--{name}" for name in READ) | _words("MODEL_ARGS"),
+        frozenset(f"--{name}" for name in READ) | _word_set("MODEL_ARGS"),
         frozenset(name.replace("-", "_") for name in READ),
     ),
     ForeignFormat(
         deepspeed.TITLE,
-        _words("zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer wall_clock_breakdown"),
-        _words("train_batch_size gradient_accumulation_steps bf16 fp16 stage overlap_comm reduce_bucket_size"),
+        _word_set(
+            "zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer wall_clock_breakdown"
+        ),
+        _word_set("train_batch_size gradient_accumulation_steps bf16 fp16 stage overlap_comm reduce_bucket_size"),
     ),
     ForeignFormat(
         accelerate.TITLE,
-        _words("distributed_type fsdp_sharding_strategy fsdp_auto_wrap_policy num_processes deepspeed_config_file"),
-        _words("num_machines mixed_precision fsdp_config fsdp_version machine_rank parallelism_config"),
+        _word_set("distributed_type fsdp_sharding_strategy fsdp_auto_wrap_policy num_processes deepspeed_config_file"),
+        _word_set("num_machines mixed_precision fsdp_config fsdp_version machine_rank parallelism_config"),
     ),
     ForeignFormat(
         torchtitan.TITLE,
-        _words(
+        _word_set(
             "data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size "
             "data_parallel_degree tensor_parallel_degree pipeline_parallel_degree context_parallel_degree flavor"
         )
         | {f"--{key}" for key in torchtitan.TABLE if "." in key},
-        _words("parallelism training seq_len experimental model optimizer"),
+        _word_set("parallelism training seq_len experimental model optimizer"),
     ),
     ForeignFormat(
         bridge.TITLE,
         frozenset(
             name for name in bridge.TABLE if name.startswith(("model.", "train.", "trainer.", "data.", "ddp.", "dist."))
         ),
-        _words("mixed_precision optimizer.lr"),
+        _word_set("mixed_precision optimizer.lr"),
     ),
     ForeignFormat(
         transformers.TITLE,
-        _words(
+        _word_set(
             "per_device_train_batch_size activation_checkpointing gradient_checkpointing per_gpu_train_batch_size "
             "--per_device_train_batch_size --gradient_checkpointing"
         ),
-        _words(
+        _word_set(
             "output_dir gradient_accumulation_steps bf16 fp16 optim max_steps learning_rate lr_scheduler_type "
             "model_name_or_path max_length use_peft fsdp fsdp_config --bf16 --fp16 --gradient_accumulation_steps "
             "--learning_rate --output_dir --model_name_or_path --deepspeed --fsdp --max_steps"
@@ -176,15 +178,15 @@ FORMATS = (
     ),
     ForeignFormat(
         axolotl.TITLE,
-        _words("base_model sequence_len dp_shard_size sample_packing val_set_size"),
-        _words("micro_batch_size gradient_accumulation_steps adapter lora_r datasets fsdp_config bf16"),
+        _word_set("base_model sequence_len dp_shard_size sample_packing val_set_size"),
+        _word_set("micro_batch_size gradient_accumulation_steps adapter lora_r datasets fsdp_config bf16"),
     ),
     ForeignFormat(
         llama_factory.TITLE,
-        _words(
+        _word_set(
             "finetuning_type cutoff_len lora_target template --finetuning_type --cutoff_len --lora_target --template"
         ),
-        _words(
+        _word_set(
             "per_device_train_batch_size gradient_accumulation_steps deepspeed stage bf16 lora_rank "
             "model_name_or_path --per_device_train_batch_size --gradient_accumulation_steps --deepspeed --stage --bf16 "
             "--model_name_or_path"
@@ -192,28 +194,30 @@ FORMATS = (
     ),
     ForeignFormat(
         SERVING,
-        _words("--max-model-len --gpu-memory-utilization --mem-fraction-static --max-num-seqs --tp_size"),
-        _words("--tensor-parallel-size --tp-size --kv-cache-dtype --dtype --quantization"),
+        _word_set("--max-model-len --gpu-memory-utilization --mem-fraction-static --max-num-seqs --tp_size"),
+        _word_set("--tensor-parallel-size --tp-size --kv-cache-dtype --dtype --quantization"),
     ),
     ForeignFormat(
         TRT_OPTIONS,
-        _words("kv_cache_config enable_attention_dp cuda_graph_config moe_expert_parallel_size"),
-        _words("tensor_parallel_size max_num_tokens max_batch_size free_gpu_memory_fraction enable_block_reuse"),
+        _word_set("kv_cache_config enable_attention_dp cuda_graph_config moe_expert_parallel_size"),
+        _word_set("tensor_parallel_size max_num_tokens max_batch_size free_gpu_memory_fraction enable_block_reuse"),
     ),
     ForeignFormat(
         torchtune.TITLE,
-        _words("_component_ optimizer_in_bwd enable_activation_checkpointing custom_sharded_layers"),
-        _words("batch_size gradient_accumulation_steps tokenizer dtype checkpointer max_seq_len"),
+        _word_set("_component_ optimizer_in_bwd enable_activation_checkpointing custom_sharded_layers"),
+        _word_set("batch_size gradient_accumulation_steps tokenizer dtype checkpointer max_seq_len"),
     ),
     ForeignFormat(
         nanotron.TITLE,
-        _words("batch_accumulation_per_replica pp_engine tp_linear_async_communication model_config"),
-        _words("parallelism tokens micro_batch_size sequence_length zero_stage dp tp pp"),
+        _word_set("batch_accumulation_per_replica pp_engine tp_linear_async_communication model_config"),
+        _word_set("parallelism tokens micro_batch_size sequence_length zero_stage dp tp pp"),
     ),
     ForeignFormat(
         maxtext.TITLE,
-        _words("ici_fsdp_parallelism dcn_data_parallelism base_emb_dim remat_policy dcn_fsdp_parallelism base_config"),
-        _words("per_device_batch_size max_target_length model_name attention weight_dtype quantization"),
+        _word_set(
+            "ici_fsdp_parallelism dcn_data_parallelism base_emb_dim remat_policy dcn_fsdp_parallelism base_config"
+        ),
+        _word_set("per_device_batch_size max_target_length model_name attention weight_dtype quantization"),
     ),
 )
 

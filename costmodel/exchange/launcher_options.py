@@ -121,16 +121,16 @@ def launched_accelerators(words: Sequence[Word]) -> dict[str, OriginValue]:
     per_node = _number(words, _PER_NODE) or _of_gres(words)
     nodes = _number(words, _NODES)
     tasks = _number(words, _TASKS)
-    if per_node is not None and _stands(words, _NODES) == (nodes is not None):
+    if per_node is not None and _has_option(words, _NODES) == (nodes is not None):
         return counted_by_node(per_node, nodes, "launcher")
     return {"accelerators": tasks} if tasks is not None else _included(words)
 
 
-def _stands(words: Sequence[Word], names: tuple[str, ...]) -> bool:
-    return any(_spelling(word)[0] in names for word in words)
+def _has_option(words: Sequence[Word], names: tuple[str, ...]) -> bool:
+    return any(_option_spelling(word)[0] in names for word in words)
 
 
-def _spelling(word: Word) -> tuple[str, str]:
+def _option_spelling(word: Word) -> tuple[str, str]:
     name, _, value = word.text.partition("=")
     return (name.lstrip("-"), value) if name.startswith("-") else ("", "")
 
@@ -139,7 +139,7 @@ def _number(words: Sequence[Word], names: tuple[str, ...]) -> OriginValue | None
     """The number after the last of several options of a launcher."""
     found = None
     for index, word in enumerate(words):
-        name, value = _spelling(word)
+        name, value = _option_spelling(word)
         if name not in names:
             continue
         at = word if value else words[min(index + 1, len(words) - 1)]
@@ -164,7 +164,7 @@ def of_launcher(words: Sequence[Word]) -> Layer:
     known = any(PurePath(word.text).name in _LAUNCHERS for word in words)
     layer, unknown = Layer(""), list[StatedKey]()
     for word in words:
-        name, _ = _spelling(word)
+        name, _ = _option_spelling(word)
         if not name or name[0].isdigit():
             continue
         verdict: Verdict = "read" if name in (*_PER_NODE, *_NODES, *_TASKS, "gres", _INCLUDED) else "no effect"
@@ -185,7 +185,7 @@ def of_launcher(words: Sequence[Word]) -> Layer:
 def _included(words: Sequence[Word]) -> dict[str, OriginValue]:
     """The nodes and devices in deepspeed's option --include, such as localhost:0,1,2,3@other:0,1."""
     for index, word in enumerate(words):
-        name, value = _spelling(word)
+        name, value = _option_spelling(word)
         text = value or words[min(index + 1, len(words) - 1)].text
         if name == _INCLUDED and re.fullmatch(r"[\w.@:,-]{1,2000}", text):
             counts = [len({*filter(None, part.partition(":")[2].split(","))}) for part in text.split("@") if part]

@@ -133,10 +133,10 @@ def _slurm(text: str, file: str) -> MachineShape:
     [(product, count)] = kinds
     stated_nodes = _NODES.search(text)
     nodes = len(set(_NODE.findall(text))) or (int(stated_nodes.group(1)[:9]) if stated_nodes else 1)
-    return _sound(MachineShape(SLURM, count, place, product, max(1, nodes)))
+    return _checked_shape(MachineShape(SLURM, count, place, product, max(1, nodes)))
 
 
-def _sound(shape: MachineShape) -> MachineShape:
+def _checked_shape(shape: MachineShape) -> MachineShape:
     if not 0 < shape.accelerators <= 10_000 or not 0 < shape.nodes <= 10_000_000:
         raise fail("X005", f"{shape.nodes:,} nodes of {shape.accelerators:,} accelerators", shape.place)
     return shape
@@ -156,7 +156,7 @@ def _kubernetes(text: str, file: str) -> MachineShape:
         stated = ", ".join(f"{count} × {product or 'gpu'}" for product, count in list(kinds)[:6])
         raise fail("X004", f"nodes of several kinds stand here: {stated}", place, "give those of one kind")
     [((product, count), nodes)] = kinds.items()
-    return _sound(MachineShape(KUBERNETES, count, place, product.replace("-", " "), nodes))
+    return _checked_shape(MachineShape(KUBERNETES, count, place, product.replace("-", " "), nodes))
 
 
 def _nodes(tree: Any, depth: int) -> Iterator[tuple[str, int, Place]]:
@@ -167,14 +167,14 @@ def _nodes(tree: Any, depth: int) -> Iterator[tuple[str, int, Place]]:
         for item in tree:
             yield from _nodes(item, depth + 1)
     elif isinstance(tree, Mapping):
-        if tree.get("kind") in ("Node", None) and (found := _node(tree)) is not None:
+        if tree.get("kind") in ("Node", None) and (found := _node_of_tree(tree)) is not None:
             yield found
         else:
             for value in tree.values():
                 yield from _nodes(value, depth + 1)
 
 
-def _node(tree: Mapping) -> tuple[str, int, Place] | None:
+def _node_of_tree(tree: Mapping) -> tuple[str, int, Place] | None:
     metadata, status = tree.get("metadata"), tree.get("status")
     labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
     labels = labels if isinstance(labels, Mapping) else {}

@@ -58,14 +58,14 @@ def name_of(file: str) -> str:
 def _assumed(found: Imported) -> list[Assumption]:
     """Values that the file does not state: assumed, left at a default, or fixed by the class."""
     return [
-        Assumption(f"model.{path}", shown(_leaf(found.document, path)).strip("'"), origin.text)
+        Assumption(f"model.{path}", shown(_leaf_at(found.document, path)).strip("'"), origin.text)
         for kind in ("assumed", "default", "class")
         for path, origin in found.origins.items()
         if origin.kind == kind and path.split(".")[0] not in _FIXED
     ]
 
 
-def _leaf(tree: object, path: str) -> object:
+def _leaf_at(tree: object, path: str) -> object:
     for part in path.split("."):
         tree = tree[int(part)] if isinstance(tree, list) else tree[part]  # type: ignore[index]
     return tree
@@ -84,7 +84,7 @@ def _left_out(found: Imported) -> Iterator[str]:
     for path, origin in found.origins.items():
         option, is_default, owner = origin.text.partition(": default of ")
         if origin.kind == "default" and is_default and path.split(".")[0] not in _FIXED:
-            values.setdefault(owner, {}).setdefault(option, shown(_leaf(found.document, path)).strip("'"))
+            values.setdefault(owner, {}).setdefault(option, shown(_leaf_at(found.document, path)).strip("'"))
     for owner, left in values.items():
         named = ", ".join(f"{option} {value}" for option, value in left.items())
         yield f"left out, so the default of {owner}: {named}"

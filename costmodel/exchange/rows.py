@@ -47,7 +47,7 @@ KindName = Literal["count", "whole", "figure", "flag", "word", "text", "share"]
 When = Literal["always", "where it counts", "with experts", "never"]
 
 
-def _same(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -64,7 +64,7 @@ class Kind:
     name: str
     wanted: str = field(compare=False)
     read: Callable[[Any], Any] = field(repr=False)
-    write: Callable[[Any], Any] = field(default=_same, repr=False)
+    write: Callable[[Any], Any] = field(default=_unchanged, repr=False)
     words: Mapping[str, Any] = field(default_factory=dict, compare=False)
     unknown: str = ""
     samples: tuple[Any, ...] = ()
@@ -76,7 +76,7 @@ def whole(value: Any) -> int | None:
     return int(found) if found is not None and found == int(found) else None
 
 
-def _count(value: Any) -> int | None:
+def _count_or_none(value: Any) -> int | None:
     found = whole(value)
     return found if found is not None and found >= 0 else None
 
@@ -100,11 +100,11 @@ def flag(value: Any) -> bool | None:
     return True if text in _ON else False if text in _OFF else None
 
 
-def _word(value: Any) -> str | None:
+def _word_or_none(value: Any) -> str | None:
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-def _share(value: Any) -> str | None:
+def _share_or_none(value: Any) -> str | None:
     return None if (found := figure(value)) is None else f"{100 * found:.6g} %"
 
 
@@ -112,15 +112,15 @@ def _share_of(ours: str) -> str:
     return f"{float(ours.removesuffix(' %')) / 100:.6g}"
 
 
-TEXT = Kind("text", "a text", _same)
+TEXT = Kind("text", "a text", _unchanged)
 KINDS: dict[KindName, Kind] = {
-    "count": Kind("count", "a whole number from 0", _count, round, samples=(1, 2, 8)),
+    "count": Kind("count", "a whole number from 0", _count_or_none, round, samples=(1, 2, 8)),
     "whole": Kind("whole", "a whole number", whole, round, samples=(1, 2, 8)),
     "figure": Kind("figure", "a number", figure, samples=(0.5, 2.0)),
     "flag": Kind("flag", "true or false", flag, bool, samples=(True, False)),
-    "word": Kind("word", "a word", _word),
+    "word": Kind("word", "a word", _word_or_none),
     "text": TEXT,
-    "share": Kind("figure", "a number", _share, _share_of, samples=("90 %", "87.34 %")),
+    "share": Kind("figure", "a number", _share_or_none, _share_of, samples=("90 %", "87.34 %")),
 }
 
 
@@ -129,7 +129,7 @@ def choice(words: Mapping[str, Any], unknown: str = "", *, fold: bool = False) -
     spelt = {name.lower(): name for name in words}
 
     def read(value: Any) -> Any:
-        text = _word(value)
+        text = _word_or_none(value)
         text = spelt.get(str(text).lower(), text) if fold else text
         return words.get(text) if text is not None else None
 

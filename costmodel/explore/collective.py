@@ -221,7 +221,7 @@ def collective(
     if ranks < 2:
         raise fail("C004", "a collective needs two accelerators or more", None, "--gpus 8, for example")
     members = group(inputs, "dp", 2.0 if operation == "send" else ranks, _apart(inputs, operation))
-    rows = [_row(inputs, size, members, operation, algorithm) for size in _messages(sizes, found)]
+    rows = [_size_row(inputs, size, members, operation, algorithm) for size in _messages(sizes, found)]
     times = {} if found is None else found.times
     rows = [_beside(row, times.get(row.size), float(members.ranks), operation) for row in rows]
     far = bool(members.domains > 1)
@@ -269,7 +269,7 @@ def _outside(inputs: Machine, operation: Operation, members: Group, rows: Sequen
 
 def _operation(name: str) -> Operation:
     """A collective by its name, as PyTorch and the programs of nccl-tests write it too: all_reduce, all_reduce_perf."""
-    letters, spelt = _letters(name), _spelt()
+    letters, spelt = _letters(name), _operation_spellings()
     if letters not in spelt:
         close = nearest(letters, spelt)
         meant = f"did you mean {_SAME.get(spelt[close], spelt[close])}? " if close else ""
@@ -278,13 +278,13 @@ def _operation(name: str) -> Operation:
     return OPERATIONS[_SAME.get(spelt[letters], spelt[letters])]
 
 
-def _spelt() -> dict[str, str]:
+def _operation_spellings() -> dict[str, str]:
     return {_letters(known): known for known in (*OPERATIONS, *_SAME)}
 
 
 def is_operation(name: str) -> bool:
     """Whether a word names a collective."""
-    return _letters(name) in _spelt()
+    return _letters(name) in _operation_spellings()
 
 
 def _letters(name: str) -> str:
@@ -328,10 +328,10 @@ def _messages(sizes: Sequence[str], found: MeasuredCollective | None) -> list[fl
         measured = [size for size in found.times if size >= _SMALLEST]
         if not measured:
             raise fail("D008", f"every size in it is under {_SMALLEST:g} B", Place(found.file), "measure larger ones")
-        return sorted({*measured, *map(_bytes, sizes)})
+        return sorted({*measured, *map(_parse_bytes, sizes)})
     if not sizes:
         raise fail("C004", "no size is given", None, "1GB, for example, or --measured FILE")
-    return _table(_bytes(sizes[0])) if len(sizes) == 1 else sorted({*map(_bytes, sizes)})
+    return _table(_parse_bytes(sizes[0])) if len(sizes) == 1 else sorted({*map(_parse_bytes, sizes)})
 
 
 def _apart(inputs: Machine, operation: Operation) -> float:
@@ -339,7 +339,7 @@ def _apart(inputs: Machine, operation: Operation) -> float:
     return float(min(inputs.domain, inputs.ranks / 2)) if operation == "send" else 1.0
 
 
-def _bytes(text: str) -> float:
+def _parse_bytes(text: str) -> float:
     try:
         size = parse(text, "B")
     except UnitError as error:
@@ -364,7 +364,7 @@ def _table(largest: float) -> list[float]:
     return [size for size in steps if size >= _SMALLEST]
 
 
-def _row(inputs: Machine, size: float, members: Group, operation: Operation, wanted: str | None) -> SizeRow:
+def _size_row(inputs: Machine, size: float, members: Group, operation: Operation, wanted: str | None) -> SizeRow:
     if operation == "send":
         in_step = float(send_time(inputs, size, members))
         ways = [AloneTime("one send", in_step, 0.0)]

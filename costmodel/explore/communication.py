@@ -33,7 +33,7 @@ def sent_transfers(answer: Answer) -> Iterator[SentTransfer]:
     """All transfers of a plan in which several ranks take part."""
     for item in () if answer.refused else answer.evaluation.step.transfers:
         if is_sent(item):
-            yield _facts(answer, item)
+            yield _facts_of_transfer(answer, item)
 
 
 def is_sent(transfer: Transfer) -> bool:
@@ -46,7 +46,7 @@ def trace_of_transfer(place: int, name: str) -> str:
     return f"transfers.{place}.{name}"
 
 
-def _facts(answer: Answer, item: Transfer) -> SentTransfer:
+def _facts_of_transfer(answer: Answer, item: Transfer) -> SentTransfer:
     size, ranks, time = (number(value) for value in (item.message, item.group.ranks, item.time))
     if item.carried is not None:
         rate = float(algorithm_bandwidth(number(item.carried), time))

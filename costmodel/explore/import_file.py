@@ -90,14 +90,14 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     if len(texts) == 1 and first.format == CONFIG and not beside.assignments:
         _refuse_unused(beside)
         found = imported_model(first.text, first.file)
-        return _imported(first.file, found, DocumentReader().checked("model", found.document, first.file))
+        return _imported_file(first.file, found, DocumentReader().checked("model", found.document, first.file))
     if first.format in TOOLS:
         return _machine(texts, beside)
     selected = _selected(texts)
     given = given_node(beside.node, beside.gpu) or selected_node(selected)
     size, serves, reinforces = _size(beside, given), is_served(texts), is_reinforced(texts)
     if len(texts) == 1 and first.format == MEGATRON:
-        title = _title(first.file)
+        title = _title_of_file(first.file)
         _refuse_assignments(beside)
         part = read_options(first.text, first.file, size=size, vocab=beside.vocab, title=title)
     elif reinforces:
@@ -110,10 +110,10 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     part = replace(part, warnings=(*part.warnings, *other_selected(given, selected)))
     found = _scenario(part, first.file, beside, given, fills=not serves)
     if found.missing:
-        return _imported(file, found, None)
+        return _imported_file(file, found, None)
     case = any_from(DocumentReader(), copied(found.document), first.file, ())
     invalid = invalid_plan(serving(case)) if serves else ()
-    return _imported(file, replace(found, warnings=(*found.warnings, *invalid)), case.model)
+    return _imported_file(file, replace(found, warnings=(*found.warnings, *invalid)), case.model)
 
 
 def _selected(texts: Sequence[OpenedFile]) -> list[OriginValue]:
@@ -171,7 +171,7 @@ def _refuse_unused(beside: GivenBesideFile) -> None:
         raise fail("C001", f"{option} has no effect on a config.json, which states a model alone", None, hint)
 
 
-def _imported(file: str, found: Imported, model: Model | None) -> ImportedFile:
+def _imported_file(file: str, found: Imported, model: Model | None) -> ImportedFile:
     parameters = None if model is None else float(model_parameters(model))
     twin = "" if model is None else twin_of(model)
     return ImportedFile(file, found, model, parameters, twin)
@@ -190,7 +190,7 @@ def _text(file: str, found: Imported, tree: dict[Any, Any]) -> str:
     weighty = [loss for loss in found.losses if loss.kind != "ignored"]
     head = [
         f"Written by costmodel import from {file} ({found.format})",
-        *(f"{worded(loss)}{_line(loss.place)}" for loss in weighty),
+        *(f"{worded(loss)}{_line_words(loss.place)}" for loss in weighty),
         *(": ".join(filter(None, (f"{fault.code} {fault.sentence}", fault.hint))) for fault in found.warnings),
         *(f"{OPEN} {fault.sentence}: {fault.hint}" for fault in found.missing),
     ]
@@ -203,7 +203,7 @@ def is_fixed(path: str) -> bool:
     return path.removeprefix("model.").split(".")[0] in _FIXED
 
 
-def _line(place: Place | None) -> str:
+def _line_words(place: Place | None) -> str:
     return f" ({place.file}:{place.line})" if place is not None and place.line else ""
 
 
@@ -215,7 +215,7 @@ def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenN
 
     fills: whether its accelerators have to fill nodes; an engine may leave a part of one
     """
-    title = _title(file)
+    title = _title_of_file(file)
     made = Origin("file", "the text itself", Place(file))
     tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", made), "title": OriginValue(title, made)}
     missing = found.missing
@@ -237,7 +237,7 @@ def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenN
     return replace(found, document=document, origins={**origins, **found.origins}, missing=missing)
 
 
-def _title(file: str) -> str:
+def _title_of_file(file: str) -> str:
     return "imported" if file in NO_FILES else PurePath(file).stem
 
 
@@ -286,7 +286,7 @@ _FABRICS = {
 def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelerator: str) -> Imported:
     """The cluster of a shape; without a node's name the only one that it can be, else a fault that lists them."""
     part = _part(shape, accelerator)
-    fitting = [each for each in _library() if _fits(each, shape, part)]
+    fitting = [each for each in _library_nodes() if _fits(each, shape, part)]
     how_many = nodes or shape.nodes
     origin = Origin("file", shape.words, shape.place)
     if node:
@@ -296,7 +296,7 @@ def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelera
         words = f"the only one of this shape: {shape.words}"
         chosen = OriginValue(fitting[0].name, Origin("derived", words, shape.place))
     else:
-        raise CostModelError(_choice(shape, fitting, part))
+        raise CostModelError(_node_fault(shape, fitting, part))
     count = OriginValue(how_many, origin if nodes is None else Origin("assumed", "--nodes, given beside the file"))
     document, origins = placed({"cluster": {"node": chosen, "nodes": count}}, Place(shape.place.file))
     loss = Loss("not expressible", "the network between nodes is not stated: it is that of the node named", shape.place)
@@ -312,7 +312,7 @@ def _part(shape: MachineShape, accelerator: str) -> str:
     return found
 
 
-def _library() -> Iterator[Node]:
+def _library_nodes() -> Iterator[Node]:
     for name in names("node"):
         node: Node = read("node", name)
         yield node
@@ -339,7 +339,7 @@ def _check(node: Node, shape: MachineShape, part: str) -> None:
         raise fail("X004", sentence, shape.place)
 
 
-def _choice(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
+def _node_fault(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
     listed = ", ".join(node.name for node in fitting)
     if not fitting:
         hint = "costmodel init node writes one of your own" if part else "--gpu states the part"
@@ -391,7 +391,7 @@ class GivenNode:
 def given_node(name: str, gpu: str) -> GivenNode | None:
     """The node of --node, or the usual one of --gpu; a node that is named too has to hold that accelerator."""
     if not gpu:
-        return GivenNode(read("node", name), _beside("--node")) if name else None
+        return GivenNode(read("node", name), Origin("assumed", "--node, given beside the file")) if name else None
     changes, assumed = node_of_gpu(gpu, name or None)
     node: Node = read("node", name or assumed[0].value)
     needed = (change for change in changes if change.path != "cluster.node" and change.value != node.accelerator)
@@ -428,7 +428,3 @@ def other_selected(given: GivenNode | None, stated: Sequence[OriginValue]) -> li
         )
         for each in stated
     ]
-
-
-def _beside(option: str) -> Origin:
-    return Origin("assumed", f"{option}, given beside the file")

@@ -147,7 +147,7 @@ def unquoted(read: Callable[[str, str], Read], text: str, path: Path) -> Read:
     try:
         found = read(text, as_named(path))
     except CostModelError as error:
-        raise CostModelError(*(_private(fault, path) for fault in error.faults)) from None
+        raise CostModelError(*(_hide_private_path(fault, path) for fault in error.faults)) from None
     if isinstance(found, Layer):
         quoted_near(found)
     return found
@@ -155,12 +155,12 @@ def unquoted(read: Callable[[str, str], Read], text: str, path: Path) -> Read:
 
 def quoted_near(layer: Layer) -> None:
     """Marks faults in files outside the working folder, whose text is not quoted."""
-    layer.faults = [_private(fault) for fault in layer.faults]
-    layer.unless = [(key, _private(fault)) for key, fault in layer.unless]
-    layer.warnings = [_private(fault) for fault in layer.warnings]
+    layer.faults = [_hide_private_path(fault) for fault in layer.faults]
+    layer.unless = [(key, _hide_private_path(fault)) for key, fault in layer.unless]
+    layer.warnings = [_hide_private_path(fault) for fault in layer.warnings]
 
 
-def _private(fault: Fault, path: Path | None = None) -> Fault:
+def _hide_private_path(fault: Fault, path: Path | None = None) -> Fault:
     place = fault.place or (Place(str(path)) if path is not None else None)
     if place is None or is_near(place.file):
         return fault

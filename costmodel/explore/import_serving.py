@@ -53,7 +53,7 @@ def served(
         if opened_file.format == CONFIG:
             continue
         if opened_file.format == SERVING:
-            layers += _of_commands(opened_file, paths_of(files))
+            layers += _layers_of_commands(opened_file, paths_of(files))
         elif opened_file.format in ENGINE_OPTIONS.values():
             engine = next(name for name, title in ENGINE_OPTIONS.items() if title == opened_file.format)
             layers.append(read_option_file(opened_file.text, opened_file.file, engine))
@@ -69,7 +69,7 @@ def served(
     return with_model_of(layers, files, settled_serving)
 
 
-def _of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
+def _layers_of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
     found = list[Layer]()
     for layer in read_serve_command(opened_file.text, opened_file.file):
         engine = str(layer.facts["stack"].value) if "stack" in layer.facts else ""

@@ -36,15 +36,15 @@ class LaunchFormat(NamedTuple):
 
 def launch_formats(prefix: str = "") -> list[LaunchFormat]:
     """The formats whose short name begins so."""
-    return [entry for entry in _formats() if entry.name.startswith(prefix.lower())]
+    return [entry for entry in _all_formats() if entry.name.startswith(prefix.lower())]
 
 
-def _formats() -> Iterator[LaunchFormat]:
+def _all_formats() -> Iterator[LaunchFormat]:
     for entry in FORMATS.values():
-        yield LaunchFormat(entry.name, entry.title, tuple(_options(entry)), entry.not_stated, bool(entry.kind))
+        yield LaunchFormat(entry.name, entry.title, tuple(_format_options(entry)), entry.not_stated, bool(entry.kind))
 
 
-def _options(entry: Format) -> Iterator[FormatOption]:
+def _format_options(entry: Format) -> Iterator[FormatOption]:
     for row in sorted(entry.table.values(), key=lambda row: not row.fills):
         lost = f"{row.loss[0]}: {row.loss[1]}" if row.loss is not None else ""
         yield FormatOption(f"{entry.mark}{row.option}", row.fills, lost)

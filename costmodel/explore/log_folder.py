@@ -147,8 +147,8 @@ def _read_training(name: str, configs: Sequence[str], beside: GivenBesideFile, s
     """A training log as a table with one row."""
     run = import_run(name, configs, beside)
     if run.open:
-        raise fail("C005", f"no file states its {', '.join(run.open)}", Place(name), _remedy(name))
-    return _table(Table, name, [{**run.row, "source": source}], run_table.COLUMNS)
+        raise fail("C005", f"no file states its {', '.join(run.open)}", Place(name), _launch_file_hint(name))
+    return _joined_table(Table, name, [{**run.row, "source": source}], run_table.COLUMNS)
 
 
 def _read_results(name: str, configs: Sequence[str], beside: GivenBesideFile, source: str) -> Table:
@@ -156,11 +156,11 @@ def _read_results(name: str, configs: Sequence[str], beside: GivenBesideFile, so
     found = import_results([name], configs, beside)
     assert found is not None  # by its kind
     if found.open:
-        raise fail("C005", f"no file states its {', '.join(found.open)}", Place(name), _remedy(name))
-    return _table(ServingTable, name, [{**row, "source": source} for row in found.rows], serving_table.COLUMNS)
+        raise fail("C005", f"no file states its {', '.join(found.open)}", Place(name), _launch_file_hint(name))
+    return _joined_table(ServingTable, name, [{**row, "source": source} for row in found.rows], serving_table.COLUMNS)
 
 
-def _remedy(name: str) -> str:
+def _launch_file_hint(name: str) -> str:
     return f"put its launch file or a scenario beside it, {Path(name).name.split('.')[0]}.sh or .yaml"
 
 
@@ -168,7 +168,7 @@ _Reader = Callable[[str, Sequence[str], GivenBesideFile, str], Table]
 _READ: dict[str, _Reader] = {"table": _read_table, "log": _read_training, "results": _read_results}
 
 
-def _table(kind: type[Table], name: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> Table:
+def _joined_table(kind: type[Table], name: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> Table:
     names = [column for column in columns if any(column in row for row in rows)]
     found = [row_of(Place(name), names, row_texts(row, names), columns) for row in rows]
     return kind(name, tuple(names), tuple(found), digest(file_head(name, MOST_BYTES)[0]))
@@ -183,7 +183,7 @@ def followed(name: str, beside: GivenBesideFile, node: str | None = None) -> Fol
     read = log_folder(name, beside)
     remarks, changed = list[str](), dict[Path, str]()
     training = _fitted(read.joined(Table), lambda table: refine([table]), remarks)
-    engines = [fit for table in _by_engine(read.joined(ServingTable)) if (fit := _fitted(table, _engine, remarks))]
+    engines = [fit for table in _by_engine(read.joined(ServingTable)) if (fit := _fitted(table, _engine_fit, remarks))]
     kernels = calibrated(read.kernels, node) if read.kernels else None
     if training is None and not engines and kernels is None:
         unread = [f"{each.file}: {each.why}" for each in read.unread]
@@ -210,7 +210,7 @@ def followed(name: str, beside: GivenBesideFile, node: str | None = None) -> Fol
     )
 
 
-def _engine(table: Table) -> EngineFit:
+def _engine_fit(table: Table) -> EngineFit:
     return engine_fit([table])
 
 

@@ -84,13 +84,13 @@ def tuning_notes(inputs: TrainingInputs) -> dict[str, str]:
     if inputs.tuning is None:
         return {}
     return {
-        "weights": f"frozen in {_frozen(inputs)}, and adapters",
+        "weights": f"frozen in {_frozen_weight_words(inputs)}, and adapters",
         "gradients": "of adapters",
         "optimizer": "of adapters",
     }
 
 
-def _frozen(inputs: TrainingInputs) -> str:
+def _frozen_weight_words(inputs: TrainingInputs) -> str:
     narrow = inputs.narrow
     if inputs.packed:
         return f"{8 * float(packed_width()):.3g} bits in the layers"

@@ -28,7 +28,7 @@ def is_typed_command(text: str) -> bool:
     >>> is_typed_command("vllm serve org/name"), is_typed_command("serve.sh"), is_typed_command("my notes.txt")
     (True, False, False)
     """
-    if not re.search(r"\s", text) or _exists(text):
+    if not re.search(r"\s", text) or _file_exists(text):
         return False
     return starts_command(text.split()) or _is_of_a_format(text)
 
@@ -45,13 +45,13 @@ def starts_command(words: Sequence[str]) -> bool:
 
 def refuse_unquoted(arguments: Sequence[str]) -> None:
     """A fault for a command whose words are typed as if each were a file."""
-    if len(arguments) < 2 or not starts_command(arguments) or _exists(arguments[0]):
+    if len(arguments) < 2 or not starts_command(arguments) or _file_exists(arguments[0]):
         return
     hint = f"put the command in quotes: costmodel import {shlex.quote(' '.join(arguments))}"
     raise fail("C001", f"'{arguments[0]}' begins a command, and is no file", Place(COMMAND_LINE), hint)
 
 
-def _exists(name: str) -> bool:
+def _file_exists(name: str) -> bool:
     return is_text(name) or (may_look(name) and os.path.exists(name))
 
 

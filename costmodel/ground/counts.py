@@ -71,7 +71,7 @@ def words_of(kind: str) -> list[str]:
 
 
 @functools.cache
-def _spelled() -> dict[str, str]:
+def _kinds_by_spelling() -> dict[str, str]:
     return {spelling.casefold(): kind for kind in KINDS for spelling in words_of(kind)}
 
 
@@ -81,7 +81,7 @@ def kind_of(word: str) -> str:
     >>> kind_of("GPUs"), kind_of("samples"), kind_of("GB")
     ('GPU', 'sequence', '')
     """
-    return _spelled().get(word.casefold(), "")
+    return _kinds_by_spelling().get(word.casefold(), "")
 
 
 def ordinal(number: int) -> str:

@@ -137,7 +137,7 @@ class UnitError(ValueError):
         self.exact = exact
 
 
-def _factor(symbol: str) -> tuple[float, dict[str, int]]:
+def _unit_factor(symbol: str) -> tuple[float, dict[str, int]]:
     if symbol in WHOLE:
         return WHOLE[symbol], {"s": 1}
     for length in (0, 1, 2):
@@ -164,7 +164,7 @@ def parse_unit(text: str) -> tuple[float, Dimension]:
         sign = 1 if position == 0 else -1
         for symbol in _symbols(part):
             whole = TENS.get(symbol) if position > 0 else None
-            size, dimension = (whole or MULTIPLES[symbol], {}) if whole or symbol in MULTIPLES else _factor(symbol)
+            size, dimension = (whole or MULTIPLES[symbol], {}) if whole or symbol in MULTIPLES else _unit_factor(symbol)
             factor *= size**sign
             for base, power in dimension.items():
                 total[base] = total.get(base, 0) + sign * power
@@ -256,9 +256,9 @@ def parse(text: str, unit: str) -> float:
         raise _unknown(str(error), match, unit) from None
     there, counted = _apart(dimension)
     if not dimension and symbol in LARGE and (meant := _meant_prefix(symbol, wanted)):
-        raise UnitError(f"'{symbol}' is no unit; did you mean {_either(match[1], meant)}?", exact=True)
+        raise UnitError(f"'{symbol}' is no unit; did you mean {_alternatives(match[1], meant)}?", exact=True)
     if there != parse_unit(wanted)[1]:
-        sentence = f"'{symbol}' is not a unit of {_of_messages(unit)}{_taken(wanted)}"
+        sentence = f"'{symbol}' is not a unit of {_of_messages(unit)}{_spelling_hint(wanted)}"
         raise UnitError(f"{sentence}; write e.g. '{example(unit)}'")
     strange = [item for item in counted if item not in parse_unit(unit)[1]]
     if strange:
@@ -278,7 +278,7 @@ def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
                 multiples += 1
                 continue
             try:
-                kinds.append(_factor(symbol)[1])
+                kinds.append(_unit_factor(symbol)[1])
             except UnitError:
                 return False
         if multiples > 1:
@@ -292,14 +292,14 @@ def _unknown(reason: str, match: re.Match[str], unit: str) -> UnitError:
     number, wanted = match[1], measured(unit)
     if match[2] == "%" and (kinds := _counted(unit, 1)):
         sentence = f"'{number} %' is a share, and here {plural(kinds[0])} are counted"
-        return UnitError(f"{sentence}; write e.g. '{number} {_named(kinds[0], number)}'", exact=True)
+        return UnitError(f"{sentence}; write e.g. '{number} {_unit_name(kinds[0], number)}'", exact=True)
     meant = _meant_multiple(match[2]) if wanted == "1" else _meant(match[2], wanted)
     if meant:
-        return UnitError(f"{reason}; did you mean {_either(number, meant)}?", exact=True)
-    return UnitError(f"{reason}{_taken(wanted)}")
+        return UnitError(f"{reason}; did you mean {_alternatives(number, meant)}?", exact=True)
+    return UnitError(f"{reason}{_spelling_hint(wanted)}")
 
 
-def _either(number: str, units: Iterable[str]) -> str:
+def _alternatives(number: str, units: Iterable[str]) -> str:
     return " or ".join(f"'{number} {unit}'" for unit in units)
 
 
@@ -313,7 +313,7 @@ def _counted(unit: str, sign: int) -> list[str]:
     return [kind for kind, power in _apart(parse_unit(unit)[1])[1] if power * sign > 0]
 
 
-def _named(kind: str, number: str) -> str:
+def _unit_name(kind: str, number: str) -> str:
     return kind if number.strip("+0") == "1" else plural(kind)
 
 
@@ -329,7 +329,7 @@ def _other_count(match: re.Match[str], unit: str, kind: str, power: int) -> Unit
     if related := RELATED.get((kind, wanted[0])):
         return UnitError(f"'{match[0].strip()}' counts {plural(kind)}, and {here}: {related}", exact=True)
     *multiple, _ = symbol.split()
-    instead = " ".join((number, *multiple, _named(wanted[0], number)))
+    instead = " ".join((number, *multiple, _unit_name(wanted[0], number)))
     return UnitError(f"'{match[0].strip()}' counts {plural(kind)}, and {here}; write e.g. '{instead}'", exact=True)
 
 
@@ -383,7 +383,7 @@ def _meant_multiple(symbol: str) -> list[str]:
     return [" ".join((multiple, *rest)) for multiple in ("k", "M", *BINARY) if multiple.casefold() == first.casefold()]
 
 
-def _taken(unit: str) -> str:
+def _spelling_hint(unit: str) -> str:
     return f": {SPELLINGS[unit]}" if unit in SPELLINGS else ""
 
 

@@ -116,7 +116,7 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:
-            return getattr(ufunc, method)(*map(_whole, inputs), **kwargs)
+            return getattr(ufunc, method)(*map(_one_per_plan, inputs), **kwargs)
         return _joined(ufunc, *inputs) if len(inputs) == 2 else Factored(ufunc(self.values), self.level, self.plans)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
@@ -127,13 +127,13 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
         return function(*_plain(args), **_plain(kwargs))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
-        return np.array(_whole(self), dtype, copy=copy)
+        return np.array(_one_per_plan(self), dtype, copy=copy)
 
     def __len__(self) -> int:
         return len(self.plans)
 
     def __bool__(self) -> bool:
-        return bool(_whole(self))
+        return bool(_one_per_plan(self))
 
     def __getitem__(self, places: Any) -> Any:
         finest = self.plans.finest
@@ -168,7 +168,7 @@ def _level(item: Any, plans: Plans) -> int:
     return plans.finest if isinstance(item, np.ndarray) and item.size > 1 else CUT
 
 
-def _whole(item: Any) -> Any:
+def _one_per_plan(item: Any) -> Any:
     return item.at(item.plans.finest) if type(item) is Factored else item
 
 
@@ -176,4 +176,4 @@ def _plain(item: Any) -> Any:
     """Replaces shared columns in a list, tuple or mapping by plain arrays."""
     if isinstance(item, list | tuple):
         return type(item)(map(_plain, item))
-    return {name: _plain(inner) for name, inner in item.items()} if isinstance(item, dict) else _whole(item)
+    return {name: _plain(inner) for name, inner in item.items()} if isinstance(item, dict) else _one_per_plan(item)

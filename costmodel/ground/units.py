@@ -145,7 +145,7 @@ def rounded_percent(value: float, decimals: int = 0) -> str:
     return next((each for each in shown if float(each[:-1]) < 100 * below), f"{value:.{decimals}%}")
 
 
-def _scaled(value: float, unit: str, digits: int) -> str:
+def _with_prefix(value: float, unit: str, digits: int) -> str:
     for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(value) >= factor:
             return f"{significant(value / factor, digits)} {prefix}{unit}"
@@ -199,7 +199,7 @@ def show_memory(value: float, digits: int = 3) -> str:
 def _dollars(value: float, digits: int) -> str:
     """A format for an amount of money: cents usually, more digits for small amounts, fewer for large ones."""
     if abs(value) >= 1e4:
-        return _scaled(value, "", digits)
+        return _with_prefix(value, "", digits)
     return f"{value:,.2f}" if abs(value) >= 1 or not value else significant(value, digits)
 
 
@@ -213,7 +213,9 @@ def rounded_dollars(value: float) -> str:
 
 
 def _whole_or_scaled(value: float) -> str:
-    return _scaled(value, "", 3) if abs(value) >= 1e4 else f"{value:,.0f}" if abs(value) >= 100 else significant(value)
+    if abs(value) >= 1e4:
+        return _with_prefix(value, "", 3)
+    return f"{value:,.0f}" if abs(value) >= 100 else significant(value)
 
 
 _RATES = {
@@ -240,9 +242,9 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     if unit == "1":
         return f"{value:,.0f}" if value.is_integer() else significant(value, digits)
     if unit == "J/s":
-        return _scaled(value, "W", digits)
+        return _with_prefix(value, "W", digits)
     if unit == "J":
-        return f"{significant(value, digits)} J" if abs(value) < 3600 else _scaled(value / 3600, "Wh", digits)
+        return f"{significant(value, digits)} J" if abs(value) < 3600 else _with_prefix(value / 3600, "Wh", digits)
     if unit == "kg":
         return f"{significant(value / 1e3, digits)} t" if abs(value) >= 1e3 else f"{significant(value, digits)} kg"
     if unit in _RATES:
@@ -252,4 +254,4 @@ def show(value: float, unit: str, digits: int = 3) -> str:
         return f"{value * 3600:,.2f} USD/h"
     if unit == "USD":
         return f"${_dollars(value, digits)}"
-    return _scaled(value, unit, digits)
+    return _with_prefix(value, unit, digits)

@@ -280,7 +280,7 @@ def _serving() -> WorkloadWords:
 
     return WorkloadWords(
         result,
-        lambda case, varied: _lines(subject_of(case), varied),
+        lambda case, varied: _subject_lines(subject_of(case), varied),
         lambda answer: plan_words(of(answer)),
         lambda answer, code: reason(of(answer), code),
         result,
@@ -354,7 +354,7 @@ def _rl() -> WorkloadWords:
     def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
         own = not any(path.startswith(("workload", "stack")) for path in varied)
         job, iteration = job_lines(case.asked.assumed), [styled(iteration_words(reinforced(case)))] if own else []
-        return [*job, *_lines(subject_of(case), varied), *iteration]
+        return [*job, *_subject_lines(subject_of(case), varied), *iteration]
 
     def of(answer: PlanAnswer) -> RlAnswer:
         assert isinstance(answer, RlAnswer)
@@ -376,7 +376,7 @@ def _rl() -> WorkloadWords:
     )
 
 
-def _lines(facts: Subject, varied: Sequence[str]) -> list[Line]:
+def _subject_lines(facts: Subject, varied: Sequence[str]) -> list[Line]:
     from costmodel.report.terminal.style.head import subject_words
 
     words = subject_words(facts, varied)

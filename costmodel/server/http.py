@@ -92,13 +92,13 @@ def around() -> tuple[str, str]:
     rooms = (resources.files(room) / "templates" for room in ("costmodel.server", "costmodel.report.page"))
     own, of_answers = rooms
     script, answers = (own / "app.js").read_text("utf-8"), (of_answers / "page.js").read_text("utf-8")
-    seals = " ".join(f"'sha256-{_seal(text)}'" for text in (script, answers))
+    seals = " ".join(f"'sha256-{_script_hash(text)}'" for text in (script, answers))
     text = (own / "app.html").read_text("utf-8").replace("/* script */", script)
     policy = f"default-src 'none'; script-src {seals}; style-src 'unsafe-inline'; connect-src 'self'; "
     return text, f"{policy}frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-def _seal(text: str) -> str:
+def _script_hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

@@ -73,12 +73,12 @@ def description() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "costmodel", "version": costmodel.__version__},
-        "paths": {f"/v2/{name}": {"post": _operation(name)} for name in questions()},
+        "paths": {f"/v2/{name}": {"post": _openapi_operation(name)} for name in questions()},
         "components": {"schemas": {"Errors": _ERRORS}},
     }
 
 
-def _operation(name: str) -> dict[str, Any]:
+def _openapi_operation(name: str) -> dict[str, Any]:
     words = inspect.getdoc(QUESTIONS[name].load()) or ""
     keys = {key: schema_of(option) for key, option in options_of(name).items()}
     required = [key for key, option in options_of(name).items() if option.required]
@@ -133,10 +133,10 @@ INSTRUCTIONS = (
 
 def tools() -> list[Tool]:
     """The tools, each with the keys of its question."""
-    return [_tool(name) for name in TOOLS]
+    return [_mcp_tool(name) for name in TOOLS]
 
 
-def _tool(name: str) -> Tool:
+def _mcp_tool(name: str) -> Tool:
     keys = {key: schema_of(option) for key, option in options_of(name).items()}
     whole = {"type": "boolean", "default": False, "description": "The whole answer as JSON, which is long"}
     texts = {"type": "object", "additionalProperties": {"type": "string"}, "description": "Files by name, as text"}
@@ -155,20 +155,20 @@ def server(workers: Workers) -> Server[Any]:
         keys = dict(params.arguments or {})
         whole = bool(keys.pop(FULL, False))
         if params.name not in TOOLS:
-            return _result(f"there is no tool '{params.name[:60]}'; take {', '.join(TOOLS)}", wrong=True)
+            return _tool_result(f"there is no tool '{params.name[:60]}'; take {', '.join(TOOLS)}", wrong=True)
         try:
             found = await workers.ask(
                 Job("costmodel.server.request", "in_short", (params.name, keys, whole, _MOST_LINES))
             )
         except (Busy, Overrun):
-            return _result("the answer took too long or too many wait; ask for less", wrong=True)
-        return _result(found.body.decode(), wrong=found.status != 200)
+            return _tool_result("the answer took too long or too many wait; ask for less", wrong=True)
+        return _tool_result(found.body.decode(), wrong=found.status != 200)
 
     return Server("costmodel", version=costmodel.__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools,
                   on_call_tool=call_tool)  # fmt: skip
 
 
-def _result(text: str, *, wrong: bool) -> CallToolResult:
+def _tool_result(text: str, *, wrong: bool) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], is_error=wrong)
 
 

@@ -224,7 +224,7 @@ def _unknown(question: str, key: str, known: Mapping[str, Option]) -> Fault:
 def _json(body: bytes) -> dict[str, Any]:
     """The keys of a request; a fault for text that is not one JSON object, or that states a key twice."""
     try:
-        found = json.loads(body or b"{}", object_pairs_hook=_once, parse_constant=_no_number)
+        found = json.loads(body or b"{}", object_pairs_hook=_refuse_repeated_keys, parse_constant=_no_number)
     except RecursionError:
         raise fail("H001", "the JSON is nested too deeply", _REQUEST, "send a flat object") from None
     except ValueError as error:
@@ -236,7 +236,7 @@ def _json(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key stands twice in one object")

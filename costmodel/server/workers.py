@@ -216,7 +216,7 @@ def _refuse(within: tuple[str, ...], event: str, values: tuple[Any, ...]) -> Non
     """Raise a fault for an operation that the restrictions do not allow."""
     if event == "open":
         path, mode, flags = values
-        if isinstance(path, int) or (_is_within(path, within) and not _writes(mode, flags)):
+        if isinstance(path, int) or (_is_within(path, within) and not _opens_for_writing(mode, flags)):
             return
     elif event in _LISTS:
         if values[0] is None or isinstance(values[0], int) or _is_within(values[0], within):
@@ -231,7 +231,7 @@ def _is_within(path: Any, within: tuple[str, ...]) -> bool:
     return named in _DEVICES or f"{os.path.realpath(named)}{os.sep}".startswith(within)
 
 
-def _writes(mode: str | None, flags: int) -> bool:
+def _opens_for_writing(mode: str | None, flags: int) -> bool:
     return bool(mode and set(mode) & set("wax+")) or bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 

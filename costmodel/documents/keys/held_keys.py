@@ -74,18 +74,18 @@ def _recompute(values: dict[str, Any], space: Space, update: dict[str, Any]) -> 
     for key, mode in _MODE_OF.items():
         other = values.get("recompute", mode) != mode
         if key in values and other:
-            mode_set = _assignment(values, "recompute")
-            yield f"{_assignment(values, key)} cannot hold beside {mode_set}: it needs recompute {mode}"
+            mode_set = _setting_of(values, "recompute")
+            yield f"{_setting_of(values, key)} cannot hold beside {mode_set}: it needs recompute {mode}"
             del values[key]
             update[key] = None
         elif other and getattr(space, key) is not None:
-            yield f"search.{key} is not tried, because {_assignment(values, 'recompute')} is held"
+            yield f"search.{key} is not tried, because {_setting_of(values, 'recompute')} is held"
             update[key] = None
         elif key in values and "recompute" not in values:
             if space.recompute is None:
                 update["recompute"] = [mode]
             elif space.recompute != [mode]:
-                modes, held = ", ".join(space.recompute), _assignment(values, key)
+                modes, held = ", ".join(space.recompute), _setting_of(values, key)
                 yield f"{held} is held for recompute {mode} alone, because search.recompute lists {modes}"
 
 
@@ -94,18 +94,19 @@ def _ends(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Itera
     ends = [key for key in _ENDS if key in values]
     listed = [key for key in _ENDS if getattr(space, key) is not None]
     if ends and "split" in values:
-        yield f"{_assignment(values, 'split')} cannot hold beside {_assignment(values, ends[0])}, which takes its place"
+        taken = _setting_of(values, ends[0])
+        yield f"{_setting_of(values, 'split')} cannot hold beside {taken}, which takes its place"
         del values["split"]
         update["split"] = []
     elif ends and space.split is not None:
         splits = ", ".join(space.split)
-        yield f"{_assignment(values, ends[0])} is not held for every plan, because search.split lists {splits}"
+        yield f"{_setting_of(values, ends[0])} is not held for every plan, because search.split lists {splits}"
     elif ends:
         update["split"] = []
     elif "split" in values and listed:
-        yield f"search.{listed[0]} is not tried, because {_assignment(values, 'split')} is held"
+        yield f"search.{listed[0]} is not tried, because {_setting_of(values, 'split')} is held"
         update |= dict.fromkeys(listed)
 
 
-def _assignment(values: dict[str, Any], key: str) -> str:
+def _setting_of(values: dict[str, Any], key: str) -> str:
     return f"plan.{key}={value_text(values[key])}"

@@ -25,7 +25,7 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 def schemas() -> dict[str, str]:
     """The text of every schema file, by its path from the root of a checkout."""
     tops = dict.fromkeys(folder.split("/")[0] for folder in FOLDER_OF.values())
-    return {f"{top}/schema.json": _text(top) for top in tops}
+    return {f"{top}/schema.json": _schema_text(top) for top in tops}
 
 
 def models_of(kind: str) -> list[type[BaseModel]]:
@@ -42,7 +42,7 @@ def schema_of(kind: str) -> dict[str, object]:
     return {**title, **_one_of({kind: models})}
 
 
-def _text(top: str) -> str:
+def _schema_text(top: str) -> str:
     kinds = {kind: models_of(kind) for kind, folder in FOLDER_OF.items() if folder.split("/")[0] == top}
     schema = {"$schema": _DRAFT, "title": f"costmodel: {', '.join(kinds)}", **_one_of(kinds)}
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

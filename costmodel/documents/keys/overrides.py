@@ -133,7 +133,7 @@ def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch:
     paths = {change.path for change in changes}
     for change in sorted(changes, key=lambda change: (change.path.count("."), not _exchanges(change.path))):
         try:
-            _assign(tree, change, fetch)
+            _assign_value(tree, change, fetch)
             _drop_replaced(tree, change, paths)
         except CostModelError as error:
             faults += error.faults
@@ -189,14 +189,14 @@ def _check_label(here: Any, change: Assignment, fetch: Fetch) -> None:
     raise fail("C033", sentence, change.at, f"--set {short(above)}={value}")
 
 
-def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
+def _assign_value(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
     parts = change.path.split(".")
     if not all(part.strip() for part in parts):
         raise fail("C001", f"'{change.path}' names no key", change.at, "for example plan.tp")
     here: Any = tree
     named = _exchanged(tree, change) if parts[-1] == "like" else None
     if named is not None:
-        _assign(tree, named, fetch)
+        _assign_value(tree, named, fetch)
         return
     for depth, part in enumerate(parts[:-1]):
         here = _inward(here, part, ".".join(parts[: depth + 1]), parts[depth + 1], change.at, fetch)
@@ -224,7 +224,7 @@ def _is_left_out(tree: dict[Any, Any], path: str) -> bool:
 
 def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:
     """The value of a key on the path; a named document is written out, and a missing mapping is created."""
-    inner = here[_index(here, part, at)] if isinstance(here, list) else here.get(part)
+    inner = here[_list_index(here, part, at)] if isinstance(here, list) else here.get(part)
     reference, workload = REFERENCES.get(so_far), here.get("workload") if isinstance(here, dict) else None
     kind = str(workload.get("kind")) if isinstance(workload, dict) else ""
     if reference is not None and part not in here:
@@ -256,7 +256,7 @@ def _keep_first(node: Any, place: Place) -> None:
 def _put(here: Any, part: str, value: Any, at: Place, place: Place | None) -> None:
     """Sets a key or a list item, with its place if one is given."""
     if isinstance(here, list):
-        index = _index(here, part, at)
+        index = _list_index(here, part, at)
         here[index] = value
         if isinstance(here, Items) and place is not None:
             here.places[index] = place
@@ -271,7 +271,7 @@ def _put(here: Any, part: str, value: Any, at: Place, place: Place | None) -> No
     here[known] = value
 
 
-def _index(here: list[Any], part: str, at: Place) -> int:
+def _list_index(here: list[Any], part: str, at: Place) -> int:
     if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(here):
         return int(part)
     hint = f"it holds {len(here)}, counted from 0"

@@ -12,18 +12,18 @@ Location = tuple[int | str, ...]
 
 
 @functools.cache
-def _schema(kind: type[BaseModel]) -> dict[str, Any]:
+def _json_schema(kind: type[BaseModel]) -> dict[str, Any]:
     return TypeAdapter(kind).json_schema(by_alias=True)
 
 
 def schema_tree(kind: type[BaseModel]) -> dict[str, Any]:
     """The JSON Schema of a kind of document, with references at the top resolved."""
-    return resolved(kind, _schema(kind))
+    return resolved(kind, _json_schema(kind))
 
 
 def resolved(kind: type[BaseModel], node: dict[str, Any]) -> dict[str, Any]:
     """A schema node with references resolved; of several alternatives the mapping or list is returned."""
-    definitions = _schema(kind).get("$defs", {})
+    definitions = _json_schema(kind).get("$defs", {})
     while "$ref" in node:
         node = definitions[node["$ref"].rsplit("/", 1)[-1]]
     for choice in node.get("anyOf", []) + node.get("oneOf", []):
@@ -35,7 +35,7 @@ def resolved(kind: type[BaseModel], node: dict[str, Any]) -> dict[str, Any]:
 
 def schema_at(kind: type[BaseModel], location: Location) -> dict[str, Any]:
     """The JSON Schema at a location."""
-    node = resolved(kind, _schema(kind))
+    node = resolved(kind, _json_schema(kind))
     for part in location:
         inner = inner_node(node, part)
         node = node if inner is None else resolved(kind, inner)
@@ -54,7 +54,7 @@ def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
     """The JSON Schema of a key by its path; a path without an index stands for any list item. None if there is no
     such key.
     """
-    node: dict[str, Any] | None = _schema(kind)
+    node: dict[str, Any] | None = _json_schema(kind)
     for part in path.split("."):
         if node is None:
             return None
@@ -100,7 +100,7 @@ def samples_of(kind: type[BaseModel], node: dict[str, Any]) -> Iterator[str]:
 def has_default(kind: type[BaseModel], path: str) -> bool:
     """Whether a key has a default and rejects null; then null resets the key."""
     above, _, last = path.rpartition(".")
-    holder = resolved(kind, (key_of(kind, above) if above else _schema(kind)) or {})
+    holder = resolved(kind, (key_of(kind, above) if above else _json_schema(kind)) or {})
     node = holder.get("properties", {}).get(last, {})
     nullable = any(each.get("type") == "null" for each in node.get("anyOf", ()))
     return bool(node) and not nullable and last not in holder.get("required", ())

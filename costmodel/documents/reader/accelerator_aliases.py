@@ -60,14 +60,14 @@ def accelerator_meant(
     stated = _DROPPED.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
     stated = f"rtx{stated}" if _BARE.match(stated) else stated
     key = squeezed(stated)
-    exact = _squeezed(known).get(key) or OTHER.get(key, "")
+    exact = _names_without_separators(known).get(key) or OTHER.get(key, "")
     if exact and (memory is None or _apart(memory, capacity(exact)) < _AS_SOLD):
         return exact
     return _nearest(stated, memory, known, capacity) or exact
 
 
 @functools.lru_cache(maxsize=8)
-def _squeezed(known: frozenset[str]) -> dict[str, str]:
+def _names_without_separators(known: frozenset[str]) -> dict[str, str]:
     return {squeezed(name): name for name in sorted(known)}
 
 

@@ -186,7 +186,7 @@ def _part(kind: str, name: str) -> str:
     """The accelerator that a spelling stands for, or the accelerator's default node; empty if none fits."""
     with contextlib.suppress(CostModelError, UnitError):  # of documents that are not asked about
         spelling = re.sub(r"^\d+ ?[x×] ?", "", name)
-        part = accelerator_meant(spelling, None, frozenset(names("accelerator")), _capacity)
+        part = accelerator_meant(spelling, None, frozenset(names("accelerator")), _memory_capacity)
         return part if kind == "accelerator" or not part else str(at(_tree_of(part), "found_in.node") or "")
     return ""
 
@@ -196,7 +196,7 @@ def _tree_of(accelerator: str) -> Any:
     return read_tree(file_text(str(find("accelerator", accelerator))), accelerator)[0]
 
 
-def _capacity(accelerator: str) -> float:
+def _memory_capacity(accelerator: str) -> float:
     return parse(str(at(_tree_of(accelerator), "memory.capacity")), "B")
 
 

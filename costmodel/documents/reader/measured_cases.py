@@ -44,20 +44,20 @@ def cases(measured: MeasuredTable) -> list[tuple[Run, LoadedScenario]]:
 
 def _check(run: Run, case: LoadedScenario) -> None:
     """A fault for a measured result that the workload does not have."""
-    strange = [name for name, value in run.measured if value is not None and case.kind != _workload(name)]
+    strange = [name for name, value in run.measured if value is not None and case.kind != _workload_with(name)]
     if strange:
         sentence = (
-            f"{run.name} states {', '.join(strange)}, of {_workload(strange[0])}, and its workload is {case.kind}"
+            f"{run.name} states {', '.join(strange)}, of {_workload_with(strange[0])}, and its workload is {case.kind}"
         )
-        hint = "; ".join(f"{kind} has {', '.join(names)}" for kind, names in _results())
+        hint = "; ".join(f"{kind} has {', '.join(names)}" for kind, names in _results_by_workload())
         raise fail("D016", sentence, case.place("workload.kind") or Place(case.file), hint)
 
 
-def _workload(name: str) -> str:
+def _workload_with(name: str) -> str:
     return WORKLOADS.get(name, "training")
 
 
-def _results() -> Iterator[tuple[str, list[str]]]:
+def _results_by_workload() -> Iterator[tuple[str, list[str]]]:
     names = list(Results.model_fields)
     for kind in ("training", "serving", "rl"):
-        yield kind, [name for name in names if _workload(name) == kind]
+        yield kind, [name for name in names if _workload_with(name) == kind]

@@ -87,8 +87,8 @@ def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
     for part in (*place.path.split("."), ""):
         if isinstance(here, dict):
             group = here if "source" in here else group
-            listed.update(_own(here))
-        here = _inner(here, part)
+            listed.update(_sources_of_document(here))
+        here = _child_at(here, part)
     key = str(group.get("source", ""))
     entry = listed.get(key) or {}
     check = str(group.get("check", "seen")) if key else ""
@@ -98,7 +98,7 @@ def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
 def uncited(tree: Any, listed: frozenset[str] = frozenset()) -> Iterator[Fault]:
     """A fault for every group whose source is neither in the document nor in the bibliography."""
     if isinstance(tree, dict):
-        listed = listed.union(_own(tree))
+        listed = listed.union(_sources_of_document(tree))
         for key, value in tree.items():
             if (
                 key == "source"
@@ -123,12 +123,12 @@ def keys_of_bibliography() -> frozenset[str]:
     return frozenset(re.findall(r"^([^\s#:][^:\n]*):", text, re.MULTILINE))
 
 
-def _own(tree: dict[Any, Any]) -> dict[Any, Any]:
+def _sources_of_document(tree: dict[Any, Any]) -> dict[Any, Any]:
     sources = tree.get("sources")
     return sources if isinstance(sources, dict) else {}
 
 
-def _inner(here: Any, part: str) -> Any:
+def _child_at(here: Any, part: str) -> Any:
     if isinstance(here, list) and part.isdigit() and int(part) < len(here):
         return here[int(part)]
     return here.get(part) if isinstance(here, dict) else None

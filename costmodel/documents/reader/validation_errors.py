@@ -102,15 +102,17 @@ class _Faults:
 
     def of(self, details: Sequence[ErrorDetails]) -> list[Fault]:
         located = [(detail, self.inside(detail)) for detail in details]
-        unknown = [(detail, where) for detail, where in located if _is(detail, "extra")]
+        unknown = [(detail, where) for detail, where in located if _is_error_type(detail, "extra")]
         unknown.sort(key=lambda item: _written_at(Fault("", "", self.spot(item[1], key=True))))
         self.guessed = {where: self.meant(detail, where) for detail, where in unknown[:_MOST_GUESSED]}
         mistyped = {(*where[:-1], close) for where, close in self.guessed.items()}
-        replaced = {where[:-1] for detail, where in located if not _is(detail, "missing") and self.is_typed(where)}
+        replaced = {
+            where[:-1] for detail, where in located if not _is_error_type(detail, "missing") and self.is_typed(where)
+        }
         located = [
             (detail, where)
             for detail, where in located
-            if not _is(detail, "missing") or not (where in mistyped or where[:-1] in replaced)
+            if not _is_error_type(detail, "missing") or not (where in mistyped or where[:-1] in replaced)
         ]
         foreign = [where[:-1] for _, where in located if where[-1:] == ("schema",)]
         faults = []
@@ -122,9 +124,9 @@ class _Faults:
 
     def fault(self, detail: ErrorDetails, where: Location) -> Fault:
         kind, value = detail["type"], detail["input"]
-        if _is(detail, "extra"):
+        if _is_error_type(detail, "extra"):
             return self.unknown(detail, where)
-        if _is(detail, "missing"):
+        if _is_error_type(detail, "missing"):
             return self.missing(detail, where)
         place = self.spot_of(detail, where)
         if where[-1:] == ("schema",) and kind == "literal_error":
@@ -300,10 +302,10 @@ class _Faults:
         here = self.tree
         for position, part in enumerate(detail["loc"]):
             last = position == len(detail["loc"]) - 1
-            if _has(here, part):
+            if _has_part(here, part):
                 kept.append(part)
                 here = here[part]
-            elif last and (_is(detail, "missing") or part not in ("name", "inline")):
+            elif last and (_is_error_type(detail, "missing") or part not in ("name", "inline")):
                 kept.append(part)
         return tuple(kept)
 
@@ -319,7 +321,7 @@ class _Faults:
         best = self.tree.place if isinstance(self.tree, Mapping) else plain
         here = self.tree
         for position, part in enumerate(where):
-            if not _has(here, part):
+            if not _has_part(here, part):
                 break
             if isinstance(here, dict):
                 written = self.written(here)[part]
@@ -357,11 +359,11 @@ def _of_another(expected: str, value: Any, place: Place) -> tuple[str, Place, st
     return sentence, place, f"costmodel show prints those that are shipped, costmodel schema {wanted[1]} what one holds"
 
 
-def _is(detail: ErrorDetails, start: str) -> bool:
+def _is_error_type(detail: ErrorDetails, start: str) -> bool:
     return detail["type"].startswith(start)
 
 
-def _has(here: Any, part: int | str) -> bool:
+def _has_part(here: Any, part: int | str) -> bool:
     if isinstance(here, list):
         return isinstance(part, int) and part < len(here)
     return isinstance(here, dict) and part in here

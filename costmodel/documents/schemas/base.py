@@ -132,7 +132,7 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
             "quantity_type", "a {wanted} is expected here, not {given}; write e.g. {sample}", words
         )
     if isinstance(value, str):
-        number = _parsed(value, unit, sample)
+        number = _parsed_quantity(value, unit, sample)
     elif plain or unit in PLAIN or isinstance(value, Figure):
         number = float(value) if isinstance(value, float) or abs(value) < HUGE else math.inf
     else:
@@ -144,7 +144,7 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
     return Figure(number, place)
 
 
-def _parsed(text: str, unit: str, sample: str) -> float:
+def _parsed_quantity(text: str, unit: str, sample: str) -> float:
     if len(text) > LONGEST:
         raise PydanticCustomError("quantity_unit", "this is not a quantity; write e.g. {sample}", {"sample": sample})
     try:
@@ -230,22 +230,25 @@ class Quantity:
         if number < low or number > high or 0 < number < self.least:
             few = self.unit == "1" and not self.whole and 0.81 <= high <= _OFTEN_IN_PERCENT
             meant = _percent(number, high) if few and not isinstance(value, str) else ""
-            words = {"given": _bare(value), "bounds": self._bounds(value, zero=number <= 0 or number > high) + meant}
+            words = {
+                "given": _unquoted(value),
+                "bounds": self._bounds(value, zero=number <= 0 or number > high) + meant,
+            }
             raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
         if self.whole and not number.is_integer():
-            given = {"given": _bare(value)}
+            given = {"given": _unquoted(value)}
             raise PydanticCustomError("quantity_range", "a whole number is expected here, not {given}", given)
         return number
 
     def _bounds(self, value: Any, *, zero: bool) -> str:
         """The allowed range in words; `zero`: it starts at the lower bound, else at the smallest value above zero."""
         size, unit = written_unit(value, self.unit) if isinstance(value, str) else (1.0, measured(self.unit))
-        least = f"at least {_bound((self.low if zero else self.least) / size, unit)}"
+        least = f"at least {_bound_words((self.low if zero else self.least) / size, unit)}"
         least = f"0, or {least}" if not zero and not self.low else least
-        return f"{least} and at most {_bound(self.greatest / size, unit)}"
+        return f"{least} and at most {_bound_words(self.greatest / size, unit)}"
 
 
-def _bare(value: Any) -> str:
+def _unquoted(value: Any) -> str:
     return quoted_value(value).strip("'")
 
 
@@ -254,7 +257,7 @@ def _percent(number: float, most: float) -> str:
     return f"; if percent is meant, {number:g}%" if most < number <= 100 * most else ""
 
 
-def _bound(value: float, unit: str) -> str:
+def _bound_words(value: float, unit: str) -> str:
     number, unit = f"{value:g}".replace("e+", "e"), "W" if unit == "J/s" else unit
     return number if unit == "1" or not value else f"{number} {unit.removeprefix('1')}"
 
@@ -325,7 +328,7 @@ def no_keys() -> Any:
     return {}
 
 
-def _count(kinds: str, low: float = 1) -> Quantity:
+def _whole_number(kinds: str, low: float = 1) -> Quantity:
     return Quantity(kinds, low, whole=True)
 
 
@@ -387,29 +390,29 @@ def rented(price: str) -> str:
     return "accelerator" if "GPU" in kinds else "node" if "node" in kinds else ""
 
 
-TOKENS = _count("token")
+TOKENS = _whole_number("token")
 Tokens = Annotated[float, TOKENS]
 Sequences = Annotated[float, _Sequences("sequence", 1, whole=True)]
-Gpus = Annotated[float, _count("GPU")]
-Replicas = Annotated[float, _count("replica GPU")]
-Stages = Annotated[float, _count("stage GPU")]
-Chunks = Annotated[float, _count("chunk")]
-Nodes = Annotated[float, _count("node")]
-Interfaces = Annotated[float, _count("interface")]
-Cores = Annotated[float, _count("core")]
-LayerCount = Annotated[float, _count("layer")]
-SomeLayers = Annotated[float, _count("layer", 0)]
-Heads = Annotated[float, _count("head")]
-Elements = Annotated[float, _count("element")]
-ExpertCount = Annotated[float, _count("expert")]
-Groups = Annotated[float, _count("group")]
-Modules = Annotated[float, _count("module")]
-Parameters = Annotated[float, _count("parameter")]
+Gpus = Annotated[float, _whole_number("GPU")]
+Replicas = Annotated[float, _whole_number("replica GPU")]
+Stages = Annotated[float, _whole_number("stage GPU")]
+Chunks = Annotated[float, _whole_number("chunk")]
+Nodes = Annotated[float, _whole_number("node")]
+Interfaces = Annotated[float, _whole_number("interface")]
+Cores = Annotated[float, _whole_number("core")]
+LayerCount = Annotated[float, _whole_number("layer")]
+SomeLayers = Annotated[float, _whole_number("layer", 0)]
+Heads = Annotated[float, _whole_number("head")]
+Elements = Annotated[float, _whole_number("element")]
+ExpertCount = Annotated[float, _whole_number("expert")]
+Groups = Annotated[float, _whole_number("group")]
+Modules = Annotated[float, _whole_number("module")]
+Parameters = Annotated[float, _whole_number("parameter")]
 SomeParameters = Annotated[float, Quantity("parameter", 1e-3)]
-Vocabulary = Annotated[float, _count("row token")]
-Operations = Annotated[float, _count("operation")]
-Communicators = Annotated[float, _count("communicator")]
-Measurements = Annotated[float, _count("measurement")]
+Vocabulary = Annotated[float, _whole_number("row token")]
+Operations = Annotated[float, _whole_number("operation")]
+Communicators = Annotated[float, _whole_number("communicator")]
+Measurements = Annotated[float, _whole_number("measurement")]
 Rows = Annotated[float, Quantity("row")]
 PortRate = Annotated[float, Quantity("B/GPU/interface/s", 1, 1e15)]
 NodeRate = Annotated[float, Quantity("B/node/s", 1)]

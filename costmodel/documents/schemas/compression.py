@@ -46,10 +46,10 @@ def codec_of(text: str) -> Codec:
             kept = 0.0
         if 0 < kept <= 1:
             return Codec("top-k", kept=kept)
-    raise PydanticCustomError("quantity_unit", "{given} is no compression; write {wanted}", _words(text))
+    raise PydanticCustomError("quantity_unit", "{given} is no compression; write {wanted}", _fault_words(text))
 
 
-def _words(text: str) -> dict[str, str]:
+def _fault_words(text: str) -> dict[str, str]:
     return {"given": f"'{text[:40]}'", "wanted": _WRITTEN}
 
 

@@ -65,26 +65,26 @@ def found_by_name(path: str | os.PathLike[str]) -> None:
 
 def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_BYTES) -> str:
     """The text of a file or of standard input, up to a maximum size."""
-    shown, data = _shown(path), _data(path, place, largest)
+    shown, data = _place_of_path(path), _data(path, place, largest)
     if len(data) > largest:
         raise fail("D001", f"the file is over {largest / 1e6:.0f} MB", shown)
-    return _decoded(data, shown)
+    return _decoded_text(data, shown)
 
 
 def file_head(path: str, most: int) -> tuple[str, bool]:
     """The complete lines in the first bytes of a file or of standard input, and whether there is more."""
-    shown, data = _shown(path), _data(path, None, most)
+    shown, data = _place_of_path(path), _data(path, None, most)
     more = len(data) > most
-    return _decoded(data[: data.rfind(b"\n", 0, most) + 1] if more else data, shown), more
+    return _decoded_text(data[: data.rfind(b"\n", 0, most) + 1] if more else data, shown), more
 
 
-def _shown(path: str) -> Place:
+def _place_of_path(path: str) -> Place:
     return Place("<stdin>" if path == "-" else path)
 
 
 def _data(path: str, place: Place | None, largest: int) -> bytes:
     """The bytes of a file; one byte more than the maximum if it is larger."""
-    shown = _shown(path)
+    shown = _place_of_path(path)
     if not path.isprintable() and any(unicodedata.category(letter) in _UNSEEN for letter in path):
         raise fail("D001", "the name of the file holds characters that do not print", shown, "rename the file")
     if is_text(path):
@@ -107,7 +107,7 @@ def _data(path: str, place: Place | None, largest: int) -> bytes:
         raise fail("D001", f"{named} cannot be read: {reason}", place or shown, hint) from None
 
 
-def _decoded(data: bytes, shown: Place) -> str:
+def _decoded_text(data: bytes, shown: Place) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -124,7 +124,7 @@ def _tag(value: str) -> str:
     return _WORDS.get(value, "str")
 
 
-def _scalar(tag: str, value: str, line: int, start: int, end: int) -> ScalarNode:
+def _scalar_node(tag: str, value: str, line: int, start: int, end: int) -> ScalarNode:
     return ScalarNode(tag, value, Mark(line, start), Mark(line, end))
 
 
@@ -184,7 +184,7 @@ class _BlockReader:
             if found is None:
                 raise _NotPlain
             line, name, after = self.lines[self.at][0], found[1], found.end()
-            key = _scalar("str", name, line, indent, indent + after - 1)
+            key = _scalar_node("str", name, line, indent, indent + after - 1)
             self.at += 1
             pairs.append((key, self.after_key(line, indent, content, after)))
         return MappingNode("map", pairs, start, Mark(start.line + 1, 0))
@@ -202,7 +202,7 @@ class _BlockReader:
             _, found, below = self.lines[self.at]
             if found > indent or (found == indent and _ITEM.match(below)):
                 return self.block()
-        return _scalar("null", "", line, indent + after, indent + after)
+        return _scalar_node("null", "", line, indent + after, indent + after)
 
     def continued(self, line: int, indent: int, column: int, first: str) -> ScalarNode:
         """A plain value with its continuation lines, which are indented further than its key and not empty."""
@@ -266,9 +266,12 @@ class _BlockReader:
         elif _OPEN_QUOTE.match(content):
             node, end, content = self.quoted(line, column, content)
         elif quoted := _QUOTED.match(content):
-            node, end = _scalar("str", quoted[1] or quoted[2] or "", line, column, column + quoted.end()), quoted.end()
+            node, end = (
+                _scalar_node("str", quoted[1] or quoted[2] or "", line, column, column + quoted.end()),
+                quoted.end(),
+            )
         elif plain := _PLAIN.match(content):
-            node, end = _scalar(_tag(plain[0]), plain[0], line, column, column + plain.end()), plain.end()
+            node, end = _scalar_node(_tag(plain[0]), plain[0], line, column, column + plain.end()), plain.end()
         else:
             raise _NotPlain
         if not _REST.match(content, end):
@@ -312,7 +315,7 @@ class _FlowReader:
             raise _NotPlain
         self.end = found.end()
         tag, value = ("str", quoted[1] or quoted[2] or "") if quoted else (_tag(found[0]), found[0])
-        return _scalar(tag, value, self.line, self.column + origin, self.column + self.end)
+        return _scalar_node(tag, value, self.line, self.column + origin, self.column + self.end)
 
     def mark(self) -> Mark:
         """The place that is read next."""
@@ -340,7 +343,7 @@ class _FlowReader:
             name = _KEY.match(self.content, self.end)
             if name is None:
                 raise _NotPlain
-            key = _scalar("str", name[1], self.line, self.column + name.start(), self.column + name.end() - 1)
+            key = _scalar_node("str", name[1], self.line, self.column + name.start(), self.column + name.end() - 1)
             self.end = name.end()
             found.append((key, self.node(depth + 1)))
         self.end += 1

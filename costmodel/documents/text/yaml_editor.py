@@ -23,7 +23,7 @@ _INDENTED = re.compile(r"^( *)[^\s#-][^\n]*:[^\n]*\n(?: *#[^\n]*\n)*\1  - ", re.
 Changes = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
-def _yaml() -> YAML:
+def _new_yaml() -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = _WIDTH
@@ -42,7 +42,7 @@ def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = (), nowher
     First, the `dropped` parts are removed, and the key `nowhere` from every entry. Sources that costmodel made and that
     nothing cites any more are removed, too.
     """
-    yaml = _yaml()
+    yaml = _new_yaml()
     if _INDENTED.search(text):
         yaml.indent(mapping=2, sequence=4, offset=2)
     tree = yaml.load(text)

@@ -65,7 +65,7 @@ class Items(list[Any]):
     places: list[Place]
 
 
-def _placed(kind: type, value: Any, place: Place) -> Any:
+def _value_with_place(kind: type, value: Any, place: Place) -> Any:
     item = kind(value)
     item.place = place
     return item
@@ -73,7 +73,7 @@ def _placed(kind: type, value: Any, place: Place) -> Any:
 
 def key_at(name: Any, place: Place, at: Place | None = None) -> Text:
     """A key with its place and the place of its value."""
-    key: Text = _placed(Text, name, place)
+    key: Text = _value_with_place(Text, name, place)
     key.at = at or place
     return key
 
@@ -94,7 +94,7 @@ def put_at(tree: Mapping, path: str, value: Any, place: Place, at: Place | None 
 def copied(tree: Any) -> Any:
     """A copy of a tree that may be changed: mappings and lists are new, keys and values are shared."""
     if isinstance(tree, Mapping):
-        mapping: Mapping = _placed(Mapping, {key: copied(value) for key, value in tree.items()}, tree.place)
+        mapping: Mapping = _value_with_place(Mapping, {key: copied(value) for key, value in tree.items()}, tree.place)
         return mapping
     if isinstance(tree, Items):
         items = Items(copied(item) for item in tree)
@@ -151,7 +151,7 @@ class _Builder:
         return self.scalar(tag, node.value, place)
 
     def mapping(self, node: Any, path: str, depth: int, place: Place) -> Mapping:
-        built: Mapping = _placed(Mapping, (), place)
+        built: Mapping = _value_with_place(Mapping, (), place)
         first: dict[str, int] = {}
         for key_node, value_node in node.value:
             if key_node.id != "scalar" or key_node.anchor or _CONTROL.search(key_node.value):
@@ -179,12 +179,12 @@ class _Builder:
             return value.lower() == "true"
         try:
             if tag == "int":
-                return _placed(PlacedInteger, int(value.replace("_", ""), 0), place)
+                return _value_with_place(PlacedInteger, int(value.replace("_", ""), 0), place)
             if tag == "float":
-                return _placed(Real, float(_NOT_FINITE.get(value.lower(), value.replace("_", ""))), place)
+                return _value_with_place(Real, float(_NOT_FINITE.get(value.lower(), value.replace("_", ""))), place)
         except ValueError:
-            return _placed(Text, value, place)
-        return _placed(Text, value, place)
+            return _value_with_place(Text, value, place)
+        return _value_with_place(Text, value, place)
 
 
 @functools.lru_cache(maxsize=512)
@@ -288,17 +288,17 @@ def assigned(path: str, text: str, option: str = "") -> tuple[Place, Any]:
         faults = error.faults
     if faults:
         raise fail("C001", f"'{text}' is not a value", place, faults[0].sentence)
-    return place, _at(tree, place)
+    return place, _tree_at_place(tree, place)
 
 
-def _at(tree: Any, place: Place) -> Any:
+def _tree_at_place(tree: Any, place: Place) -> Any:
     if isinstance(tree, dict):
-        mapping: Mapping = _placed(Mapping, (), place)
-        mapping.update({key_at(key, place): _at(value, place) for key, value in tree.items()})
+        mapping: Mapping = _value_with_place(Mapping, (), place)
+        mapping.update({key_at(key, place): _tree_at_place(value, place) for key, value in tree.items()})
         return mapping
     if isinstance(tree, list):
-        items = Items(_at(item, place) for item in tree)
+        items = Items(_tree_at_place(item, place) for item in tree)
         items.places = [place] * len(items)
         return items
     kind = next((kind for kind in (Text, PlacedInteger, Real) if isinstance(tree, kind)), None)
-    return _placed(kind, tree, place) if kind else tree
+    return _value_with_place(kind, tree, place) if kind else tree

@@ -227,7 +227,7 @@ def load_variation(tokens: Number, top_k: Number, experts: Number, skew: Number)
     >>> round(float(load_variation(16384.0, 8.0, 160.0, 1.2)), 2)
     3.01
     """
-    least, most = _ends(tokens, top_k, experts)
+    least, most = _search_bracket(tokens, top_k, experts)
     mean = _moment(1.0, least, most, skew)
     spread = _moment(2.0, least, most, skew) * _moment(0.0, least, most, skew) / mean**2
     return np.maximum(spread - 1, 0) ** 0.5
@@ -260,13 +260,13 @@ def drawing_share(tokens: Number, top_k: Number, experts: Number, skew: Number) 
     >>> [round(float(drawing_share(tokens, 8.0, 160.0, 1.2)), 2) for tokens in (8.0, 64.0, 16384.0)]
     [0.23, 0.84, 1.0]
     """
-    least, most = _ends(tokens, top_k, experts)
+    least, most = _search_bracket(tokens, top_k, experts)
     total = _moment(0.0, least, most, skew)
     half = experts * _moment(1.0, least, most, skew) / total / (2 * tokens * top_k)
     return _moment(0.0, np.minimum(np.maximum(half, least), most), most, skew) / total
 
 
-def _ends(tokens: Number, top_k: Number, experts: Number) -> tuple[Number, Number]:
+def _search_bracket(tokens: Number, top_k: Number, experts: Number) -> tuple[Number, Number]:
     many = tokens * top_k > experts
     return np.where(many, 1.0, 0.01), np.where(many, np.maximum(0.8 * tokens, 1.01), 2.0)
 

@@ -391,7 +391,7 @@ def line_growth(utilisation: Number, busy_share: Number) -> Number:
     >>> round(float(line_growth(0.6, 0.7)), 4)
     1.3333
     """
-    return _growth(utilisation, busy_share)
+    return _busy_growth(utilisation, busy_share)
 
 
 @equation
@@ -408,7 +408,7 @@ def grown_line_variance(variance: Number, utilisation: Number, busy_share: Numbe
     >>> round(float(grown_line_variance(0.01, 0.6, 0.8)), 4)
     0.04
     """
-    return variance * _growth(utilisation, busy_share) ** 2
+    return variance * _busy_growth(utilisation, busy_share) ** 2
 
 
 @equation
@@ -432,7 +432,7 @@ def blocked_wait(drain_rate: Number, mean_square: Number, busy_share: Number) ->
     return drain_rate * mean_square / 2 * np.where(stable, 1 / np.where(stable, 1 - busy_share, 1.0), np.inf)
 
 
-def _growth(utilisation: Number, busy_share: Number) -> Number:
+def _busy_growth(utilisation: Number, busy_share: Number) -> Number:
     stable = 1 - busy_share > SATURATED
     free = np.where(stable, 1 - busy_share, 1.0)
     grown: Number = np.where(stable, np.maximum(1 - utilisation, 0.0) / free, np.inf)
@@ -512,14 +512,14 @@ def _full(slots: Number, base_load: Number, utilisation: Number) -> Number:
     shape = mean * free / (1 - free)
     above = slots + 0.5
     factorials = (1 / (slots + shape) - 1 / slots - 1 / shape) / 12
-    exponent = np.maximum(factorials - _distance(slots, mean, shape), -200.0)
+    exponent = np.maximum(factorials - _gamma_deviation(slots, mean, shape), -200.0)
     density = np.exp(exponent) * np.sqrt(shape / (2 * np.pi * slots * (slots + shape)))
-    below = normal_share(np.copysign(np.sqrt(2 * np.maximum(_distance(above, mean, shape), 0.0)), above - mean))
+    below = normal_share(np.copysign(np.sqrt(2 * np.maximum(_gamma_deviation(above, mean, shape), 0.0)), above - mean))
     found: Number = np.clip(density / np.maximum(below, 1e-99), 1e-99, 1.0)
     return found
 
 
-def _distance(many: Number, mean: Number, shape: Number) -> Number:
+def _gamma_deviation(many: Number, mean: Number, shape: Number) -> Number:
     apart: Number = many * np.log(many / mean) - (many + shape) * np.log1p((many - mean) / (mean + shape))
     return apart
 

@@ -88,10 +88,10 @@ class Facts(Subject):
 
 def subject_of(case: LoadedScenario) -> Subject:
     """The model, machine, software and price that an answer of any workload shows."""
-    return Subject(**_subject(case))
+    return Subject(**_subject_fields(case))
 
 
-def _subject(case: LoadedScenario) -> dict[str, Any]:
+def _subject_fields(case: LoadedScenario) -> dict[str, Any]:
     node, nodes = case.node, case.cluster.nodes
     return {
         "model": _named(case, "model"),
@@ -142,7 +142,7 @@ def facts_of(case: ResolvedScenario) -> Facts:
     workload = case.scenario.workload
     tuning = workload.tuning
     return Facts(
-        **_subject(case),
+        **_subject_fields(case),
         sequence=float(workload.sequence),
         global_batch=float(workload.global_batch),
         precision=workload.precision,
@@ -163,8 +163,8 @@ def _differs(kind: str, document: Any) -> bool:
     """Whether an inline document has other figures than the document found under its name."""
     if not has(kind, document.name):
         return False
-    return _figures(document) != _figures(read(kind, document.name))
+    return _stated_figures(document) != _stated_figures(read(kind, document.name))
 
 
-def _figures(document: Document) -> dict[str, Any]:
+def _stated_figures(document: Document) -> dict[str, Any]:
     return {key: value for key, value in document if key not in _TALK | _SHOWN_APART}

@@ -205,7 +205,7 @@ def _of_one_kind(
         "fit_chance": fit_chance(inputs, memory),
     }
     columns["host_memory"], columns["host_share"] = memory.host
-    columns |= _volumes(step)
+    columns |= _volumes_sent(step)
     exposed = added(step.terms, EXCHANGING)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
@@ -247,7 +247,7 @@ def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, 
     }
 
 
-def _volumes(step: TrainingStep) -> dict[str, Number]:
+def _volumes_sent(step: TrainingStep) -> dict[str, Number]:
     volumes: dict[str, Number] = {f"{axis}_volume": 0.0 for axis in EXCHANGING}
     for transfer in step.transfers:
         name = f"{transfer.axis}_volume"

@@ -95,7 +95,7 @@ def part_of(message: Number, group: Group, operation: Operation) -> Number:
     return message if operation == "all_to_all" else message / group.fewest
 
 
-def _ring(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+def _ring_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     if operation in _RINGS:
         return rings_between(inputs, wire_bytes(part, group.domains, operation=operation), group, rate, operation)
@@ -105,7 +105,7 @@ def _ring(inputs: Machine, message: Number, group: Group, operation: Operation) 
     )
 
 
-def _protocols(inputs: Machine) -> Iterator[tuple[str, Protocol]]:
+def _available_protocols(inputs: Machine) -> Iterator[tuple[str, Protocol]]:
     for name in ("ll", "ll128", "simple"):
         if (found := getattr(inputs.protocols, name)) is not None:
             yield name, found
@@ -114,28 +114,28 @@ def _protocols(inputs: Machine) -> Iterator[tuple[str, Protocol]]:
 def rings_between(inputs: Machine, wire: Number, group: Group, rate: Number, operation: Operation) -> Number:
     """Time of a ring through all ranks, of which each sends so many bytes between domains, by the fastest protocol."""
     times = {}
-    for name, each in _protocols(inputs):
+    for name, each in _available_protocols(inputs):
         with term(name):
             # NCCL: where each domain has one rank, no step inside hides what one between them takes.
             far = np.where(group.inside > 1, each.ring.far, each.tree.far) + inputs.network.latency_beyond_infiniband
             latency = ring_latency(group.ranks, group.domains, each.start, each.ring.near, far, operation=operation)
             times[name] = blended_time(latency, wire, each.share * rate, 0.0)
-    return _fastest(times)
+    return _fastest_time(times)
 
 
 def trees_between(inputs: Machine, message: Number, group: Group, rate: Number) -> Number:
     """Time of an all-reduce by a tree of domains and a chain inside each, by the fastest protocol."""
     times = {}
-    for name, each in _protocols(inputs):
+    for name, each in _available_protocols(inputs):
         with term(name):
             far = each.tree.far + inputs.network.latency_beyond_infiniband
             latency = tree_latency(group.inside, group.domains, each.start, each.tree.near, far)
             sent = double_tree_bytes(message, group.domains)
             times[name] = pipelined_time(latency, sent, each.share * rate)
-    return _fastest(times)
+    return _fastest_time(times)
 
 
-def _tree(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+def _tree_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     return trees_between(inputs, part, group, rate)
 
@@ -156,7 +156,7 @@ def _sharp(inputs: Machine, message: Number, group: Group, operation: Operation)
     return whole.start + network_reduce_time(part, rate, whole.tree.far + inputs.network.latency_beyond_infiniband)
 
 
-def _listed(name: str) -> Callable[[Machine], bool]:
+def _is_listed_algorithm(name: str) -> Callable[[Machine], bool]:
     return lambda inputs: name in inputs.algorithms
 
 
@@ -170,13 +170,20 @@ ALGORITHMS = (
         nvls_time,
         "NVLS, added up in the switches of the domain",
     ),
-    Algorithm("ring", "between", _EVERY, lambda _: True, _ring, "ring, the least bytes on every link"),
-    Algorithm("tree", "between", _ALL_REDUCE, _listed("tree"), _tree, "tree, fewer steps where latency counts"),
+    Algorithm("ring", "between", _EVERY, lambda _: True, _ring_time, "ring, the least bytes on every link"),
+    Algorithm(
+        "tree",
+        "between",
+        _ALL_REDUCE,
+        _is_listed_algorithm("tree"),
+        _tree_time,
+        "tree, fewer steps where latency counts",
+    ),
     Algorithm(
         "halving-doubling",
         "between",
         _ALL_REDUCE,
-        _listed("halving-doubling"),
+        _is_listed_algorithm("halving-doubling"),
         _halving,
         "halving and doubling, a ring's bytes in a tree's steps",
     ),
@@ -198,7 +205,7 @@ def collective_time(inputs: Machine, message: Number, group: Group, operation: O
     if np.all(group.domains == 1):
         return inside
     with term("between domains"):
-        across = _fastest(algorithm_times(inputs, message, group, operation, "between"))
+        across = _fastest_time(algorithm_times(inputs, message, group, operation, "between"))
         across = np.where(group.domains > 1, across, 0.0)
     return two_level_time(inside, across, inputs.network.serial_share)
 
@@ -206,7 +213,7 @@ def collective_time(inputs: Machine, message: Number, group: Group, operation: O
 def inside_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective inside the fullest domain."""
     with term("inside the domain"):
-        return _fastest(algorithm_times(inputs, message, group, operation, "inside"))
+        return _fastest_time(algorithm_times(inputs, message, group, operation, "inside"))
 
 
 def algorithm_times(
@@ -228,7 +235,7 @@ def algorithms_taken(inputs: Machine, message: Number, group: Group, operation: 
     return tuple(min(each, key=lambda name: number(each[name])) for each in times)
 
 
-def _fastest(times: dict[str, Number]) -> Number:
+def _fastest_time(times: dict[str, Number]) -> Number:
     first, *others = times.values()
     for other in others:
         first = np.minimum(first, other)
@@ -267,7 +274,7 @@ def alone_times(inputs: Machine, message: Number, group: Group, operation: Opera
     """Times of the algorithms that the library chooses from and of those that the stack enables; the fastest first."""
     share, far = inputs.network.alone, bool(np.all(group.domains > 1))
     machine = inputs if share is None else replace(inputs, network_share=share)
-    ways = _far(machine, message, group, operation) if far else _near(machine, message, group, operation)
+    ways = _far(machine, message, group, operation) if far else _times_inside_node(machine, message, group, operation)
     found = [AloneTime(name, near, across) for name, near, across in ways]
     return sorted(found, key=lambda way: number(way.total))
 
@@ -278,7 +285,9 @@ def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: O
     return number(bus_bandwidth(message, group.ranks, time, operation=operation))
 
 
-def _near(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[tuple[str, Number, Number]]:
+def _times_inside_node(
+    inputs: Machine, message: Number, group: Group, operation: Operation
+) -> Iterator[tuple[str, Number, Number]]:
     yield "fitted", fitted_time(inputs, message, group, operation), 0.0
     if operation != "all_reduce" or _is_own(inputs, operation):
         return

@@ -79,15 +79,15 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
     peak, wide = _peaks(case, recipe, "workload.precision")
     fit = _fit_of(case, recipe)
     if fit is None or recipe.wide not in case.efficiency.matmul:
-        raise _without(case, recipe, "workload.precision")
+        raise _unsupported_type(case, recipe, "workload.precision")
     if fit != recipe.fit:
         log.note(f"kernels of {recipe.name} products", f"as {fit}", "none was measured in int8")
     kept, kept_experts = stored_types(case)
     if workload.weights is None:
-        origin = _origin(case.model.stored) if kept else "same as workload.precision"
+        origin = _origin_of_weights(case.model.stored) if kept else "same as workload.precision"
         log.note("workload.weights", kept or workload.precision, origin)
     if kept_experts is not None:
-        log.note("workload.expert_weights", kept_experts, _origin(case.model.stored_experts))
+        log.note("workload.expert_weights", kept_experts, _origin_of_weights(case.model.stored_experts))
     in_memory = workload.weights or kept or _kept_as(workload.precision)
     weight = _width(in_memory)
     if case.model.stored_wide is not None and in_memory == case.model.stored:
@@ -150,7 +150,7 @@ def stored_types(case: ServingCase) -> tuple[WeightType | None, WeightType | Non
     return kept if wide and kept in offered else None, experts if experts in offered else None
 
 
-def _origin(stated: WeightType | None) -> str:
+def _origin_of_weights(stated: WeightType | None) -> str:
     return "the published checkpoint" if stated is None else "the checkpoint, as the model states"
 
 
@@ -180,11 +180,11 @@ def _peaks(case: ServingCase, recipe: Recipe, key: str) -> tuple[float, float]:
     chip = case.accelerator
     peak, wide = getattr(chip.peak, recipe.type), getattr(chip.peak, recipe.wide)
     if peak is None or wide is None or (recipe.families and chip.family not in recipe.families):
-        raise _without(case, recipe, key)
+        raise _unsupported_type(case, recipe, key)
     return peak, wide
 
 
-def _without(case: ServingCase, recipe: Recipe, key: str) -> CostModelError:
+def _unsupported_type(case: ServingCase, recipe: Recipe, key: str) -> CostModelError:
     sentence = f"{case.accelerator.name} cannot multiply in {recipe.name}"
     able = [name for name in case.stack.precisions if _multiplies(case, _recipe(case, name))]
     hint = f"it and {case.stack.name} have {', '.join(able)}: --set {key}={able[0]}" if able else f"take another {key}"

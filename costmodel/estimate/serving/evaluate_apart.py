@@ -256,7 +256,7 @@ def _kinds(pairs: InstancePairs) -> tuple[InstancePairs, NDArray[np.intp]]:
     """The distinct pairs, ignoring instance counts, and the index of each row's pair among them."""
     halves = (pairs.prefill, pairs.decode)
     bursts = pairs.inputs.gaps != 1  # which many instances share
-    near = np.asarray(_accelerators(*halves) <= pairs.inputs.domain, dtype=np.float64)
+    near = np.asarray(_accelerators_of_both(*halves) <= pairs.inputs.domain, dtype=np.float64)
     columns = [np.asarray(getattr(half, name)) for half in halves for name in SIZES if name != "replicas" or bursts]
     if pairs.decode.straddles is not None:
         columns.append(pairs.decode.straddles)
@@ -266,7 +266,7 @@ def _kinds(pairs: InstancePairs) -> tuple[InstancePairs, NDArray[np.intp]]:
     return replace(pairs, prefill=halves[0].at(first), decode=halves[1].at(first), **parts), which
 
 
-def _accelerators(prefill: PlanColumns, decode: PlanColumns) -> Rows:
+def _accelerators_of_both(prefill: PlanColumns, decode: PlanColumns) -> Rows:
     return np.asarray(prefill.replicas * prefill.ranks + decode.replicas * decode.ranks)
 
 
@@ -307,8 +307,10 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
 
 def _on_other_links(pairs: InstancePairs, first: Number, second: Number) -> tuple[Rows, InstancePairs] | None:
     """Rows whose instance counts change the links used, with pairs on those links: the network, or one domain."""
-    prefill, decode = (_with(layout, count) for layout, count in ((pairs.prefill, first), (pairs.decode, second)))
-    now, then = _accelerators(pairs.prefill, pairs.decode), _accelerators(prefill, decode)
+    prefill, decode = (
+        _with_replicas(layout, count) for layout, count in ((pairs.prefill, first), (pairs.decode, second))
+    )
+    now, then = _accelerators_of_both(pairs.prefill, pairs.decode), _accelerators_of_both(prefill, decode)
     domain = np.asarray(pairs.inputs.domain)
     crossed = np.asarray((now <= domain) != (then <= domain))
     if not crossed.any():
@@ -317,5 +319,5 @@ def _on_other_links(pairs: InstancePairs, first: Number, second: Number) -> tupl
     return crossed, replace(pairs, transfer=links)
 
 
-def _with(layout: PlanColumns, count: Number) -> PlanColumns:
+def _with_replicas(layout: PlanColumns, count: Number) -> PlanColumns:
     return replace(layout, replicas=np.broadcast_to(np.asarray(count, dtype=np.float64), len(layout)))

@@ -120,7 +120,7 @@ def _packed_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) -
     """Bytes reserved for a request with compressed entries, where windows and uncompressed tokens fill equal blocks."""
     kinds = [kind for kind in inputs.model.layers if kind.compressed is not None]
     runs = {kind.compressed.entries.rate: kind for kind in kinds if kind.compressed and kind.compressed.entries}
-    most = max(sum(kind.count for kind in kinds if _rate(kind) == rate) for rate in runs)
+    most = max(sum(kind.count for kind in kinds if _entry_rate(kind) == rate) for rate in runs)
     with term("blocks of entries"):
         blocks: Number = block_tokens(own_tokens(layout, request), ENTRY_BLOCK) / ENTRY_BLOCK
         page: Number = sum((kind.count * _page(inputs, kind) for kind in kinds), start=0.0)
@@ -141,7 +141,7 @@ def _in_flight(request: Number, window: Number, budget: Number, block: float) ->
     return admitted_window_tokens(request, window, budget, block) / block
 
 
-def _rate(kind: Layers) -> float:
+def _entry_rate(kind: Layers) -> float:
     return kind.compressed.entries.rate if kind.compressed and kind.compressed.entries else 0.0
 
 

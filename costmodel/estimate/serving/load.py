@@ -52,12 +52,12 @@ class Bounds:
     @property
     def admitted(self) -> Column:
         """Requests that a replica admits, so that they only wait for room in steps."""
-        return np.maximum(_capped(np.minimum(self.slots, self.link), self.unlike_prompts), LEAST)
+        return np.maximum(_at_most_requests(np.minimum(self.slots, self.link), self.unlike_prompts), LEAST)
 
     @property
     def slots(self) -> Column:
         """Requests that a replica can store at a time; others wait outside."""
-        return np.maximum(_capped(np.minimum(self.cache, self.sequences), self.equal_prompts), LEAST)
+        return np.maximum(_at_most_requests(np.minimum(self.cache, self.sequences), self.equal_prompts), LEAST)
 
     @property
     def least(self) -> Column:
@@ -66,12 +66,12 @@ class Bounds:
 
     def binding(self, rows: slice = slice(None)) -> NDArray[np.intp]:
         """Index in BINDING of the smallest bound."""
-        budget = _capped(_capped(self.budget, self.equal_prompts), self.unlike_prompts)
+        budget = _at_most_requests(_at_most_requests(self.budget, self.equal_prompts), self.unlike_prompts)
         bounds = [each[rows] for each in (budget, self.cache, self.sequences, self.link)]
         return np.asarray(np.argmin(np.stack(bounds), axis=0))
 
 
-def _capped(many: Column, most: Column | None) -> Column:
+def _at_most_requests(many: Column, most: Column | None) -> Column:
     return many if most is None else np.minimum(many, most)
 
 

@@ -67,11 +67,13 @@ def shared_cuts(layout: PlanColumns) -> PlanColumns:
 def of_each_plan(found: T) -> T:
     """A record of columns, with shared columns expanded to one value per plan."""
     columns: Any = found
-    plain: T = replace(columns, **{part.name: _plain(getattr(columns, part.name)) for part in fields(columns)})
+    plain: T = replace(
+        columns, **{part.name: _without_factors(getattr(columns, part.name)) for part in fields(columns)}
+    )
     return plain
 
 
-def _plain(value: Any) -> Any:
+def _without_factors(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, Factored) else value
 
 
@@ -91,16 +93,16 @@ def distinct(columns: Sequence[Rows | NDArray[np.intp]]) -> tuple[NDArray[np.int
 
 def where_rows(mask: NDArray[np.bool_], one: T, other: T) -> T:
     """Rows of `one` where the mask is true, else rows of `other`."""
-    found: T = one if mask.all() else _where(mask, one, other)
+    found: T = one if mask.all() else _choose_rows(mask, one, other)
     return found
 
 
-def _where(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:
+def _choose_rows(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:
     if isinstance(one, dict):
-        return {key: _where(mask, one[key], other[key]) for key in one}
+        return {key: _choose_rows(mask, one[key], other[key]) for key in one}
     if is_dataclass(one) and not isinstance(one, type):
         names = [part.name for part in fields(one)]
-        return replace(one, **{name: _where(mask, getattr(one, name), getattr(other, name)) for name in names})
+        return replace(one, **{name: _choose_rows(mask, getattr(one, name), getattr(other, name)) for name in names})
     if isinstance(one, str | int | bool | None) or one is other:
         return one
     return np.where(mask, one, other)
@@ -108,19 +110,21 @@ def _where(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:
 
 def rows_of(found: T, which: NDArray[np.intp], count: int) -> T:
     """These rows of a result, in each of its parts."""
-    taken: T = _rows(found, which, count)
+    taken: T = _take_rows(found, which, count)
     return taken
 
 
-def _rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
+def _take_rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
     if isinstance(found, Curves | Line):
         return found.rows(which)
     if is_dataclass(found) and not isinstance(found, type):
-        return replace(found, **{part.name: _rows(getattr(found, part.name), which, count) for part in fields(found)})
+        return replace(
+            found, **{part.name: _take_rows(getattr(found, part.name), which, count) for part in fields(found)}
+        )
     if isinstance(found, tuple):
-        return tuple(_rows(part, which, count) for part in found)
+        return tuple(_take_rows(part, which, count) for part in found)
     if isinstance(found, dict):
-        return {name: _rows(part, which, count) for name, part in found.items()}
+        return {name: _take_rows(part, which, count) for name, part in found.items()}
     if not isinstance(found, np.ndarray) or found.shape[-1:] != (count,):
         return found
     return found[which] if found.ndim == 1 else found[..., which]  # the second takes half as long again

@@ -45,7 +45,7 @@ def token_p99(
     with term("of a request"):
         arriving = arrive_at_random(inputs)
         each = _of_prompt(load, layout, point)
-        variance = _of_arrivals(load, state, each) if arriving else _of_loop(load, state, each)
+        variance = _variance_of_met_prompts(load, state, each) if arriving else _of_loop(load, state, each)
         if not at_random(point.gaps):
             variance = peakedness(point.gaps, load.output_spread) * variance
     far = lognormal_percentile(np.minimum(point.step, LEAST * token), token, variance, normal_quantile(TAIL))
@@ -101,7 +101,7 @@ def _of_prompt(load: Load, layout: PlanColumns, point: OperatingPoint) -> Number
     return np.where(layout.dp_attention > 1, whole, varying)
 
 
-def _of_arrivals(load: Load, state: SteadyState, work: Number) -> Number:
+def _variance_of_met_prompts(load: Load, state: SteadyState, work: Number) -> Number:
     token, busy = load.accepted * state.tpot, engine_utilisation(state.rate, work)
     spreads = load.prompt_spread, load.output_spread
     return met_prompts_variance(state.rate, token, work, load.steps, *spreads, busy)

@@ -91,7 +91,7 @@ class Block:
 
     def chosen(self, choices: tuple[str, ...]) -> Structure:
         """A structure with only these choices; every other choice has its default."""
-        return _of(self.structure, choices)
+        return _structure_of_choices(self.structure, choices)
 
     def under(self, structure: Structure) -> Block:
         """The plans with another structure."""
@@ -109,7 +109,7 @@ class Block:
 
 
 @functools.lru_cache(maxsize=1024)
-def _of(structure: Structure, choices: tuple[str, ...]) -> Structure:
+def _structure_of_choices(structure: Structure, choices: tuple[str, ...]) -> Structure:
     return Structure(**{name: getattr(structure, name) for name in choices})
 
 
@@ -158,12 +158,12 @@ class TimeByCategory:
 
     def each(self, change: Callable[[Number], Number]) -> TimeByCategory:
         """Apply a function to every category."""
-        return TimeByCategory(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
+        return TimeByCategory(*(_labelled_change(name, change, getattr(self, name)) for name in PASS_TERMS))
 
     def computing(self, slowdown: Number) -> TimeByCategory:
         """The times with compute multiplied by a slowdown."""
         names = ("matmul", "attention", "memory_bound")
-        longer = {name: _labelled(name, lambda time: slowdown * time, getattr(self, name)) for name in names}
+        longer = {name: _labelled_change(name, lambda time: slowdown * time, getattr(self, name)) for name in names}
         return replace(self, **longer)
 
     @functools.cached_property
@@ -203,7 +203,7 @@ def added(parts: Mapping[str, Number], names: Sequence[str]) -> Number:
     return summed(*(known_as(name, parts[name]) for name in names))
 
 
-def _labelled(label: str, change: Callable[[Number], Number], value: Number) -> Number:
+def _labelled_change(label: str, change: Callable[[Number], Number], value: Number) -> Number:
     if nothing(value):
         return value
     with term(label):

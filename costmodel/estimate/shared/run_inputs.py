@@ -105,13 +105,13 @@ def run_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> R
     """The inputs of the whole run; every default is recorded with its source."""
     _wants_repair(case, asked)
     return RunInputs(
-        failures=_failures(case, asked, log),
-        checkpoint=_checkpoint(case, asked, log),
-        restart=_restart(case, asked, log),
-        power=_power(case, asked, log),
+        failures=_failure_rates(case, asked, log),
+        checkpoint=_checkpoint_inputs(case, asked, log),
+        restart=_restart_inputs(case, asked, log),
+        power=_power_inputs(case, asked, log),
         steps=asked.steps,
         spares=asked.spares,
-        elastic=_elastic(case, asked, log),
+        elastic=_elastic_inputs(case, asked, log),
         evaluation=asked.evaluation,
         planned=asked.planned,
         loader=math.inf if asked.loader is None else asked.loader,
@@ -120,7 +120,7 @@ def run_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> R
     )
 
 
-def _elastic(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> ElasticInputs | None:
+def _elastic_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> ElasticInputs | None:
     written, practice, record = asked.elastic, case.practice, case.reliability
     if written is None:
         return None
@@ -151,13 +151,15 @@ def _wants_repair(case: ResolvedScenario, asked: WholeRun) -> None:
             raise fail("D016", f"run.{key} depends on how long repairs take", case.place(f"run.{key}"), hint)
 
 
-def _failures(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> FailureRates:
+def _failure_rates(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> FailureRates:
     record = _of_nodes(case)
     assert record.rate is not None
     if "failures" not in asked.model_fields_set:
-        band = f"{show(_low(record), '1/node/s').split()[0]} – {show(_high(record), '1/node/s')}"
+        band = (
+            f"{show(_low_failure_rate(record), '1/node/s').split()[0]} – {show(_high_failure_rate(record), '1/node/s')}"
+        )
         log.note("run.failures.rate", show(record.rate, "1/node/s"), f"reliability/{record.name}, {band}")
-    elif record.rate > 0 and _low(record) == _high(record):
+    elif record.rate > 0 and _low_failure_rate(record) == _high_failure_rate(record):
         named = record.name and record.low is None
         whose = f"reliability/{record.name} states no band" if named else "stated alone, so that it has no band"
         log.note("run.failures.low, high", "as the rate", whose)
@@ -168,11 +170,11 @@ def _failures(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> Fa
         log.note("run.failures.job.rate", words, f"reliability/{record.name}")
     return FailureRates(
         node=record.rate,
-        node_low=_low(record),
-        node_high=_high(record),
+        node_low=_low_failure_rate(record),
+        node_high=_high_failure_rate(record),
         job=0.0 if job is None else job.rate,
-        job_low=0.0 if job is None else _least(job.rate, job.low),
-        job_high=0.0 if job is None else _most(job.rate, job.high),
+        job_low=0.0 if job is None else _least_rate(job.rate, job.low),
+        job_high=0.0 if job is None else _highest_rate(job.rate, job.high),
         soft=0.0 if record.soft is None else record.soft.share,
         repair=None if record.repair is None else record.repair.time,
     )
@@ -188,22 +190,22 @@ def _of_nodes(case: ResolvedScenario) -> Failures:
     return record.model_copy(update={"rate": observed_failure_rate(1.0, float(nodes), record.every)})
 
 
-def _least(rate: float, low: float | None) -> float:
+def _least_rate(rate: float, low: float | None) -> float:
     return rate if low is None else min(rate, low)
 
 
-def _most(rate: float, high: float | None) -> float:
+def _highest_rate(rate: float, high: float | None) -> float:
     return rate if high is None else max(rate, high)
 
 
-def _low(record: Failures) -> float:
+def _low_failure_rate(record: Failures) -> float:
     assert record.rate is not None
-    return _least(record.rate, record.low if _beside_rate(record, record.low) else None)
+    return _least_rate(record.rate, record.low if _beside_rate(record, record.low) else None)
 
 
-def _high(record: Failures) -> float:
+def _high_failure_rate(record: Failures) -> float:
     assert record.rate is not None
-    return _most(record.rate, record.high if _beside_rate(record, record.high) else None)
+    return _highest_rate(record.rate, record.high if _beside_rate(record, record.high) else None)
 
 
 def _beside_rate(record: Failures, end: float | None) -> bool:
@@ -212,7 +214,7 @@ def _beside_rate(record: Failures, end: float | None) -> bool:
     return len(files) <= 1
 
 
-def _checkpoint(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> CheckpointInputs:
+def _checkpoint_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> CheckpointInputs:
     practice, written = case.practice, asked.checkpoint
     assert practice is not None
     named, nodes = f"practices/{practice.name}", case.scenario.cluster.nodes
@@ -248,7 +250,7 @@ def _checkpoint(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> 
     )
 
 
-def _restart(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> RestartInputs:
+def _restart_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> RestartInputs:
     practice, written = case.practice, asked.restart
     assert practice is not None
     usual = practice.restart
@@ -259,13 +261,13 @@ def _restart(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> Res
         ranks=written.ranks,
         detect=log.choose("run.restart.detect", written.detect, 0.0, "part of the start", "s"),
         start=start,
-        start_low=_least(start, usual.low) if written.start is None else start,
-        start_high=_most(start, usual.high) if written.start is None else start,
+        start_low=_least_rate(start, usual.low) if written.start is None else start,
+        start_high=_highest_rate(start, usual.high) if written.start is None else start,
         warm_up=log.choose("run.restart.warm_up", written.warm_up, 0.0, "part of the start", "s"),
     )
 
 
-def _power(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> PowerInputs:
+def _power_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> PowerInputs:
     practice, grid, written = case.practice, case.grid, asked.power
     assert practice is not None
     assert grid is not None

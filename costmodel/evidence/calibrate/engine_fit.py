@@ -78,7 +78,7 @@ class EngineConstant:
         return list(dict.fromkeys(leaf.document for leaf in self.leaves))
 
 
-def _engine(
+def _engine_constant(
     name: str, path: str, stacks: Sequence[str], spread: float = 0.5, most: float = UNLIMITED
 ) -> EngineConstant:
     group, key = path.split(".")
@@ -101,10 +101,10 @@ SGLANG, TRT_LLM = ("sglang",), ("trt-llm",)
 WIDE, BLOCKS, FOUR_BITS = ("bf16", "fp8"), ("fp8-block",), ("nvfp4",)
 HOPPER, BLACKWELL = ("h100-sxm", "h200-sxm"), ("b200-sxm", "gb200")
 SHARED = (
-    _engine("vllm host.step", "host.step", VLLM),
-    _engine("sglang host.step", "host.step", SGLANG),
-    _engine("trt-llm host.step", "host.step", TRT_LLM),
-    _engine("engines kernels.operation", "kernels.operation", (*VLLM, *SGLANG, *TRT_LLM)),
+    _engine_constant("vllm host.step", "host.step", VLLM),
+    _engine_constant("sglang host.step", "host.step", SGLANG),
+    _engine_constant("trt-llm host.step", "host.step", TRT_LLM),
+    _engine_constant("engines kernels.operation", "kernels.operation", (*VLLM, *SGLANG, *TRT_LLM)),
     _experts(
         "experts start, 8 and 16 bits",
         "start",
@@ -127,9 +127,9 @@ SHARED = (
 def own_constants(engine: str) -> tuple[EngineConstant, ...]:
     """The constants of one engine that your own benchmarks can improve: time per step, and the start of a burst."""
     return (
-        _engine(f"{engine} host.step", "host.step", (engine,)),
-        _engine(f"{engine} burst.front", "burst.front", (engine,), 0.7),
-        _engine(f"{engine} burst.share", "burst.share", (engine,), 0.5, 1.0),
+        _engine_constant(f"{engine} host.step", "host.step", (engine,)),
+        _engine_constant(f"{engine} burst.front", "burst.front", (engine,), 0.7),
+        _engine_constant(f"{engine} burst.share", "burst.share", (engine,), 0.5, 1.0),
     )
 
 
@@ -177,15 +177,15 @@ def with_values(case: ServingCase, constants: Sequence[EngineConstant], values: 
     for constant, value in zip(constants, values, strict=True):
         for leaf in constant.leaves:
             if leaf.kind == "stack" and leaf.document == case.stack.name:
-                case = replace(case, stack=_changed(case.stack, leaf, value))
+                case = replace(case, stack=_document_with_value(case.stack, leaf, value))
             if leaf.kind == "efficiency" and leaf.document == case.efficiency.of:
-                case = replace(case, efficiency=_changed(case.efficiency, leaf, value))
+                case = replace(case, efficiency=_document_with_value(case.efficiency, leaf, value))
             if leaf.kind == "efficiency" and leaf.document == case.common.of:
-                case = replace(case, common=_changed(case.common, leaf, value))
+                case = replace(case, common=_document_with_value(case.common, leaf, value))
     return case
 
 
-def _changed(document: Any, leaf: LeafPath, value: float) -> Any:
+def _document_with_value(document: Any, leaf: LeafPath, value: float) -> Any:
     return _updated(document, (*leaf.path, leaf.key), value)
 
 
@@ -278,7 +278,7 @@ class ServingProblem:
         values, found, first = self.values(logs), [], 0
         for group in self.groups:
             last = first + len(group.rows)
-            rows = [row for row, chosen in zip(group.rows, _chosen(which, first, last), strict=True) if chosen]
+            rows = [row for row, chosen in zip(group.rows, _mask_of_rows(which, first, last), strict=True) if chosen]
             first = last
             if rows:
                 found += _predicted(with_values(group.case, self.constants, values), rows)
@@ -291,7 +291,7 @@ class ServingProblem:
     def residuals(self, figures: Sequence[Figures], rows: Sequence[ServingRow] | None = None) -> Array:
         """Log of predicted over measured, over its spread, by row and quantity; NaN where nothing is measured."""
         pairs = zip(figures, self.rows if rows is None else rows, strict=True)
-        return np.array([[_residual(each, row, name) for name in self.quantities] for each, row in pairs])
+        return np.array([[_scaled_residual(each, row, name) for name in self.quantities] for each, row in pairs])
 
     def slopes(self, logs: Array) -> Array:
         """Change of each residual with the logarithm of each constant: rows, quantities, constants."""
@@ -325,7 +325,7 @@ def serving_problem(
     return ServingProblem(groups, kept, np.log([values[constant] for constant in kept]), quantities, outlying)
 
 
-def _chosen(which: Mask | None, first: int, last: int) -> Collection[bool]:
+def _mask_of_rows(which: Mask | None, first: int, last: int) -> Collection[bool]:
     return [True] * (last - first) if which is None else which[first:last].tolist()
 
 
@@ -336,7 +336,7 @@ def _predicted(case: ServingCase, rows: Sequence[ServingRow]) -> list[Figures]:
     return [each for each in found if isinstance(each, Mapping)]
 
 
-def _residual(figures: Figures, row: ServingRow, name: ServingQuantity) -> float:
+def _scaled_residual(figures: Figures, row: ServingRow, name: ServingQuantity) -> float:
     value, column = measured(row, name), COLUMN[name]
     return math.log(figures[column] / value) / figures[f"{column}_spread"] if value else math.nan
 
@@ -347,11 +347,11 @@ def errors_of(figures: Sequence[Figures], rows: Sequence[ServingRow]) -> dict[st
     for name in QUANTITIES:
         pairs = [(each, value) for each, row in zip(figures, rows, strict=True) if (value := measured(row, name))]
         if pairs:
-            found[name] = _errors(pairs, COLUMN[name])
+            found[name] = _errors_of_column(pairs, COLUMN[name])
     return found
 
 
-def _errors(pairs: Sequence[tuple[Figures, float]], column: str) -> Errors:
+def _errors_of_column(pairs: Sequence[tuple[Figures, float]], column: str) -> Errors:
     ratios = np.array([figures[column] / value - 1 for figures, value in pairs])
     inside = [figures[f"{column}_low"] <= value <= figures[f"{column}_high"] for figures, value in pairs]
     median, p90 = np.percentile(np.abs(ratios), [50, 90])

@@ -70,13 +70,13 @@ def beside(fit: Fit) -> list[SizeComparison]:
     found = []
     for group in dict.fromkeys(sample.groups):
         rows = sizes == group
-        size = " · ".join(itertools.starmap(_size, zip(sample.grouped, group.split(), strict=True)))
+        size = " · ".join(itertools.starmap(_size_words, zip(sample.grouped, group.split(), strict=True)))
         times = (float(np.median(array[rows])) for array in (sample.measured, ours))
         found.append(SizeComparison(size, int(rows.sum()), *times))
     return sorted(found, key=lambda item: item.measured)
 
 
-def _size(name: str, value: str) -> str:
+def _size_words(name: str, value: str) -> str:
     return f"{name} {show(float(value), _UNITS.get(name, '1'))}"
 
 

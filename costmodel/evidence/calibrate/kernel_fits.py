@@ -156,7 +156,7 @@ def samples_of(kernels: KernelTimings) -> list[Sample]:
     return _BUILDERS[kernels.key.part](kernels)
 
 
-def _matmul(kernels: KernelTimings) -> list[Sample]:
+def _matmul_samples(kernels: KernelTimings) -> list[Sample]:
     key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
     m, n, k = table["m"], table["n"], table["k"]
     recipe, count = RECIPES[key.entry], table.get("groups", np.ones_like(m))
@@ -182,7 +182,7 @@ def _matmul(kernels: KernelTimings) -> list[Sample]:
     return found
 
 
-def _attention(kernels: KernelTimings) -> list[Sample]:
+def _attention_samples(kernels: KernelTimings) -> list[Sample]:
     key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
     batch, sequence, heads, head_dim = (table[name] for name in ("batch", "seq", "heads", "head_dim"))
     precision = next((name for name in PRECISIONS.values() if name in key.detail.split()), "bf16")
@@ -214,18 +214,18 @@ def _attention(kernels: KernelTimings) -> list[Sample]:
     ]
 
 
-def _decode(kernels: KernelTimings) -> list[Sample]:
+def _decode_samples(kernels: KernelTimings) -> list[Sample]:
     key = kernels.key
     columns = decode_columns(kernels.table, kernels.accelerator, key.entry, key.detail.split()[0])
     return [kernels.sample(DECODE, columns, ("batch", "heads", "kv_heads", "head_dim"), None)]
 
 
-def _experts(kernels: KernelTimings) -> list[Sample]:
+def _expert_samples(kernels: KernelTimings) -> list[Sample]:
     columns = expert_columns(kernels.table, kernels.accelerator, kernels.key.entry)
     return [kernels.sample(EXPERTS, columns, ("hidden", "inter", "topk", "experts", "tp", "ep"), None)]
 
 
-def _collectives(kernels: KernelTimings) -> list[Sample]:
+def _collective_samples(kernels: KernelTimings) -> list[Sample]:
     key, table = kernels.key, kernels.table
     link = link_of(key.of, kernels.shelf)
     if link is None:
@@ -254,14 +254,14 @@ def link_of(accelerator: str, shelf: CachedReader) -> float | None:
     return None
 
 
-def _memory(kernels: KernelTimings) -> list[Sample]:
+def _memory_samples(kernels: KernelTimings) -> list[Sample]:
     columns: Columns = {"nbytes": kernels.table["nbytes"], "bandwidth": float(kernels.accelerator.memory.bandwidth)}
     memory = kernels.efficiency.memory
     now = {"share": float(memory.share), "start": 0.0} if memory else None
     return [kernels.sample(STREAM, columns, ("nbytes",), now, ("memory",))]
 
 
-def _network(kernels: KernelTimings) -> list[Sample]:
+def _network_samples(kernels: KernelTimings) -> list[Sample]:
     key, table = kernels.key, kernels.table
     form, fabric, now = network_form(key.of, key.entry)  # type: ignore[arg-type]
     columns: Columns = {"message": table["bytes"], "ranks": table["ranks"]}
@@ -269,13 +269,13 @@ def _network(kernels: KernelTimings) -> list[Sample]:
 
 
 _BUILDERS = {
-    "matmul": _matmul,
-    "attention": _attention,
-    "decode": _decode,
-    "experts": _experts,
-    "collectives": _collectives,
-    "memory": _memory,
-    "network": _network,
+    "matmul": _matmul_samples,
+    "attention": _attention_samples,
+    "decode": _decode_samples,
+    "experts": _expert_samples,
+    "collectives": _collective_samples,
+    "memory": _memory_samples,
+    "network": _network_samples,
 }
 
 

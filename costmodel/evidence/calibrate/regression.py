@@ -66,12 +66,12 @@ def subset(columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
 def error_of(predicted: Array, measured: Array) -> Error:
     """The errors of these times."""
     off = predicted / measured - 1
-    loss = float(np.mean(_losses(np.log(predicted / measured))))
+    loss = float(np.mean(_loss_of_residuals(np.log(predicted / measured))))
     far = np.abs(off)
     return Error(float(np.percentile(far, 50)), float(np.percentile(far, 90)), float(np.median(off)), loss)
 
 
-def _losses(residuals: Array) -> Array:
+def _loss_of_residuals(residuals: Array) -> Array:
     losses: Array = 2 * SCALE**2 * (np.sqrt(1 + (residuals / SCALE) ** 2) - 1)
     return losses
 
@@ -102,7 +102,7 @@ def fitted(form: FittedForm, columns: Columns, measured: Array, groups: Sequence
 def _descended(residuals: Callable[[Array], Array], point: Array, low: Array, high: Array) -> Array:
     """The point at which the loss stops falling (Levenberg-Marquardt, iteratively reweighted)."""
     here = residuals(point)
-    loss, damping = float(np.sum(_losses(here))), 1e-2
+    loss, damping = float(np.sum(_loss_of_residuals(here))), 1e-2
     for _ in range(_STEPS):
         slopes = _slopes(residuals, point, here, high)
         weights = 1 / np.sqrt(1 + (here / SCALE) ** 2)
@@ -112,7 +112,7 @@ def _descended(residuals: Callable[[Array], Array], point: Array, low: Array, hi
             damped = curvature + damping * np.diag(np.diag(curvature) + 1e-9)
             there = np.clip(point - np.linalg.solve(damped, gradient), low, high)
             found = residuals(there)
-            if (fallen := float(np.sum(_losses(found)))) < loss:
+            if (fallen := float(np.sum(_loss_of_residuals(found)))) < loss:
                 point, here, loss, damping = there, found, fallen, max(damping / 3, 1e-9)
                 break
             damping *= 4

@@ -66,12 +66,12 @@ def changed(of: Part, name: str, changes: Changes) -> str:
     """The efficiency document of a part as text, with changes; starts from the default document if it has none."""
     if has("efficiency", name):
         return rewritten(document_text("efficiency", name), changes)
-    return _begun(of, name, changes)
+    return _new_document_text(of, name, changes)
 
 
 def beginning(of: Part, name: str) -> Efficiency:
     """The default efficiency document of a part, before any fit."""
-    found: Efficiency = document_of("efficiency", _begun(of, name, {}), str(place_of("efficiency", name)))
+    found: Efficiency = document_of("efficiency", _new_document_text(of, name, {}), str(place_of("efficiency", name)))
     return found
 
 
@@ -83,7 +83,7 @@ def registered(of: Part, name: str, shelf: CachedReader) -> Efficiency:
     return found
 
 
-def _begun(of: Part, name: str, changes: Changes) -> str:
+def _new_document_text(of: Part, name: str, changes: Changes) -> str:
     known, text = _known(name) if of == "accelerator" else {}, document_text("efficiency", UNMEASURED)
     body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))
     own = {(): {"of": name}} | known | {path: {**known.get(path, {}), **mine} for path, mine in changes.items()}
@@ -98,22 +98,22 @@ def _known(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry, kind in {recipe.fit: recipe.type for recipe in RECIPES.values()}.items():
         if entry in common.matmul and (best := unmeasured_shares(common.matmul[entry], accelerator, kind)):
-            shares = {key: _rounded(value) for key, value in best.items()}
+            shares = {key: _three_digits(value) for key, value in best.items()}
             found["matmul", entry] = {**shares, "check": None, "note": "Shares by the best measured matmul"}
     fit, power, peak = common.sustained, accelerator.power, accelerator.peak.wide
     assert fit
     wide, narrow = (by_power(factor, fit, accelerator) for factor in (fit.factor, fit.narrow * fit.factor))
     found["sustained",] = {
-        "factor": _rounded(wide),
+        "factor": _three_digits(wide),
         "power": f"{power.max:g} W" if power and peak else None,
         "peak": f"{peak / 1e12:g} TFLOP/s" if power and peak else None,
-        "narrow": _rounded(share(narrow, wide)),
+        "narrow": _three_digits(share(narrow, wide)),
         "note": f"As {UNMEASURED} has it, " + ("by power for peak" if power and peak else "whatever the power"),
     }
     return found
 
 
-def _rounded(value: Number) -> float:
+def _three_digits(value: Number) -> float:
     return float(f"{float(value):.3g}")
 
 
@@ -164,10 +164,10 @@ def around(prior: Prior, value: float, spread: float) -> tuple[float, float]:
 
 def shipped(prior: Prior, shelf: CachedReader) -> float:
     """The current value in the first document that has it."""
-    return _leaf(shelf.document(prior.kind, prior.documents[0]), prior)
+    return _leaf_value(shelf.document(prior.kind, prior.documents[0]), prior)
 
 
-def _leaf(document: Any, prior: Prior) -> float:
+def _leaf_value(document: Any, prior: Prior) -> float:
     value = getattr(getattr(document, prior.group), prior.key, None)
     if value is None:
         name = getattr(document, "name", None) or document.of
@@ -182,18 +182,20 @@ def with_values(
     """The scenario with its constants at these values; settings of its row stay."""
     for prior, value in zip(priors, values, strict=True):
         if prior.kind == "stack":
-            case = replace(case, stack=_changed(case.stack, case.stack.name, prior, value, shelf))
+            case = replace(case, stack=_document_with_value(case.stack, case.stack.name, prior, value, shelf))
         elif prior.group == "network":
-            case = replace(case, network=_changed(case.network, case.network.of, prior, value, shelf))
+            case = replace(case, network=_document_with_value(case.network, case.network.of, prior, value, shelf))
         else:
-            case = replace(case, efficiency=_changed(case.efficiency, case.efficiency.of, prior, value, shelf))
+            case = replace(
+                case, efficiency=_document_with_value(case.efficiency, case.efficiency.of, prior, value, shelf)
+            )
     return case
 
 
-def _changed(document: D, name: str, prior: Prior, value: float, shelf: CachedReader) -> D:
+def _document_with_value(document: D, name: str, prior: Prior, value: float, shelf: CachedReader) -> D:
     if name not in prior.documents:
         return document
-    if _leaf(document, prior) != _leaf(shelf.document(prior.kind, name), prior):
+    if _leaf_value(document, prior) != _leaf_value(shelf.document(prior.kind, name), prior):
         return document
     part = getattr(document, prior.group).model_copy(update={prior.key: value})
     return document.model_copy(update={prior.group: part})

@@ -267,14 +267,14 @@ def _name_of(gpu: str, shelf: CachedReader) -> str:
     return gpu if shelf.has("accelerator", gpu) else accelerator_named(gpu, shelf=shelf)
 
 
-def _numbers(row: CsvRow, *names: str) -> dict[str, float]:
+def _size_columns(row: CsvRow, *names: str) -> dict[str, float]:
     return {name: float(row.number(name) or 0.0) for name in names}
 
 
 Shapes = Iterator[tuple[FitKey, dict[str, float]]]
 
 
-def _precision(row: CsvRow, column: str = "dtype") -> str:
+def _precision_of(row: CsvRow, column: str = "dtype") -> str:
     if row.text(column) not in PRECISIONS:
         raise UnusedRow(f"elements of type '{row.text(column)}'")
     return PRECISIONS[row.text(column)]
@@ -293,28 +293,28 @@ def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str
         raise UnusedRow("matmuls whose weights fit in the cache")
 
 
-def _matmul(row: CsvRow, shelf: CachedReader) -> Shapes:
-    accelerator, precision = accelerator_of(row, shelf), _precision(row)
-    shape = _numbers(row, "m", "n", "k", "time_us")
+def _matmul_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
+    accelerator, precision = accelerator_of(row, shelf), _precision_of(row)
+    shape = _size_columns(row, "m", "n", "k", "time_us")
     _weight_checked(accelerator, precision, shape)
     yield FitKey(accelerator.name, "matmul", precision), shape
 
 
-def _grouped(row: CsvRow, shelf: CachedReader) -> Shapes:
-    accelerator, precision = accelerator_of(row, shelf), _precision(row)
-    shape = _numbers(row, "m", "n", "k", "groups", "time_us")
+def _grouped_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
+    accelerator, precision = accelerator_of(row, shelf), _precision_of(row)
+    shape = _size_columns(row, "m", "n", "k", "groups", "time_us")
     _weight_checked(accelerator, precision, shape)
     yield FitKey(accelerator.name, "matmul", precision, f"grouped {row.text('stage')}"), shape
 
 
-def _attention(row: CsvRow, shelf: CachedReader) -> Shapes:
-    accelerator, precision = accelerator_of(row, shelf), _precision(row, "q_dtype")
+def _attention_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
+    accelerator, precision = accelerator_of(row, shelf), _precision_of(row, "q_dtype")
     kernel = row.text("kernel")
     if kernel not in CLASSES:
         raise UnusedRow(f"attention kernel '{kernel}': of no class")
-    if _precision(row, "kv_dtype") != precision:
+    if _precision_of(row, "kv_dtype") != precision:
         raise UnusedRow("attention with keys and values of another type than the queries")
-    shape = _numbers(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
+    shape = _size_columns(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
     if shape["seq"] < SHORTEST:
         raise UnusedRow(f"attention over fewer than {SHORTEST} tokens")
     detail = [kernel] + [precision] * (precision not in ("bf16", "fp16"))
@@ -324,18 +324,18 @@ def _attention(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 def _decode(row: CsvRow, shelf: CachedReader) -> Shapes:
     """Decode attention by the type of the KV cache, whose bytes are read; the products use the type of the queries."""
-    accelerator, precision, kernel = accelerator_of(row, shelf), _precision(row, "kv_dtype"), row.text("kernel")
-    shape = _numbers(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
+    accelerator, precision, kernel = accelerator_of(row, shelf), _precision_of(row, "kv_dtype"), row.text("kernel")
+    shape = _size_columns(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
     detail = " ".join(filter(None, (kernel, group_kind(kernel, shape["heads"], shape["kv_heads"]))))
     yield FitKey(accelerator.name, "decode", precision, detail), shape
 
 
 def _experts(row: CsvRow, shelf: CachedReader) -> Shapes:
     """A layer of experts in one call; for a named distribution, the exponent of its power law."""
-    accelerator, precision, kernel = accelerator_of(row, shelf), _precision(row), row.text("kernel")
+    accelerator, precision, kernel = accelerator_of(row, shelf), _precision_of(row), row.text("kernel")
     if getattr(accelerator.peak, RECIPES[precision].type) is None:
         raise UnusedRow(f"{accelerator.name} has no {RECIPES[precision].type} peak in its document")
-    shape = _numbers(row, "tokens", "hidden", "inter", "topk", "experts", "time_us")
+    shape = _size_columns(row, "tokens", "hidden", "inter", "topk", "experts", "time_us")
     shape |= {name: float(row.number(name) or 1) for name in ("tp", "ep")}
     law = _LAW.fullmatch(row.text("distribution") or "balanced")
     if not law or (law[1] and not 1 < float(law[1]) < 2):
@@ -344,16 +344,16 @@ def _experts(row: CsvRow, shelf: CachedReader) -> Shapes:
     yield FitKey(accelerator.name, "experts", precision, kernel), shape | {"skew": float(law[1] or 0), "gated": gated}
 
 
-def _operation(row: CsvRow) -> Operation:
+def _collective_operation(row: CsvRow) -> Operation:
     operation = COLLECTIVES.get(row.text("op"), row.text("op"))
     if operation not in FITTED_COLLECTIVES:
         raise UnusedRow(f"collective '{operation}'")
     return cast(Operation, operation)
 
 
-def _collective(row: CsvRow, shelf: CachedReader) -> Shapes:
-    accelerator, operation = accelerator_of(row, shelf), _operation(row)
-    shape = {"ranks": float(row.number("n_gpus") or 0), **_numbers(row, "bytes", "time_us")}
+def _collective_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
+    accelerator, operation = accelerator_of(row, shelf), _collective_operation(row)
+    shape = {"ranks": float(row.number("n_gpus") or 0), **_size_columns(row, "bytes", "time_us")}
     if shape["ranks"] < 2:
         raise UnusedRow("collectives of one rank")
     yield FitKey(accelerator.name, "collectives", operation, row.text("kernel")), shape
@@ -361,7 +361,7 @@ def _collective(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 def _cluster(row: CsvRow, shelf: CachedReader) -> Shapes:
     """A collective inside a domain counts as one of a single node, any other as one of its node's network."""
-    operation = _operation(row)
+    operation = _collective_operation(row)
     aside = DOUBTED if row.text("confidence") == "low" else ""
     ranks, nodes, size = (float(row.number(name) or 0) for name in ("gpus", "nodes", "bytes"))
     if not size or ranks < 2:
@@ -397,21 +397,21 @@ def _operator(row: CsvRow, shelf: CachedReader) -> Shapes:
         raise UnusedRow("times of a processor")
     if row.text("skipped"):
         raise UnusedRow("shapes that measure skipped")
-    precision, detail = (_precision(row), "") if row.text("dtype") else ("fp16", "linear layers")
+    precision, detail = (_precision_of(row), "") if row.text("dtype") else ("fp16", "linear layers")
     times = {column: float(row.number(column) or 0) for column in ("fwd_us", "bwd_us")}
     if operator in LINEAR and row.number("m"):
-        shape = _numbers(row, "m", "n", "k")
+        shape = _size_columns(row, "m", "n", "k")
         _weight_checked(accelerator, precision, shape)
         yield FitKey(accelerator.name, "matmul", precision, detail), {**shape, "time_us": times["fwd_us"]}
         if times["bwd_us"]:
             yield FitKey(accelerator.name, "matmul", precision, "backward"), {**shape, "time_us": times["bwd_us"]}
     elif operator == "attention" and row.number("h") and (row.number("l") or 0) >= SHORTEST:
-        size = _numbers(row, "b", "h", "l", "dim")
+        size = _size_columns(row, "b", "h", "l", "dim")
         shape = {"batch": size["b"], "seq": size["l"], "heads": size["h"], "kv_heads": size["h"]}
         shape |= {"head_dim": size["dim"] / size["h"]}
         yield from _fused(FitKey(accelerator.name, "attention", "flash-2"), row.text("kernel"), shape, times)
     elif operator in STREAMED:
-        yield from _streamed(row, accelerator.name, operator)
+        yield from _streamed_shapes(row, accelerator.name, operator)
     else:
         raise UnusedRow(f"operator '{operator}' of a step")
 
@@ -432,8 +432,8 @@ def _fused(key: FitKey, kernel: str, shape: dict[str, float], times: dict[str, f
         yield replace(key, detail=f"{detail} backward"), {**shape, "time_us": forward}
 
 
-def _streamed(row: CsvRow, name: str, operator: str) -> Shapes:
-    size = _numbers(row, "b", "l", "dim")
+def _streamed_shapes(row: CsvRow, name: str, operator: str) -> Shapes:
+    size = _size_columns(row, "b", "l", "dim")
     inner = 4.0 * size["dim"] / (row.number("mp") or 1.0)
     elements = tokens_in_micro_batch(size["b"], size["l"]) * (inner if operator == "gelu" else size["dim"])
     for column, width in zip(("fwd_us", "bwd_us"), STREAMED[operator], strict=True):
@@ -445,12 +445,12 @@ def _streamed(row: CsvRow, name: str, operator: str) -> Shapes:
 
 
 _READERS = {
-    "matmul": _matmul,
-    "grouped": _grouped,
-    "attention": _attention,
+    "matmul": _matmul_shapes,
+    "grouped": _grouped_shapes,
+    "attention": _attention_shapes,
     "decode": _decode,
     "experts": _experts,
-    "collective": _collective,
+    "collective": _collective_shapes,
     "cluster": _cluster,
     "operator": _operator,
 }

@@ -145,7 +145,7 @@ def products(session: Session) -> Iterator[OperatorTrial]:
     for tokens, (n, k) in itertools.product((*spread.few, *spread.tokens), spread.widths):
         shape = Timing("linear1", b=1, l=tokens, dim=k, m=tokens, n=n, k=k)
         work = float(matmul_flop(tokens, n, k))
-        yield OperatorTrial(shape, work, functools.partial(_product, session))
+        yield OperatorTrial(shape, work, functools.partial(_time_matmul, session))
         if narrow:
             yield OperatorTrial(replace(shape, dtype="fp8"), work, functools.partial(_narrow_product, session))
 
@@ -159,20 +159,20 @@ def _capability(session: Session) -> tuple[int, int]:
     return (int(major), int(minor))
 
 
-def _product(session: Session, shape: Timing) -> Timing:
+def _time_matmul(session: Session, shape: Timing) -> Timing:
     m, n, k = shape.m or 0, shape.n or 0, shape.k or 0
     sets = session.sets((m, k), (n, k), (m, n))
-    forward = session.timed([_forward(x, w) for x, w, _ in sets])
+    forward = session.timed([_forward_matmul(x, w) for x, w, _ in sets])
     if m in session.spread.few:
         return replace(shape, fwd_us=forward)
-    return replace(shape, fwd_us=forward, bwd_us=session.timed([_gradients(x, w, dy) for x, w, dy in sets]))
+    return replace(shape, fwd_us=forward, bwd_us=session.timed([_gradient_matmuls(x, w, dy) for x, w, dy in sets]))
 
 
-def _forward(x: Any, w: Any) -> Callable[[], object]:
+def _forward_matmul(x: Any, w: Any) -> Callable[[], object]:
     return lambda: x @ w.T
 
 
-def _gradients(x: Any, w: Any, dy: Any) -> Callable[[], object]:
+def _gradient_matmuls(x: Any, w: Any, dy: Any) -> Callable[[], object]:
     return lambda: (dy @ w, dy.T @ x)
 
 
@@ -182,10 +182,10 @@ def _narrow_product(session: Session, shape: Timing) -> Timing:
     m, n, k = shape.m or 0, shape.n or 0, shape.k or 0
     sets = [tuple(each.to(torch.float8_e4m3fn) for each in pair) for pair in session.sets((m, k), (n, k))]
     one = torch.ones((), device=session.device.kind)
-    return replace(shape, fwd_us=session.timed([_scaled(x, w, one) for x, w in sets]))
+    return replace(shape, fwd_us=session.timed([_scaled_matmul(x, w, one) for x, w in sets]))
 
 
-def _scaled(x: Any, w: Any, scale: Any) -> Callable[[], object]:
+def _scaled_matmul(x: Any, w: Any, scale: Any) -> Callable[[], object]:
     torch = torch_module()
     return lambda: torch._scaled_mm(x, w.T, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, use_fast_accum=True)
 
@@ -198,10 +198,10 @@ def attentions(session: Session) -> Iterator[OperatorTrial]:
         if b * sequence <= spread.longest:
             shape = Timing("attention", b=b, h=heads, l=sequence, dim=heads * spread.head_dim, kernel=kernel)
             work = float(attention_flop(b, sequence, heads, spread.head_dim, causal=True))
-            yield OperatorTrial(shape, work, functools.partial(_attention, session))
+            yield OperatorTrial(shape, work, functools.partial(_time_attention, session))
 
 
-def _attention(session: Session, shape: Timing) -> Timing:
+def _time_attention(session: Session, shape: Timing) -> Timing:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     attend = functools.partial(torch_module().nn.functional.scaled_dot_product_attention, is_causal=True)
@@ -233,16 +233,16 @@ def streams(session: Session) -> Iterator[OperatorTrial]:
     """Memory-bound operators: a residual addition, and GELU forward and backward."""
     for tokens, dim in itertools.product(session.spread.tokens, session.spread.streams):
         work = float(tokens * dim)
-        yield OperatorTrial(Timing("res_add", b=1, l=tokens, dim=dim), work, functools.partial(_addition, session))
+        yield OperatorTrial(Timing("res_add", b=1, l=tokens, dim=dim), work, functools.partial(_time_addition, session))
         yield OperatorTrial(Timing("gelu", b=1, l=tokens, dim=dim // 4), 2 * work, functools.partial(_gelu, session))
 
 
-def _addition(session: Session, shape: Timing) -> Timing:
+def _time_addition(session: Session, shape: Timing) -> Timing:
     size = (shape.l or 0, shape.dim or 0)
-    return replace(shape, fwd_us=session.timed([_sum(x, y) for x, y in session.sets(size, size)]))
+    return replace(shape, fwd_us=session.timed([_add_tensors(x, y) for x, y in session.sets(size, size)]))
 
 
-def _sum(x: Any, y: Any) -> Callable[[], object]:
+def _add_tensors(x: Any, y: Any) -> Callable[[], object]:
     return lambda: x + y
 
 
@@ -256,12 +256,12 @@ def blocks(session: Session) -> Iterator[OperatorTrial]:
     """A Llama-like layer, forward and backward, and its peak memory."""
     for hidden, tokens in session.spread.blocks:
         shape = Timing("block", b=1, h=hidden // session.spread.head_dim, l=tokens, dim=hidden)
-        yield OperatorTrial(shape, float(tokens * hidden * (hidden + tokens)), functools.partial(_block, session))
+        yield OperatorTrial(shape, float(tokens * hidden * (hidden + tokens)), functools.partial(_time_block, session))
 
 
-def _block(session: Session, shape: Timing) -> Timing:
+def _time_block(session: Session, shape: Timing) -> Timing:
     hidden, tokens = shape.dim or 0, shape.l or 0
-    before = _allocated(session)
+    before = _memory_allocated(session)
     layer, weights = _layer(session, hidden)
     x, dy = session.operands((1, tokens, hidden), (1, tokens, hidden))
     calls = _both(lambda x, *_: layer(x), (x, *weights), dy)
@@ -270,7 +270,7 @@ def _block(session: Session, shape: Timing) -> Timing:
     return replace(found, peak_bytes=_peak(session, layer, (x, *weights), dy, before))
 
 
-def _allocated(session: Session) -> int:
+def _memory_allocated(session: Session) -> int:
     return 0 if session.device.is_processor else int(torch_module().cuda.memory_allocated())
 
 

@@ -83,7 +83,7 @@ def _rank(rank: int, ranks: int, port: int, kind: str, answers: Any) -> None:
     if kind == "cuda":
         torch.cuda.set_device(rank)
     torch.distributed.init_process_group("nccl" if kind == "cuda" else "gloo", rank=rank, world_size=ranks)
-    for timed in _timed(torch, kind, ranks):
+    for timed in _timed_messages(torch, kind, ranks):
         if rank == 0:
             answers.put(timed)
     if rank == 0:
@@ -91,7 +91,7 @@ def _rank(rank: int, ranks: int, port: int, kind: str, answers: Any) -> None:
     torch.distributed.destroy_process_group()
 
 
-def _timed(torch: Any, kind: str, ranks: int) -> Iterator[tuple[str, int, float]]:
+def _timed_messages(torch: Any, kind: str, ranks: int) -> Iterator[tuple[str, int, float]]:
     size, stopwatch = SMALLEST, Stopwatch(kind)
     while size <= (LARGEST if kind == "cuda" else LARGEST_OF_A_PROCESSOR):
         whole = torch.ones(size // ELEMENT // ranks * ranks, dtype=torch.bfloat16, device=kind)

@@ -257,8 +257,8 @@ def outcomes_over(
         if isinstance(own, CannotModel) or own[0].quantity == FITS or own[0].low is None:
             continue
         for name, values in _open_cells(row, own[1]).items():
-            opened += [(place, name, _with(row, name, value)) for value in values[1:]]
-            own[1].filled[name] = " or ".join(dict.fromkeys(map(_shown, values)))
+            opened += [(place, name, _row_with_cell(row, name, value)) for value in values[1:]]
+            own[1].filled[name] = " or ".join(dict.fromkeys(map(_cell_text, values)))
     every, alike = defaultdict[int, list[float]](list), defaultdict[int, list[float]](list)
     others = modelled_rows([row for _, _, row in opened], shelf)
     for (place, name, row), other in zip(opened, others, strict=True):
@@ -306,7 +306,7 @@ def _middle(found: ComparedFigure, alike: Sequence[float], every: Sequence[float
     return replace(found, predicted=middle, low=low, high=high)
 
 
-def _with(row: CsvRow, name: str, value: float | str) -> CsvRow:
+def _row_with_cell(row: CsvRow, name: str, value: float | str) -> CsvRow:
     if name == "schedule":
         return with_schedule(row, str(value))
     if name == "stack":
@@ -343,7 +343,7 @@ def _first(value: float | str, others: Sequence[float | str]) -> list[float | st
     return [value, *(other for other in others if other != value)]
 
 
-def _shown(value: float | str) -> str:
+def _cell_text(value: float | str) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -414,7 +414,7 @@ class Validated:
 
 def meant(where: Where, tables: Sequence[MeasuredTable | Table]) -> Where:
     """The columns of a selection, as the tables spell them; a fault where no table has one."""
-    known = sorted({column for table in tables for column in _columns(table)})
+    known = sorted({column for table in tables for column in _grouping_columns(table)})
     found = {column: column if column in known else column.lower() for column in where}
     for column, name in found.items():
         if name not in known:
@@ -428,14 +428,14 @@ def nothing_chosen(where: Where, tables: Sequence[MeasuredTable | Table], shelf:
     rows = [row for table in tables if isinstance(table, Table) for row in table.rows]
     hint = "validate --by shows what a column holds"
     for column, values in where.items() if rows else ():
-        held = list(dict.fromkeys(_cells(row, shelf)(column) or "nothing" for row in rows))
-        if not any(_same(cell, value) for cell in held for value in values):
+        held = list(dict.fromkeys(_cell_reader(row, shelf)(column) or "nothing" for row in rows))
+        if not any(_cell_matches(cell, value) for cell in held for value in values):
             hint = f"{column} is {', '.join(held[:_SHOWN])}{' and more' if len(held) > _SHOWN else ''}"
             break
     return fail("C005", f"no run has {chosen}", Place("command line"), hint)
 
 
-def _columns(table: MeasuredTable | Table) -> Sequence[str]:
+def _grouping_columns(table: MeasuredTable | Table) -> Sequence[str]:
     return (*table.columns, *GROUPINGS[:-1]) if isinstance(table, Table) else GROUPINGS[:-1]
 
 
@@ -461,20 +461,20 @@ def chosen_rows(table: Table, where: Where, shelf: CachedReader) -> list[CsvRow]
     """The rows of a table that match the selection in every column."""
     if not where:
         return list(table.rows)
-    return [row for row in table.rows if chosen(_cells(row, shelf), where)]
+    return [row for row in table.rows if chosen(_cell_reader(row, shelf), where)]
 
 
-def _cells(row: CsvRow, shelf: CachedReader) -> Callable[[str], str | None]:
+def _cell_reader(row: CsvRow, shelf: CachedReader) -> Callable[[str], str | None]:
     groups = groups_of_row(row, "", shelf)
     return lambda column: groups.get(column, row.written.get(column))
 
 
 def chosen(cell: Callable[[str], str | None], where: Where) -> bool:
     """Whether every column holds one of the requested values, as text or as a number."""
-    return all(any(_same(cell(column), value) for value in values) for column, values in where.items())
+    return all(any(_cell_matches(cell(column), value) for value in values) for column, values in where.items())
 
 
-def _same(cell: str | None, value: str) -> bool:
+def _cell_matches(cell: str | None, value: str) -> bool:
     if cell == value or cell is None:
         return cell == value
     try:

@@ -117,17 +117,17 @@ def row_scenario(row: CsvRow, shelf: CachedReader) -> RowScenario:
     stack = stack_of(filling, shelf)
     if has_experts(row) and stack.experts is None:
         raise CannotModel("V002", f"the stack {stack.name} does not describe experts")
-    workload = _workload(filling, shelf, accelerator, stack, layout)
+    workload = _workload_section(filling, shelf, accelerator, stack, layout)
     tree = {
         "schema": "costmodel/scenario/v1",
         "title": row.id,
-        "model": _model(filling, shelf),
+        "model": _model_document(filling, shelf),
         "cluster": cluster_of(filling, shelf, accelerator.name, stand, layout.ranks),
         "workload": workload,
         "stack": stack.model_dump(by_alias=True, exclude_none=True),
         "assume": expert_assumptions(filling, stack),
     }
-    tree["plan"] = _plan(filling, stack, layout, tree)
+    tree["plan"] = _plan_section(filling, stack, layout, tree)
     put_settings(tree, filling)
     offloaded = list(at(tree, "plan.offload") or ())
     if "optimizer" in offloaded and stack.offload is not None and stack.offload.together:
@@ -217,7 +217,7 @@ def _trained(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
     return {"optimizer": lean.model_copy(update={"in_backward": True}).model_dump(exclude_none=True, by_alias=True)}
 
 
-def _model(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
+def _model_document(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
     row = filling.row
     _, hidden, _, sequence = needed(row, "layers", "hidden", "heads", "seq_len")
     gated = filling.flag("glu", False)
@@ -281,7 +281,7 @@ def _other_mixer(row: CsvRow) -> str:
     return f"layers of arch {row.text('arch')}" if row.text("arch").lower() in _OTHER_MIXERS else ""
 
 
-def _workload(
+def _workload_section(
     filling: Filling, shelf: CachedReader, accelerator: Accelerator, stack: Stack, layout: RowLayout
 ) -> dict[str, Any]:
     row = filling.row
@@ -308,7 +308,7 @@ def _workload(
     }
 
 
-def _plan(filling: Filling, stack: Stack, layout: RowLayout, tree: dict[str, Any]) -> dict[str, Any]:
+def _plan_section(filling: Filling, stack: Stack, layout: RowLayout, tree: dict[str, Any]) -> dict[str, Any]:
     row = filling.row
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
     tokens = USUAL_TOKENS if has_experts(row) else layout.tp * USUAL_TOKENS

@@ -127,13 +127,13 @@ def layout_regret(found: Sequence[LayoutSweep]) -> LayoutRegret:
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Spearman's rank correlation, with mean ranks for ties; None where one list is constant."""
-    one, other = _ranks(first), _ranks(second)
+    one, other = _rank_numbers(first), _rank_numbers(second)
     if len(one) < 2 or not (np.ptp(one) and np.ptp(other)):
         return None
     return float(np.corrcoef(one, other)[0, 1])
 
 
-def _ranks(values: Sequence[float]) -> np.ndarray:
+def _rank_numbers(values: Sequence[float]) -> np.ndarray:
     _, place, count = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     middle: np.ndarray = (last - (count - 1) / 2)[place]
@@ -151,7 +151,7 @@ def sweeps(found: Sequence[Validated]) -> list[LayoutSweep]:
             if isinstance(subject, CsvRow | ResolvedScenario):
                 shared = (figure.groups["source"], *_shared(subject).values())
                 gathered.setdefault(shared, []).append((subject, figure))
-    made = [_sweep(members) for members in gathered.values()]
+    made = [_layout_sweep(members) for members in gathered.values()]
     return [sweep for sweep in made if len(sweep.layouts) >= LEAST]
 
 
@@ -176,16 +176,16 @@ def _layout(subject: CsvRow | ResolvedScenario) -> str:
     return " ".join(f"{name}={value}" for name, value in cells.items() if value)
 
 
-def _sweep(members: Sequence[tuple[CsvRow | ResolvedScenario, Compared]]) -> LayoutSweep:
+def _layout_sweep(members: Sequence[tuple[CsvRow | ResolvedScenario, Compared]]) -> LayoutSweep:
     runs: dict[str, list[Compared]] = {}
     for subject, figure in members:
         runs.setdefault(_layout(subject), []).append(figure)
     subject, first = members[0]
-    layouts = tuple(_ran(layout, same) for layout, same in runs.items())
+    layouts = tuple(_measured_layout(layout, same) for layout, same in runs.items())
     return LayoutSweep(first.run, _shared(subject), first.groups, layouts)
 
 
-def _ran(layout: str, same: Sequence[Compared]) -> MeasuredLayout:
+def _measured_layout(layout: str, same: Sequence[Compared]) -> MeasuredLayout:
     middle = statistics.median(figure.measured for figure in same if figure.measured is not None)
     return MeasuredLayout(same[0].run, layout, middle, same[0].predicted)
 
@@ -199,16 +199,18 @@ def choice(found: Sequence[LayoutSweep]) -> RegretScore:
         sweeps=len(found),
         modelled=len(regrets),
         layouts=sum(len(sweep.layouts) for sweep in found),
-        mean_regret=_over(statistics.fmean, regrets),
-        median_regret=_over(statistics.median, regrets),
-        worst_regret=_over(max, regrets),
-        correlation=_over(statistics.fmean, correlations),
-        best_picked=_over(statistics.fmean, [float(sweep.found_best) for sweep in found if sweep.regret is not None]),
-        mean_error=_over(statistics.fmean, errors),
+        mean_regret=_summary_or_none(statistics.fmean, regrets),
+        median_regret=_summary_or_none(statistics.median, regrets),
+        worst_regret=_summary_or_none(max, regrets),
+        correlation=_summary_or_none(statistics.fmean, correlations),
+        best_picked=_summary_or_none(
+            statistics.fmean, [float(sweep.found_best) for sweep in found if sweep.regret is not None]
+        ),
+        mean_error=_summary_or_none(statistics.fmean, errors),
     )
 
 
-def _over(summary: Callable[[Sequence[float]], float], values: Sequence[float]) -> float | None:
+def _summary_or_none(summary: Callable[[Sequence[float]], float], values: Sequence[float]) -> float | None:
     return float(summary(values)) if values else None
 
 
@@ -304,8 +306,8 @@ def scoreboard(tables: Sequence[Validated], *, left_out: bool = False) -> Scoreb
     for part in tables:
         apart.setdefault(_other_result(part), []).append(part)
     first = "" if "" in apart else next(iter(apart), "")
-    beside = {name: _scoreboard(parts, {}) for name, parts in apart.items() if name != first}
-    return replace(_scoreboard(apart.get(first, []), beside), left_out=left_out_by_kind() if left_out else None)
+    beside = {name: _make_scoreboard(parts, {}) for name, parts in apart.items() if name != first}
+    return replace(_make_scoreboard(apart.get(first, []), beside), left_out=left_out_by_kind() if left_out else None)
 
 
 def _other_result(part: Validated) -> str:
@@ -314,16 +316,17 @@ def _other_result(part: Validated) -> str:
     return found if found in WORKLOADS else ""
 
 
-def _scoreboard(tables: Sequence[Validated], others: Mapping[str, Scoreboard]) -> Scoreboard:
+def _make_scoreboard(tables: Sequence[Validated], others: Mapping[str, Scoreboard]) -> Scoreboard:
     figures = [figure for part in tables for figure in part.figures]
     groups = {
-        column: {name: _group(members) for name, members in gathered(figures, column).items()} for column in GROUPINGS
+        column: {name: _group_score(members) for name, members in gathered(figures, column).items()}
+        for column in GROUPINGS
     }
     errors = [abs(figure.error) for figure in figures if figure.error is not None]
     return Scoreboard(
         tables,
         figures,
-        _group(figures),
+        _group_score(figures),
         groups,
         worst(figures, len(figures)),
         statistics.median(errors) if errors else None,
@@ -333,7 +336,7 @@ def _scoreboard(tables: Sequence[Validated], others: Mapping[str, Scoreboard]) -
     )
 
 
-def _group(figures: Sequence[Compared]) -> GroupScore:
+def _group_score(figures: Sequence[Compared]) -> GroupScore:
     return GroupScore(score(figures), outcomes(figures))
 
 
@@ -350,11 +353,11 @@ def score(figures: Sequence[Compared]) -> Score:
         median_error=float(np.percentile(errors, 50)) if errors else None,
         p90_error=float(np.percentile(errors, 90)) if errors else None,
         bias=float(statistics.median(signed)) if signed else None,
-        inside_band=float(np.mean([_inside(figure) for figure in banded])) if banded else None,
+        inside_band=float(np.mean([_is_inside_band(figure) for figure in banded])) if banded else None,
     )
 
 
-def _inside(figure: Compared) -> bool:
+def _is_inside_band(figure: Compared) -> bool:
     assert figure.low is not None and figure.high is not None and figure.measured is not None  # noqa: PT018
     return figure.low <= figure.measured <= figure.high
 
@@ -376,12 +379,12 @@ def outcomes(figures: Sequence[Compared]) -> Outcomes:
         called_unfit=shown.count((True, False)),
         unfit=sum(not fitted and called is not None for fitted, called in shown),
         called_fit=shown.count((False, True)),
-        chance_of_fit=_mean([chance for fitted, chance in chances if fitted and chance is not None]),
-        chance_of_unfit=_mean([chance for fitted, chance in chances if not fitted and chance is not None]),
+        chance_of_fit=_mean_or_none([chance for fitted, chance in chances if fitted and chance is not None]),
+        chance_of_unfit=_mean_or_none([chance for fitted, chance in chances if not fitted and chance is not None]),
     )
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _mean_or_none(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
 

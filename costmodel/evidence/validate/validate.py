@@ -150,7 +150,7 @@ def compared_rows(rows: Sequence[CsvRow], quantity: Quantity, shelf: CachedReade
     models = [refused or next(known) for refused in unstated]
     found = outcomes_over(list(zip(rows, models, strict=True)), quantity, shelf)
     compared = zip(rows, models, found, strict=True)
-    return [_compared(row, model, each, quantity, shelf) for row, model, each in compared]
+    return [_compared_figure(row, model, each, quantity, shelf) for row, model, each in compared]
 
 
 def _unstated(row: CsvRow, quantity: Quantity) -> CannotModel | None:
@@ -162,7 +162,7 @@ def _unstated(row: CsvRow, quantity: Quantity) -> CannotModel | None:
     return None
 
 
-def _compared(
+def _compared_figure(
     row: CsvRow, model: Modelled | CannotModel, found: RowOutcome, quantity: Quantity, shelf: CachedReader
 ) -> Compared:
     if isinstance(found, CannotModel):
@@ -215,7 +215,7 @@ def validated(
     if quantity and not tables:
         asked = _shipped_of(quantity)
     shelf, where = CachedReader(), meant(where or {}, asked)
-    found = [_validated(table, quantity, where, shelf, count) for table in asked]
+    found = [_validated_table(table, quantity, where, shelf, count) for table in asked]
     if where and not any(part.figures for part in found):
         raise nothing_chosen(where, asked, shelf)
     if not without:
@@ -244,7 +244,7 @@ def _of(served: bool) -> str:
     return ", ".join(name for name in DOCUMENTED if (name in get_args(ServingQuantity)) == served)
 
 
-def _validated(
+def _validated_table(
     table: MeasuredTable | Table, quantity: Quantity | None, where: Where, shelf: CachedReader, count: RowCount
 ) -> Validated:
     if isinstance(table, ServingTable):
@@ -254,7 +254,7 @@ def _validated(
     if isinstance(table, MeasuredTable):
         return _documented(table, quantity, where)
     if quantity in get_args(ServingQuantity):
-        raise _of_other_kind(table.file, "training", quantity, "time, memory or regret")
+        raise _table_of_other_kind(table.file, "training", quantity, "time, memory or regret")
     shown = quantity or quantity_of(table.columns)
     return Validated(table, compared_rows(chosen_rows(table, where, shelf), shown, shelf, count), RULES)
 
@@ -264,13 +264,13 @@ def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -
     served = serves(table)
     if quantity and (quantity in get_args(ServingQuantity)) != served:
         kind, hint = ("serving", _of(True)) if served else ("training", "time, memory or regret")
-        raise _of_other_kind(table.name, kind, quantity, hint)
+        raise _table_of_other_kind(table.name, kind, quantity, hint)
     found: list[Quantity] = [name for name in DOCUMENTED if _states(table, name)]
     asked = quantity or (found[0] if found else "memory")
     return Validated(table, [figure for figure in compared(table, asked) if chosen(figure.groups.get, where)])
 
 
-def _of_other_kind(name: str, kind: str, quantity: str | None, hint: str) -> CostModelError:
+def _table_of_other_kind(name: str, kind: str, quantity: str | None, hint: str) -> CostModelError:
     return fail("C005", f"{name} is about {kind}, and has no {quantity}", Place("command line"), hint)
 
 
@@ -317,14 +317,14 @@ def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
         *_, last = held
         before = [table for night, tables in held.items() for table in tables if night != last]
         for quantity in quantities:
-            old, new = (_figures(tables, quantity) for tables in (before, held[last]))
+            old, new = (_figures_of_tables(tables, quantity) for tables in (before, held[last]))
             if quantity == "ttft" and not all(any(each.error is not None for each in part) for part in (old, new)):
                 continue
             found.append(MovedRuns(quantity, last, moved_terms(old, new), _release(before, held[last])))
     return found
 
 
-def _figures(tables: Sequence[Table], quantity: Quantity) -> list[Compared]:
+def _figures_of_tables(tables: Sequence[Table], quantity: Quantity) -> list[Compared]:
     return [figure for part in validated(tables, quantity=quantity) for figure in part.figures]
 
 
@@ -376,17 +376,17 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
         CostModelError: too few runs have a predicted step, or none of the new ones is like one before
     """
     known, new = ([each for each in rows if each.parts and each.error is not None] for rows in (before, now))
-    own, groups = _offsets(known, _run), _offsets(known, _group)
-    new = [each for each in new if _group(each) in groups]
+    own, groups = _offsets(known, _run_key), _offsets(known, _group_key)
+    new = [each for each in new if _group_key(each) in groups]
     if len(known) < _FEWEST or len(new) < _FEWEST:
         counts = f"{len(known)} runs before and {len(new)} like them now have a predicted step"
         sentence = f"{counts}; {_FEWEST} of each are needed"
         raise fail("C005", sentence, Place("command line"), "measure several layouts of the same model and machine")
     repeated = len(own) < len(known)
-    kept = [_slower(each) - (own[_run(each)] if repeated else groups[_group(each)]) for each in known]
+    kept = [_slower(each) - (own[_run_key(each)] if repeated else groups[_group_key(each)]) for each in known]
     freedom = max(len(kept) - len(own if repeated else groups), 1)
     spread = max(math.sqrt(sum(each**2 for each in kept) / freedom), _ROUNDED)
-    changes = np.array([_slower(each) - own.get(_run(each), groups[_group(each)]) for each in new])
+    changes = np.array([_slower(each) - own.get(_run_key(each), groups[_group_key(each)]) for each in new])
     whole = float(changes @ changes)
     found = sorted(_fitted(new, changes), key=lambda each: each.left)
     chance = spread * math.sqrt(1 + len(own) / len(known)) if repeated else spread  # of a run beside a mean of others
@@ -421,11 +421,11 @@ def _offsets(known: Sequence[Compared], like: Callable[[Compared], tuple[str, ..
     return {group: statistics.fmean(values) for group, values in groups.items()}
 
 
-def _run(each: Compared) -> tuple[str, ...]:
-    return (each.run, *_group(each))
+def _run_key(each: Compared) -> tuple[str, ...]:
+    return (each.run, *_group_key(each))
 
 
-def _group(each: Compared) -> tuple[str, ...]:
+def _group_key(each: Compared) -> tuple[str, ...]:
     return tuple(each.groups.get(column, "") for column in LIKE)
 
 

@@ -51,7 +51,7 @@ def read_config(
     if choice.vision is not None:
         tree["vision"] = choice.vision
     for refusal in choice.family.refusals:
-        _refuse(config, refusal)
+        _add_refusals(config, refusal)
     mixture = any("experts" in kind for kind in tree["layers"])
     stored = stored_weights(config, whole, None if beside is None else _quantised(*beside), mixture=mixture)
     tree |= stored.keys
@@ -111,7 +111,7 @@ def _title(tree: Mapping, name: str, family: Family) -> str:
 # --- what the document cannot express
 
 
-def _refuse(config: Config, refusal: Refusal) -> None:
+def _add_refusals(config: Config, refusal: Refusal) -> None:
     value, place = config.written(refusal.name)
     if place is None:
         return
@@ -149,7 +149,7 @@ def _costs(config: Config, choice: FamilyChoice) -> list[Loss]:
             losses.append(Loss("not expressible", CANNOT_BE_SAID[name], key.place))
         elif name in APPROXIMATED and value:
             losses.append(Loss("approximated", f"{name}: {APPROXIMATED[name]}", key.place))
-        elif _costless(name, config.family):
+        elif _is_without_cost(name, config.family):
             losses.append(Loss("ignored", name, key.place))
     return losses
 
@@ -165,12 +165,12 @@ def knows(family: Family, name: str) -> bool:
     return (
         name in known_options(family)
         or name in KEYS
-        or _costless(name, family)
+        or _is_without_cost(name, family)
         or OTHER_PARTS.fullmatch(name) is not None
     )
 
 
-def _costless(name: str, family: Family) -> bool:
+def _is_without_cost(name: str, family: Family) -> bool:
     listed = name in WITHOUT_COST or name in family.quiet or name in APPROXIMATED or name in CANNOT_BE_SAID
     return listed or is_token(name) or name.startswith("_")
 

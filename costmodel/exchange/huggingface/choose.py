@@ -117,7 +117,11 @@ def _named(tree: Mapping, file: str) -> _Named:
     places = {str(key): key.at for key in tree if str(key) in ("architectures", "model_type")}
     place = places.get("architectures") or places.get("model_type") or Place(file, 1, 1)
     first = listed[0] if isinstance(listed, list) and listed else None
-    wrong = [Fault("D006", "architectures is a list of class names", places["architectures"])] if _odd(listed) else []
+    wrong = (
+        [Fault("D006", "architectures is a list of class names", places["architectures"])]
+        if _is_odd_list(listed)
+        else []
+    )
     if model_type is not None and not isinstance(model_type, str):
         wrong.append(Fault("D006", f"model_type is text, not {shown(model_type)}", places["model_type"]))
     if wrong:
@@ -128,7 +132,7 @@ def _named(tree: Mapping, file: str) -> _Named:
     return _Named(shown(first or "").strip("'"), shown(model_type or "").strip("'"), place)
 
 
-def _odd(listed: Any) -> bool:
+def _is_odd_list(listed: Any) -> bool:
     return listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed))
 
 

@@ -292,11 +292,11 @@ class Family:
         """
         fields = {key: source for key, source in self.fields.items() if key not in without}
         for key in [key for key in changes if key in FIELDS]:
-            fields[key] = _changed(fields.get(key), changes.pop(key))
+            fields[key] = _changed_source(fields.get(key), changes.pop(key))
         return replace(self, name=name, classes=classes, configuration=configuration, fields=fields, **changes)
 
 
-def _changed(source: Source | None, given: Any) -> Source:
+def _changed_source(source: Source | None, given: Any) -> Source:
     if isinstance(given, ForeignOption | Fact | DerivedValue):
         return given
     return replace(source, default=given) if isinstance(source, ForeignOption) else Fact(given)

@@ -93,7 +93,7 @@ def by_type(otherwise: Mixers) -> Mixers:
             return otherwise(config)
         if not as_many(config, types.value, count, "layer_types"):
             return ["full"] * count
-        window, found = windowed(config), [_mixer(config, item) for item in types.value]
+        window, found = windowed(config), [_mixer_of_item(config, item) for item in types.value]
         return [window if mixer == "window" else mixer for mixer in found]
 
     return typed
@@ -132,7 +132,7 @@ def windowed(config: Config) -> Mixer:
     return "full" if window is None or window >= config.number("max_sequence") else "window"
 
 
-def _mixer(config: Config, item: Any) -> Mixer:
+def _mixer_of_item(config: Config, item: Any) -> Mixer:
     known = _TYPES.get(item) if isinstance(item, str) else None
     if item == "linear_attention" and "linear_heads" in config.family.fields:
         return "linear"

@@ -115,7 +115,7 @@ def stored_weights(
     config: Config, whole: Mapping[Any, Any], beside: Mapping[Any, Any] | None, *, mixture: bool
 ) -> Stored:
     """The weight types of a checkpoint, from quantisation settings in config.json or in a file beside it."""
-    found, losses = _settings(config.tree, whole, beside), list[Loss]()
+    found, losses = _quantization_settings(config.tree, whole, beside), list[Loss]()
     if found is None:
         expert = _of_experts(config, {}, losses) if mixture else {}
         return Stored(expert, losses, [])
@@ -123,7 +123,9 @@ def stored_weights(
         losses.append(Loss("not expressible", f"{found.name}: no quant_method: {_NO_TYPE}", found.place))
         return Stored({}, losses, [])
     settings = found.values
-    types = _Types(settings, f"{found.name}: {_method(settings) or 'no quant_method'}", found.place, mixture=mixture)
+    types = _Types(
+        settings, f"{found.name}: {_quantization_method(settings) or 'no quant_method'}", found.place, mixture=mixture
+    )
     keys, lost = _cache(settings, found)
     losses += lost
     keys |= _of_modules(config, types, losses, found)
@@ -139,7 +141,9 @@ def stored_weights(
 _NO_TYPE = "no type of weights here stands for it; workload.weights states the nearest"
 
 
-def _settings(tree: Mapping[Any, Any], whole: Mapping[Any, Any], beside: Mapping[Any, Any] | None) -> _Settings | None:
+def _quantization_settings(
+    tree: Mapping[Any, Any], whole: Mapping[Any, Any], beside: Mapping[Any, Any] | None
+) -> _Settings | None:
     for each in (tree, whole):
         for key in (key for key in each if str(key) in KEYS and each[key]):
             return _Settings(each[key], str(key), getattr(key, "place", None))
@@ -149,7 +153,7 @@ def _settings(tree: Mapping[Any, Any], whole: Mapping[Any, Any], beside: Mapping
     return _Settings({"quant_method": "modelopt", **beside}, BESIDE, place)
 
 
-def _method(settings: Mapping[Any, Any]) -> str:
+def _quantization_method(settings: Mapping[Any, Any]) -> str:
     return str(settings.get("quant_method", "")).lower()
 
 
@@ -198,8 +202,8 @@ class _Types:
         self._ignored = Patterns([each for name in self.lists for each in settings[name]])
         self._groups = [(self._targets(targets), kept) for targets, kept in _groups(settings)]
         if not self._groups:
-            alone = Patterns(["experts"]) if mixture and _method(settings) == "mxfp4" else None
-            self._groups = [(alone, _kept(_method(settings), settings))]
+            alone = Patterns(["experts"]) if mixture and _quantization_method(settings) == "mxfp4" else None
+            self._groups = [(alone, _kept_types(_quantization_method(settings), settings))]
         self.kept = [kept for _, kept in self._groups]
 
     def _targets(self, targets: object) -> Patterns | None:
@@ -239,7 +243,7 @@ def _of_modules(config: Config, types: _Types, losses: list[Loss], found: _Setti
     unread = [shown(text) for text in types.unread[:_MOST]]
     unread += [f"and {len(types.unread) - _MOST:,} more"] if len(types.unread) > _MOST else []
     losses += [Loss("not expressible", f"{types.named}: modules {text}", place) for text in unread]
-    typed = _typed(config, types)
+    typed = _typed_modules(config, types)
     others, routed = _most(typed.others), _most(typed.routed)
     keys = dict[str, OriginValue]()
     origin = Origin("file", f"{found.name}.quant_method", place)
@@ -255,7 +259,7 @@ def _of_modules(config: Config, types: _Types, losses: list[Loss], found: _Setti
     return keys
 
 
-def _typed(config: Config, types: _Types) -> TypedModules:
+def _typed_modules(config: Config, types: _Types) -> TypedModules:
     marks: Sequence[Hashable] = config.family.layers(config)
     hidden = config.number("hidden")
 
@@ -299,10 +303,10 @@ def _groups(settings: Mapping[Any, Any]) -> Iterator[tuple[object, _Kept]]:
             algorithm = each.get("quant_algo") if isinstance(each, Mapping) else each
             algorithms.setdefault(str(algorithm).lower(), []).append(name)
         for algorithm, named in algorithms.items():
-            yield named, _of_algorithm(algorithm, settings)
+            yield named, _types_of_algorithm(algorithm, settings)
 
 
-def _kept(method: str, settings: Mapping[Any, Any]) -> _Kept:
+def _kept_types(method: str, settings: Mapping[Any, Any]) -> _Kept:
     if method in ("fp8", "fbgemm_fp8", "finegrained_fp8", "ptpc_fp8"):
         return _Kept("fp8-block" if settings.get("weight_block_size") else "fp8")
     if method in ("awq", "awq_marlin", "gptq", "gptq_marlin", "auto-round", "auto_round", "intel/auto-round", "hqq"):
@@ -314,10 +318,10 @@ def _kept(method: str, settings: Mapping[Any, Any]) -> _Kept:
     if method in ("eetq", "w8a8_int8", "blockwise_int8", "experts_int8"):
         return _Kept("int8")
     if method in ("modelopt", "modelopt_fp4", "modelopt_fp8"):
-        return _of_algorithm(str(settings.get("quant_algo")).lower(), settings)
+        return _types_of_algorithm(str(settings.get("quant_algo")).lower(), settings)
     if method == "quanto":
         word = str(settings.get("weights", "int8")).lower()
-        return _of_integers(4, 128) if word == "int4" else _Kept({"float8": "fp8", "int8": "int8"}.get(word))
+        return _integer_types(4, 128) if word == "int4" else _Kept({"float8": "fp8", "int8": "int8"}.get(word))
     return _of_torchao(settings) if method == "torchao" else _Kept(None)
 
 
@@ -327,7 +331,7 @@ def _of_whole_numbers(method: str, settings: Mapping[Any, Any]) -> _Kept:
         inner = settings.get(name)
         settings = inner if isinstance(inner, Mapping) else settings
     group = _first_of(settings, _GROUP, _USUAL_GROUP.get(method, 128))
-    found = _of_integers(_number(_first_of(settings, _BITS, 4)), _number(group))
+    found = _integer_types(_number(_first_of(settings, _BITS, 4)), _number(group))
     if any(name in settings for name in _BITS):
         return found
     return _Kept(found.type, "; ".join(filter(None, ("bits are not stated, taken as 4", found.nearly))))
@@ -351,18 +355,20 @@ def _of_torchao(settings: Mapping[Any, Any]) -> _Kept:
     if word != "int4":
         return _Kept(_NARROW.get(word, word))
     size = _first_of(arguments if isinstance(arguments, Mapping) else {}, _GROUP, _USUAL_GROUP.get(name, 128))
-    kept = _of_integers(4, _number(size))
+    kept = _integer_types(4, _number(size))
     products = f"products in {name.partition('dynamic')[0]}, taken in 16 bits" if "dynamic" in name else ""
     return _Kept(kept.type, "; ".join(filter(None, (kept.nearly, products))))
 
 
-def _of_algorithm(algorithm: str, settings: Mapping[Any, Any]) -> _Kept:
+def _types_of_algorithm(algorithm: str, settings: Mapping[Any, Any]) -> _Kept:
     if _ALGORITHMS.get(algorithm) == "int4-g128" and "group_size" in settings:
-        return _of_integers(4, _number(settings["group_size"]))
-    return _Kept(_ALGORITHMS.get(algorithm), _wide(_ALGORITHMS[algorithm]) if algorithm in _WIDE_PRODUCTS else "")
+        return _integer_types(4, _number(settings["group_size"]))
+    return _Kept(
+        _ALGORITHMS.get(algorithm), _wide_remark(_ALGORITHMS[algorithm]) if algorithm in _WIDE_PRODUCTS else ""
+    )
 
 
-def _wide(kind: str) -> str:
+def _wide_remark(kind: str) -> str:
     return f"products in 16 bits, taken in {kind} where the accelerator has it"
 
 
@@ -390,12 +396,12 @@ def _of_group(group: Mapping[Any, Any]) -> _Kept:
     elif kind == "float" and bits == 4:
         found = _Kept(_FLOATS.get(size))
     elif kind == "int":
-        return _of_integers(bits, size)
+        return _integer_types(bits, size)
     alone = "input_activations" in group and not group["input_activations"]
-    return _Kept(found.type, _wide(found.type)) if alone and found.type is not None else found
+    return _Kept(found.type, _wide_remark(found.type)) if alone and found.type is not None else found
 
 
-def _of_integers(bits: float, size: float) -> _Kept:
+def _integer_types(bits: float, size: float) -> _Kept:
     if bits == 8:
         return _Kept("int8")
     if bits != 4:

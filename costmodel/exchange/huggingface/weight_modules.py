@@ -39,35 +39,35 @@ def modules_of(hidden: int, layer: Half) -> list[WeightModule]:
     for kind, maps in _MAPS.items():
         if kind in layer:
             sizes = {key: value.value for key, value in layer[kind].items() if hasattr(value, "value")}
-            found += [_module(_MIXERS, leaves, size) for leaves, size in maps(float(hidden), sizes)]
+            found += [_weight_module(_MIXERS, leaves, size) for leaves, size in maps(float(hidden), sizes)]
     if "mlp" in layer:
-        found += _feed(_FEEDS, hidden, layer["mlp"], 1)
+        found += _feed_modules(_FEEDS, hidden, layer["mlp"], 1)
     if experts := layer.get("experts"):
         shared = tuple(f"{feed}.{name}" for feed in _FEEDS for name in ("shared_experts", "shared_expert"))
         routed = tuple(f"{feed}.experts{number}" for feed in _FEEDS for number in (".0", ""))
-        found += _feed(shared, hidden, experts["shared"], 1) if "shared" in experts else []
+        found += _feed_modules(shared, hidden, experts["shared"], 1) if "shared" in experts else []
         inner = experts["latent_dim"].value if "latent_dim" in experts else hidden
-        found += _feed(routed, inner, experts, experts["count"].value, routed=True)
+        found += _feed_modules(routed, inner, experts, experts["count"].value, routed=True)
     return found
 
 
-def _module(parents: Sequence[str], leaves: str, parameters: float, *, routed: bool = False) -> WeightModule:
+def _weight_module(parents: Sequence[str], leaves: str, parameters: float, *, routed: bool = False) -> WeightModule:
     names = tuple(f"{parent}.{leaf}" for parent, leaf in itertools.product(parents, leaves.split()))
     return WeightModule(names, parameters, routed)
 
 
-def _feed(
+def _feed_modules(
     parents: Sequence[str], hidden: float, half: Half, count: float, *, routed: bool = False
 ) -> list[WeightModule]:
     each = count * hidden * half["ffn_hidden"].value
     ahead = ["gate_proj gate_up_proj w1", "up_proj gate_up_proj w3"] if half["gated"].value else ["up_proj c_fc w1"]
-    return [_module(parents, leaves, each, routed=routed) for leaves in (*ahead, "down_proj c_proj w2")]
+    return [_weight_module(parents, leaves, each, routed=routed) for leaves in (*ahead, "down_proj c_proj w2")]
 
 
 Maps = Iterator[tuple[str, float]]  # names of a map and its parameters
 
 
-def _attention(hidden: float, of: dict[str, Any]) -> Maps:
+def _attention_maps(hidden: float, of: dict[str, Any]) -> Maps:
     queries, keys = of["heads"] * of["head_dim"], of["kv_heads"] * of["head_dim"]
     yield "q_proj qkv_proj query_key_value", hidden * queries * (2 if of.get("output_gate") else 1)
     yield "k_proj qkv_proj query_key_value", hidden * keys
@@ -75,7 +75,7 @@ def _attention(hidden: float, of: dict[str, Any]) -> Maps:
     yield "o_proj out_proj dense", hidden * queries
 
 
-def _latent(hidden: float, of: dict[str, Any]) -> Maps:
+def _latent_maps(hidden: float, of: dict[str, Any]) -> Maps:
     heads, queries = of["heads"], of["heads"] * (of["nope_dim"] + of["rope_dim"])
     if rank := of.get("query_rank"):
         yield "q_a_proj fused_qkv_a_proj", hidden * rank
@@ -87,7 +87,7 @@ def _latent(hidden: float, of: dict[str, Any]) -> Maps:
     yield "o_proj", hidden * heads * of["value_dim"]
 
 
-def _compressed(hidden: float, of: dict[str, Any]) -> Maps:
+def _compressed_maps(hidden: float, of: dict[str, Any]) -> Maps:
     queries = of["heads"] * of["head_dim"]
     yield "wq_a q_a_proj", hidden * of["query_rank"]
     yield "wq_b q_b_proj", of["query_rank"] * queries
@@ -96,7 +96,7 @@ def _compressed(hidden: float, of: dict[str, Any]) -> Maps:
     yield "wo_b", hidden * of["output_rank"] * of["output_groups"]
 
 
-def _linear(hidden: float, of: dict[str, Any]) -> Maps:
+def _linear_maps(hidden: float, of: dict[str, Any]) -> Maps:
     values = of["heads"] * of["value_dim"]
     keys = of.get("key_heads", of["heads"]) * of.get("key_dim", of["value_dim"])
     yield "in_proj_qkv in_proj_qkvz qkv_proj q_proj", hidden * (2 * keys + values)
@@ -110,14 +110,14 @@ def _state_space(hidden: float, of: dict[str, Any]) -> Maps:
     yield "out_proj", hidden * inner
 
 
-def _scan(hidden: float, of: dict[str, Any]) -> Maps:
+def _scan_maps(hidden: float, of: dict[str, Any]) -> Maps:
     yield "in_proj", 2 * hidden * of["inner"]
     yield "out_proj", hidden * of["inner"]
 
 
 _MAPS: dict[str, Callable[[float, dict[str, Any]], Maps]] = {
-    "attention": _attention, "latent": _latent, "compressed": _compressed, "linear": _linear,
-    "state_space": _state_space, "selective_scan": _scan,
+    "attention": _attention_maps, "latent": _latent_maps, "compressed": _compressed_maps, "linear": _linear_maps,
+    "state_space": _state_space, "selective_scan": _scan_maps,
 }  # fmt: skip
 
 

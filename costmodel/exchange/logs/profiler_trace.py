@@ -73,7 +73,7 @@ def _of_steps(
     if not spans:
         raise fail("X002", "no kernel runs within a recorded step", Place(path), "record with ProfilerActivity.CUDA")
     times = {name: time * _MICROSECOND / len(spans) for name, time in _terms(runs, spans).items()}
-    step = _length(spans) * _MICROSECOND / len(spans)
+    step = _total_length(spans) * _MICROSECOND / len(spans)
     return ProfiledStep(step, *_as_terms(times, step, len(spans), device, degrees))
 
 
@@ -191,7 +191,7 @@ def _terms(runs: list[_KernelRun], steps: list[tuple[float, float]]) -> dict[str
         if run.end > start:
             pieces[run.kind].append((start, run.end))
             busy.append((start, run.end))
-    found = {kind: _length(_shared(spans, steps)) for kind, spans in pieces.items()}
+    found = {kind: _total_length(_shared(spans, steps)) for kind, spans in pieces.items()}
     hidden = _shared(merged(busy), steps)
     on_axes: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for run in runs:
@@ -199,10 +199,10 @@ def _terms(runs: list[_KernelRun], steps: list[tuple[float, float]]) -> dict[str
             on_axes[run.kind].append((run.start, run.end))
     for axis in sorted(on_axes):
         spans = _shared(merged(on_axes[axis]), steps)
-        found[f"{axis} whole"] = _length(spans)
-        found[f"{axis} exposed"] = _length(spans) - _length(_shared(spans, hidden))
+        found[f"{axis} whole"] = _total_length(spans)
+        found[f"{axis} exposed"] = _total_length(spans) - _total_length(_shared(spans, hidden))
         hidden = merged([*hidden, *spans])
-    found["busy"] = _length(hidden)
+    found["busy"] = _total_length(hidden)
     return found
 
 
@@ -221,7 +221,7 @@ def merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
-def _length(spans: Iterable[tuple[float, float]]) -> float:
+def _total_length(spans: Iterable[tuple[float, float]]) -> float:
     return sum(end - start for start, end in spans)
 
 

@@ -78,7 +78,7 @@ def read_trace(text: str, file: str) -> Foreign:
         remarks.append("the trace has no times, so that no rate follows from it")
     for key, lengths in (("prompt", trace.prompts), ("output", trace.answers)):
         mean, spread = _moments(lengths)
-        tree[key] = {"mean": max(round(mean), 1), "spread": _rounded(spread)}
+        tree[key] = {"mean": max(round(mean), 1), "spread": _rounded_spread(spread)}
     if any(trace.hashes):
         if found := _beginnings(trace):
             tree["beginnings"] = found
@@ -86,7 +86,7 @@ def read_trace(text: str, file: str) -> Foreign:
         remarks.append("the trace has no hash_ids: what prompts share is not known, so they share nothing")
     remarks.append(_lost_of_lengths(trace))
     assumed = tuple(Assumption(f"workload.{key}", _words(value), f"the trace {file}") for key, value in tree.items())
-    held = f"{trace.format}, {len(trace.prompts):,} requests{_span(trace.times)}"
+    held = f"{trace.format}, {len(trace.prompts):,} requests{_span_words(trace.times)}"
     return Foreign(held, tree, assumed, tuple(remarks), "requests")
 
 
@@ -106,7 +106,7 @@ def rates_of_trace(text: str, file: str) -> list[float]:
 def is_trace(text: str) -> bool:
     """Whether a text looks like a request trace: JSON, or a table with prompt and answer columns."""
     first = text.lstrip()[:1]
-    names = {_WORDS.get(_plain(cell)) for cell in text.lstrip("\ufeff").partition("\n")[0].split(",")}
+    names = {_WORDS.get(_plain_name(cell)) for cell in text.lstrip("\ufeff").partition("\n")[0].split(",")}
     return first in ("{", "[") or {"prompt", "answer"} <= names
 
 
@@ -117,8 +117,8 @@ def requests_of(text: str, file: str) -> Trace:
     """The requests of a trace in the order of their arrival."""
     first = text.lstrip()[:1]
     rows = _json_rows(text, file) if first in ("{", "[") else _table_rows(text, file)
-    found = _collected(rows, file)
-    return found if found.times is None else _in_order(found)
+    found = _collect_trace(rows, file)
+    return found if found.times is None else _sorted_by_time(found)
 
 
 class _Row(NamedTuple):
@@ -141,7 +141,7 @@ class _Row(NamedTuple):
         return cell_at(self.place, self.columns.index(name)) if self.columns else self.place
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().strip('"').lower())
 
 
@@ -156,7 +156,7 @@ def _table_rows(text: str, file: str) -> Iterator[_Row]:
                 continue
             if not columns:
                 columns = _columns(cells, place_in(file, here, 1, lines[here - 1][:2000]))
-                form = "CSV of Azure" if "contexttokens" in map(_plain, cells) else "CSV"
+                form = "CSV of Azure" if "contexttokens" in map(_plain_name, cells) else "CSV"
                 continue
             row = _Row(file, here, lines[here - 1].rstrip("\r"), dict(zip(columns, cells, strict=False)), form, columns)
             if len(cells) != len(columns):
@@ -172,7 +172,7 @@ def _table_rows(text: str, file: str) -> Iterator[_Row]:
 
 def _columns(cells: Sequence[str], place: Place) -> list[str | None]:
     """The meaning of each column; a fault for a missing or repeated column."""
-    found = [_WORDS.get(_plain(cell)) for cell in cells]
+    found = [_WORDS.get(_plain_name(cell)) for cell in cells]
     for wanted in ("prompt", "answer"):
         if wanted not in found:
             raise fail("D004", f"no column states the tokens of {wanted}s", place, _HINT)
@@ -186,10 +186,10 @@ def _columns(cells: Sequence[str], place: Place) -> list[str | None]:
 def _json_rows(text: str, file: str) -> Iterator[_Row]:
     placed: Iterable[tuple[int, str, Any]]
     if text.lstrip()[:1] == "[":
-        placed = ((0, "", item) for item in _json(text, file, 0))
+        placed = ((0, "", item) for item in _parse_json(text, file, 0))
     else:
         stated = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
-        placed = ((number, line, _json(line, file, number)) for number, line in stated)
+        placed = ((number, line, _parse_json(line, file, number)) for number, line in stated)
     meanings = dict[str, str | None]()
     for number, line, item in placed:
         row = _Row(file, number, line, {}, "JSON")
@@ -202,7 +202,7 @@ def _json_rows(text: str, file: str) -> Iterator[_Row]:
             continue
         for name in item:
             if name not in meanings:
-                meanings[name] = _WORDS.get(_plain(name))
+                meanings[name] = _WORDS.get(_plain_name(name))
         cells = {meaning: value for name, value in item.items() if (meaning := meanings[name])}
         for wanted in ("prompt", "answer"):
             if wanted not in cells:
@@ -212,7 +212,7 @@ def _json_rows(text: str, file: str) -> Iterator[_Row]:
         yield row._replace(cells=cells, form="JSON of Mooncake" if "hashes" in cells else "JSON")
 
 
-def _json(text: str, file: str, line: int) -> Any:
+def _parse_json(text: str, file: str, line: int) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
@@ -240,12 +240,12 @@ def _of_talk(talk: list[Any]) -> dict[str, Any]:
     return {"prompt": prompt, "answer": answer}
 
 
-def _collected(rows: Iterator[_Row], file: str) -> Trace:
+def _collect_trace(rows: Iterator[_Row], file: str) -> Trace:
     times, prompts, answers = list[float](), list[float](), list[float]()
     hashes, form, empty = list[Sequence[Any]](), "", 0
     for row in rows:
         cells, form = row.cells, form or row.form
-        prompt, answer = _tokens(row, "prompt"), _tokens(row, "answer")
+        prompt, answer = _token_count(row, "prompt"), _token_count(row, "answer")
         if prompt < 1 or answer < 1:
             empty += 1
             continue
@@ -269,7 +269,7 @@ def _collected(rows: Iterator[_Row], file: str) -> Trace:
     return Trace(form, times or None, prompts, answers, kept, tuple(remarks))
 
 
-def _tokens(row: _Row, name: str) -> float:
+def _token_count(row: _Row, name: str) -> float:
     value = row.cells[name]
     try:
         found = float(value) if not isinstance(value, bool) else math.nan
@@ -299,7 +299,7 @@ def _seconds(row: _Row) -> float:
     return found
 
 
-def _in_order(trace: Trace) -> Trace:
+def _sorted_by_time(trace: Trace) -> Trace:
     assert trace.times is not None
     if all(one <= other for one, other in itertools.pairwise(trace.times)):
         return trace
@@ -318,7 +318,7 @@ def _moments(values: Sequence[float]) -> tuple[float, float]:
     return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values)) / mean
 
 
-def _rounded(spread: float) -> float:
+def _rounded_spread(spread: float) -> float:
     return float(f"{min(spread, _MOST_SPREAD):.4g}") if spread > 1e-4 else 0.0
 
 
@@ -365,7 +365,7 @@ def _arrivals(times: Column, file: str) -> dict[str, Any]:
         if mean > 0 and len(gaps) >= min(_FEW, len(times) - 1):
             scaled += [gap / mean for gap in gaps]
     spread = _moments(scaled)[1] if scaled else 1.0
-    return {"rate": f"{(len(times) - 1) / span:.6g} /s", "arrival_spread": _rounded(spread)}
+    return {"rate": f"{(len(times) - 1) / span:.6g} /s", "arrival_spread": _rounded_spread(spread)}
 
 
 def _lost_of_times(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
@@ -438,7 +438,7 @@ def _beginnings(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
-def _span(times: Column | None) -> str:
+def _span_words(times: Column | None) -> str:
     if times is None:
         return ""
     span = float(times[-1] - times[0])

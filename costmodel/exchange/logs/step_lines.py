@@ -31,7 +31,7 @@ class Measure(NamedTuple):
     factor: float = 1.0
 
 
-def _figure(text: str, factor: float = 1.0) -> Measure:
+def _measure_pattern(text: str, factor: float = 1.0) -> Measure:
     return Measure(re.compile(text), factor)
 
 
@@ -53,15 +53,15 @@ LOG_FORMATS = (
         "Megatron-LM",
         re.compile(r"\biteration\s+(\d{1,9})\s*/\s*\d{1,9}"),
         {
-            "seconds": _figure(rf"elapsed time per iteration \(ms\):\s*{_NUMBER}", 1e-3),
-            "batch": _figure(rf"\b(?:global|gloabl) batch size:\s*{_NUMBER}"),
-            "samples_per_s": _figure(rf"samples(?:/sec| per second):\s*{_NUMBER}"),
-            "samples": _figure(rf"consumed samples:\s*{_NUMBER}"),
-            "tokens": _figure(rf"consumed tokens:\s*{_NUMBER}"),
-            "rate": _figure(
+            "seconds": _measure_pattern(rf"elapsed time per iteration \(ms\):\s*{_NUMBER}", 1e-3),
+            "batch": _measure_pattern(rf"\b(?:global|gloabl) batch size:\s*{_NUMBER}"),
+            "samples_per_s": _measure_pattern(rf"samples(?:/sec| per second):\s*{_NUMBER}"),
+            "samples": _measure_pattern(rf"consumed samples:\s*{_NUMBER}"),
+            "tokens": _measure_pattern(rf"consumed tokens:\s*{_NUMBER}"),
+            "rate": _measure_pattern(
                 rf"(?:tokens per GPU \(tokens/s/GPU\)|tokens/GPU/s|throughput \(token/sec/GPU\)):\s*{_NUMBER}"
             ),
-            "tflops": _figure(
+            "tflops": _measure_pattern(
                 rf"(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs|approx flops per GPU|GPU utilization):\s*{_NUMBER}"
             ),
         },
@@ -71,11 +71,11 @@ LOG_FORMATS = (
         "torchtitan",
         re.compile(r"\bstep:\s*(\d{1,9})\s+loss:"),
         {
-            "rate": _figure(rf"\b(?:tps|wps):\s*{_NUMBER}"),
-            "memory": _figure(rf"memory:\s*{_NUMBER}GiB", GIB_OVER_GB),
-            "memory_share": _figure(rf"memory:\s*[\d.]+GiB\({_NUMBER}%\)"),
-            "tflops": _figure(rf"tflops:\s*{_NUMBER}"),
-            "mfu": _figure(rf"mfu:\s*{_NUMBER}%"),
+            "rate": _measure_pattern(rf"\b(?:tps|wps):\s*{_NUMBER}"),
+            "memory": _measure_pattern(rf"memory:\s*{_NUMBER}GiB", GIB_OVER_GB),
+            "memory_share": _measure_pattern(rf"memory:\s*[\d.]+GiB\({_NUMBER}%\)"),
+            "tflops": _measure_pattern(rf"tflops:\s*{_NUMBER}"),
+            "mfu": _measure_pattern(rf"mfu:\s*{_NUMBER}%"),
         },
     ),
     LogFormat(
@@ -85,9 +85,9 @@ LOG_FORMATS = (
             r'|"step":\s*(?:\[\s*\d{1,9}\s*,\s*)?(\d{1,9})'
         ),
         {
-            "seconds": _figure(rf"train_step_timing(?: in s)?\"?\s*[:=]\s*{_NUMBER}"),
-            "batch": _figure(rf"global_batch_size\"?\s*[:=]\s*{_NUMBER}"),
-            "samples": _figure(rf"consumed_samples\"?\s*[:=]\s*{_NUMBER}"),
+            "seconds": _measure_pattern(rf"train_step_timing(?: in s)?\"?\s*[:=]\s*{_NUMBER}"),
+            "batch": _measure_pattern(rf"global_batch_size\"?\s*[:=]\s*{_NUMBER}"),
+            "samples": _measure_pattern(rf"consumed_samples\"?\s*[:=]\s*{_NUMBER}"),
         },
         "train_step_timing",
     ),
@@ -95,17 +95,19 @@ LOG_FORMATS = (
         "MaxText",
         re.compile(r"\bcompleted step: (\d{1,9})\b"),
         {
-            "seconds": _figure(rf"seconds: {_NUMBER}"),
-            "tflops": _figure(rf"TFLOP/s/device: {_NUMBER}"),
-            "rate": _figure(rf"Tokens/s/device: {_NUMBER}"),
+            "seconds": _measure_pattern(rf"seconds: {_NUMBER}"),
+            "tflops": _measure_pattern(rf"TFLOP/s/device: {_NUMBER}"),
+            "rate": _measure_pattern(rf"Tokens/s/device: {_NUMBER}"),
         },
     ),
     LogFormat(
         "DeepSpeed",
         re.compile(r"(?:global_step=|\b\d{1,9}/)(\d{1,9}), (?:RunningAvg)?SamplesPerSec="),
         {
-            "samples_per_s": _figure(rf"(?:Curr|\b)SamplesPerSec={_NUMBER}"),
-            "memory": _figure(rf"MaxMemAllocated={_NUMBER}GB", GIB_OVER_GB),  # divided by 2³⁰ and printed as GB
+            "samples_per_s": _measure_pattern(rf"(?:Curr|\b)SamplesPerSec={_NUMBER}"),
+            "memory": _measure_pattern(
+                rf"MaxMemAllocated={_NUMBER}GB", GIB_OVER_GB
+            ),  # divided by 2³⁰ and printed as GB
         },
     ),
 )
@@ -153,7 +155,7 @@ def read_log(text: str, file: str) -> Log:
     for entry in LOG_FORMATS:
         marks = _marks(plain, entry)
         if marks:
-            steps = _steps(plain, entry, marks[:MOST_LINES], file)
+            steps = _step_lines(plain, entry, marks[:MOST_LINES], file)
             return Log(entry.name, file, steps, max(_memories(plain), default=None), unread=unread(marks))
     names = f"{', '.join(entry.name for entry in LOG_FORMATS)}, and the Trainer's progress bar or summary"
     raise fail("X001", "no step of a training stands in this log", Place(file), f"read are lines of {names}")
@@ -196,35 +198,35 @@ def _memories(text: str) -> Iterator[float]:
     """Memory in GB (10⁹ bytes) that lines of DeepSpeed's timer and of Megatron-LM's ranks state."""
     deepspeed = LOG_FORMATS[-1]
     for _, _, behind in _windows(text, _marks(text, deepspeed)):
-        yield from (value for name, value in _figures(behind, deepspeed).items() if name == "memory")
+        yield from (value for name, value in _figures_in(behind, deepspeed).items() if name == "memory")
     for match in _PEAK.finditer(text):
-        value = _value(match.group(2))
+        value = _number_or_none(match.group(2))
         if value is not None:
             yield value * _UNITS[match.group(1)]
 
 
-def _steps(text: str, entry: LogFormat, marks: Sequence[re.Match[str]], file: str) -> tuple[StepLine, ...]:
+def _step_lines(text: str, entry: LogFormat, marks: Sequence[re.Match[str]], file: str) -> tuple[StepLine, ...]:
     found: dict[int, list[StepLine]] = {}
     line, counted = 1, 0
     for mark, before, behind in _windows(text, marks):
         line, counted = line + text.count("\n", counted, mark.start()), mark.start()
         number = int(next(filter(None, mark.groups())))
-        step = StepLine(number, _figures(before + behind, entry), Place(file, line, 1), _wall(before))
+        step = StepLine(number, _figures_in(before + behind, entry), Place(file, line, 1), _wall(before))
         found.setdefault(number, []).append(step)
     return tuple(_together(found[number]) for number in sorted(found))
 
 
-def _figures(text: str, entry: LogFormat) -> dict[str, float]:
+def _figures_in(text: str, entry: LogFormat) -> dict[str, float]:
     found = {}
     for name, measure in entry.figures.items():
         match = measure.pattern.search(text)
-        value = _value(match.group(1)) if match else None
+        value = _number_or_none(match.group(1)) if match else None
         if value is not None:
             found[name] = value * measure.factor
     return found
 
 
-def _value(text: str) -> float | None:
+def _number_or_none(text: str) -> float | None:
     try:
         found = float(text.replace(",", "").rstrip("."))
     except ValueError:

@@ -195,9 +195,9 @@ def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
         enough = numbers[-1] - FEWEST
         hint = f"--warmup {enough} would leave {FEWEST}" if 0 < enough < warm_up else f"at least {FEWEST} make a run"
         raise fail("X002", sentence, place, hint)
-    found = {name: statistics.median(values) for name, values in _columns(kept).items() if values}
+    found = {name: statistics.median(values) for name, values in _figure_columns(kept).items() if values}
     figures = _row(found, kept, log)
-    times = _columns(kept).get("seconds") or _columns(kept).get("rate") or [1.0]
+    times = _figure_columns(kept).get("seconds") or _figure_columns(kept).get("rate") or [1.0]
     spread = (max(times) - min(times)) / statistics.median(times)
     return MeasuredRun(log.format, figures, len(kept), covered, spread, kept[0].number, kept[-1].number, log.remark)
 
@@ -217,7 +217,7 @@ def _covered(steps: tuple[StepLine, ...], warm_up: int) -> int:
     return numbers[-1] - numbers[0]
 
 
-def _columns(steps: list[StepLine]) -> dict[str, list[float]]:
+def _figure_columns(steps: list[StepLine]) -> dict[str, list[float]]:
     names = dict.fromkeys(name for step in steps for name in step.figures)
     return {name: [step.figures[name] for step in steps if name in step.figures] for name in names}
 
@@ -311,7 +311,11 @@ def start_as_table(text: str) -> str:
     cells = {"engine": engine, "engine_version": _version(text, engine), "gpu": _gpu(text)}
     cells |= {column: _stated(text, keys) for column, keys in _KEYS[engine].items()}
     cells["tp"] = cells["tp"] or "1"
-    cells |= {"weight_bytes_per_param": _weights(text), "kv_bytes": _cache(text), "log_kv_gib": _pool(text, engine)}
+    cells |= {
+        "weight_bytes_per_param": _weight_type(text),
+        "kv_bytes": _cache_bytes(text),
+        "log_kv_gib": _pool(text, engine),
+    }
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerows([list(cells), list(cells.values())])
@@ -342,14 +346,14 @@ def _gpu(text: str) -> str:
     return match[0].strip().replace("_", " ") if match else ""
 
 
-def _weights(text: str) -> str:
+def _weight_type(text: str) -> str:
     quantised = _stated(text, ("quantization",))
     if quantised == "mxfp4":
         return "mx"
     return "1" if quantised in _NARROW else quantised or "2"
 
 
-def _cache(text: str) -> str:
+def _cache_bytes(text: str) -> str:
     kept = _stated(text, ("kv_cache_dtype",))
     return "1" if kept.startswith("fp8") else "2"
 
@@ -358,10 +362,10 @@ def _pool(text: str, engine: str) -> str:
     """The KV-cache pool of one device in GiB, as the log states it last."""
     if engine == _SGLANG:
         found = re.findall(r"K size: ([\d.]+) GB, V size: ([\d.]+) GB", text)
-        return f"{sum(map(float, found[-1])):g}" if found else _last(r"KV size: ([\d.]+) GB", text)
-    return _last(r"Available KV cache memory: ([\d.]+) GiB", text)
+        return f"{sum(map(float, found[-1])):g}" if found else _last_match(r"KV size: ([\d.]+) GB", text)
+    return _last_match(r"Available KV cache memory: ([\d.]+) GiB", text)
 
 
-def _last(pattern: str, text: str) -> str:
+def _last_match(pattern: str, text: str) -> str:
     found = re.findall(pattern, text)
     return found[-1] if found else ""

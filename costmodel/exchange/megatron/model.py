@@ -38,19 +38,19 @@ def model(flags: MegatronFlags) -> dict[str, Any]:
         tree["vocab"] = vocabulary
     tree |= {
         "hidden": _required(flags, "hidden-size"),
-        "positions": _positions(flags),
+        "positions": _position_kind(flags),
         "max_sequence": _required(flags, "max-position-embeddings"),
-        "tied": _tied(flags),
-        "norm": _norm(flags),
+        "tied": _tied_embedding(flags),
+        "norm": _norm_kind(flags),
     }
     count = _pattern(flags) or flags.first("num-layers", "encoder-num-layers")
-    tree["layers"], losses = gathered(marks, lambda mark: _layer(flags, mark), count.origin)
+    tree["layers"], losses = gathered(marks, lambda mark: _layer_entry(flags, mark), count.origin)
     flags.losses.extend(losses)
     depth = flags["mtp-num-layers"]
     if depth.value and marks:
         tree["prediction"] = {
             "depth": depth,
-            "layer": {"count": flags.fixed(1, "one layer"), **_layer(flags, marks[-1])},
+            "layer": {"count": flags.fixed(1, "one layer"), **_layer_entry(flags, marks[-1])},
         }
     return tree
 
@@ -64,16 +64,16 @@ def _required(flags: MegatronFlags, *names: str) -> OriginValue:
     return value
 
 
-def _tied(flags: MegatronFlags) -> OriginValue:
+def _tied_embedding(flags: MegatronFlags) -> OriginValue:
     untied = flags["untie-embeddings-and-output-weights"]
     return OriginValue(not untied.value, untied.origin)
 
 
-def _norm(flags: MegatronFlags) -> OriginValue:
+def _norm_kind(flags: MegatronFlags) -> OriginValue:
     return flags["normalization"]
 
 
-def _positions(flags: MegatronFlags) -> OriginValue:
+def _position_kind(flags: MegatronFlags) -> OriginValue:
     kind = flags["position-embedding-type"]
     old = flags["use-rotary-position-embeddings"]
     without = flags["no-position-embedding"]  # beside rope, where it states nothing more
@@ -108,17 +108,17 @@ def _vocabulary(flags: MegatronFlags) -> OriginValue | None:
     multiple = flags.number("make-vocab-size-divisible-by", _ROWS) or _ROWS
     tp = flags.number("tensor-model-parallel-size", 1) or 1
     unpadded = flags.on("no-pad-vocab-size") or flags.on("disable-pad-vocab-size")
-    rows = size.value if unpadded else _padded(size.value, multiple * tp)
-    ours = _padded(size.value, _ROWS * tp)
+    rows = size.value if unpadded else _rounded_up(size.value, multiple * tp)
+    ours = _rounded_up(size.value, _ROWS * tp)
     if rows != ours:
-        tables = 1 if _tied(flags).value else 2
+        tables = 1 if _tied_embedding(flags).value else 2
         sentence = f"the vocabulary is padded to {rows:,} rows, here to {ours:,}"
         name = "make-vocab-size-divisible-by"
         flags.lose("approximated", sentence, name, (rows - ours) * tables * flags.number("hidden-size"))
     return size
 
 
-def _padded(rows: int, multiple: int) -> int:
+def _rounded_up(rows: int, multiple: int) -> int:
     return -(-rows // multiple) * multiple
 
 
@@ -132,12 +132,12 @@ def _layers(flags: MegatronFlags) -> list[LayerMark]:
         flags.refuse("X005", f"--num-layers {count:,} is more than 10,000", flags["num-layers"].place)
         count = 1
     sparse = _listed(flags, "moe-layer-freq", count, every=True) if flags["num-experts"].value else [False] * count
-    windowed = _windows(flags, count)
+    windowed = _windowed_layers(flags, count)
     feeds = ("experts" if entry else "mlp" for entry in sparse)
     return [LayerMark(("attention", feed), window) for feed, window in zip(feeds, windowed, strict=True)]
 
 
-def _windows(flags: MegatronFlags, count: int) -> list[bool]:
+def _windowed_layers(flags: MegatronFlags, count: int) -> list[bool]:
     if flags["window-size"].value is None:
         return [False] * count
     if flags["window-attn-skip-freq"].value is None:
@@ -181,23 +181,25 @@ def _hybrid(flags: MegatronFlags) -> list[LayerMark]:
     return [LayerMark((_HALVES[letter],)) for letter in main if letter != "|"]
 
 
-def _layer(flags: MegatronFlags, mark: LayerMark) -> dict[str, Any]:
+def _layer_entry(flags: MegatronFlags, mark: LayerMark) -> dict[str, Any]:
     layer: dict[str, Any] = {}
     if len(mark.halves) == 1:
         layer["norms"] = flags.fixed(1, "a norm in front of the only half")
     for half in mark.halves:
         if half == "attention":
-            layer |= _latent(flags) if flags.on("multi-latent-attention") else _attention(flags, mark.windowed)
+            layer |= (
+                _latent_entry(flags) if flags.on("multi-latent-attention") else _attention_entry(flags, mark.windowed)
+            )
         elif half == "state space":
             layer["state_space"] = _state_space(flags)
         elif half == "mlp":
-            layer["mlp"] = _mlp(flags, _ffn(flags))
+            layer["mlp"] = _mlp_entry(flags, _ffn_width(flags))
         else:
-            layer["experts"] = _experts(flags)
+            layer["experts"] = _experts_entry(flags)
     return layer
 
 
-def _attention(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
+def _attention_entry(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
     heads = _required(flags, "num-attention-heads")
     hidden = flags.number("hidden-size", 1)
     width = flags["kv-channels"]
@@ -238,7 +240,7 @@ def _attention_biases(flags: MegatronFlags) -> dict[str, OriginValue]:
     return {"biases": flags["add-qkv-bias"]} if flags.on("add-qkv-bias") else {}
 
 
-def _latent(flags: MegatronFlags) -> dict[str, Any]:
+def _latent_entry(flags: MegatronFlags) -> dict[str, Any]:
     if flags.on("group-query-attention"):
         sentence = "--group-query-attention and --multi-latent-attention exclude each other"
         flags.refuse("X005", sentence, flags["group-query-attention"].place)
@@ -276,7 +278,7 @@ def _state_space(flags: MegatronFlags) -> dict[str, OriginValue]:
     }
 
 
-def _gated(flags: MegatronFlags) -> OriginValue:
+def _is_gated(flags: MegatronFlags) -> OriginValue:
     gates = [name for name in ("swiglu", "quick-geglu") if flags.on(name)]
     squared = flags.on("squared-relu")
     if len(gates) + squared > 1:
@@ -286,7 +288,7 @@ def _gated(flags: MegatronFlags) -> OriginValue:
     return OriginValue(bool(gates), flags[name].origin)
 
 
-def _ffn(flags: MegatronFlags) -> OriginValue:
+def _ffn_width(flags: MegatronFlags) -> OriginValue:
     width = flags["ffn-hidden-size"]
     if width.value:
         return width
@@ -299,26 +301,28 @@ def _ffn(flags: MegatronFlags) -> OriginValue:
     return flags.derived(4 * hidden, "4 times the hidden size", "hidden-size")
 
 
-def _mlp(flags: MegatronFlags, width: OriginValue) -> dict[str, OriginValue]:
-    entry = {"ffn_hidden": width, "gated": _gated(flags)}
+def _mlp_entry(flags: MegatronFlags, width: OriginValue) -> dict[str, OriginValue]:
+    entry = {"ffn_hidden": width, "gated": _is_gated(flags)}
     return entry | ({"biases": _biased(flags)} if _biased(flags).value else {})
 
 
-def _experts(flags: MegatronFlags) -> dict[str, Any]:
+def _experts_entry(flags: MegatronFlags) -> dict[str, Any]:
     width = flags["moe-ffn-hidden-size"]
     if not width.value:
-        width = _ffn(flags)._replace(origin=Origin("derived", "as --ffn-hidden-size", flags["ffn-hidden-size"].place))
+        width = _ffn_width(flags)._replace(
+            origin=Origin("derived", "as --ffn-hidden-size", flags["ffn-hidden-size"].place)
+        )
     count, top = flags["num-experts"], flags["moe-router-topk"]
     if not count.value:
         flags.refuse("X002", "--num-experts is needed for layers of experts", count.place, "write it into the text")
         count = count._replace(value=top.value)
-    entry: dict[str, Any] = {"count": count, "top_k": top, **_mlp(flags, width)}
+    entry: dict[str, Any] = {"count": count, "top_k": top, **_mlp_entry(flags, width)}
     if flags.on("moe-router-enable-expert-bias"):
         entry["router_bias"] = flags["moe-router-enable-expert-bias"]
     elif _biased(flags).value:
         entry["router_bias"] = _biased(flags)
     if flags["moe-shared-expert-intermediate-size"].value:
-        entry["shared"] = _mlp(flags, flags["moe-shared-expert-intermediate-size"])
+        entry["shared"] = _mlp_entry(flags, flags["moe-shared-expert-intermediate-size"])
     if flags.on("moe-shared-expert-gate"):
         entry["shared_gate"] = flags["moe-shared-expert-gate"]
     groups, limit = flags["moe-router-num-groups"], flags["moe-router-group-topk"]

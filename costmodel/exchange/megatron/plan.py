@@ -18,7 +18,7 @@ _DEGREES = {OF_LAYOUT[name].key.removeprefix("plan."): name for name in (
 
 def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, Any]:
     """The plan as a mapping of values with origins."""
-    degrees = _degrees(flags)
+    degrees = _degree_keys(flags)
     tree: dict[str, Any] = {}
     dp = _data_parallel(flags, degrees, accelerators)
     if dp is not None:
@@ -26,9 +26,9 @@ def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, An
     tree |= degrees
     tree |= pipeline(flags)
     tree["micro_batch"] = _micro_batch(flags)
-    tree |= _sharding(flags)
-    tree |= _recompute(flags)
-    tree |= _offload(flags)
+    tree |= _sharding_keys(flags)
+    tree |= _recompute_keys(flags)
+    tree |= _offload_keys(flags)
     tree["sequence_parallel"] = _sequence_parallel(flags)
     mapping = flags["use-tp-pp-dp-mapping"]
     tree["order"] = mapping._replace(value="tp-cp-pp-dp" if mapping.value else "tp-cp-dp-pp")
@@ -38,7 +38,7 @@ def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, An
 # --- degrees
 
 
-def _degrees(flags: MegatronFlags) -> dict[str, OriginValue]:
+def _degree_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
     found = {key: flags[name] for key, name in _DEGREES.items()}
     for key, value in found.items():
         if not value.value:
@@ -55,11 +55,11 @@ def _degrees(flags: MegatronFlags) -> dict[str, OriginValue]:
     elif found["ep"].value > 1:
         flags.refuse("X005", "--expert-model-parallel-size needs --num-experts", found["ep"].place)
     if found["cp"].value > 1:
-        found |= _context(flags, found["cp"])
+        found |= _context_keys(flags, found["cp"])
     return found
 
 
-def _context(flags: MegatronFlags, cp: OriginValue) -> dict[str, OriginValue]:
+def _context_keys(flags: MegatronFlags, cp: OriginValue) -> dict[str, OriginValue]:
     sequence = flags.first("seq-length", "encoder-seq-length")
     if sequence.value and sequence.value % (2 * cp.value):
         flags.refuse("X005", f"--seq-length {sequence.value} is no multiple of 2 × cp {cp.value}", sequence.place)
@@ -128,7 +128,7 @@ def _sequence_parallel(flags: MegatronFlags) -> OriginValue:
 # --- sharding, recompute, offload
 
 
-def _sharding(flags: MegatronFlags) -> dict[str, OriginValue]:
+def _sharding_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
     copies = flags["num-distributed-optimizer-instances"]
     found = {"dp_replicate": copies} if (copies.value or 1) > 1 else {}
     if flags.on("use-torch-fsdp2"):
@@ -160,8 +160,8 @@ def _check_fsdp2(flags: MegatronFlags) -> None:
         flags.refuse("X005", "--use-torch-fsdp2 needs --untie-embeddings-and-output-weights", at)
 
 
-def _recompute(flags: MegatronFlags) -> dict[str, OriginValue]:
-    mode = _granularity(flags)
+def _recompute_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
+    mode = _recompute_granularity(flags)
     found = {"recompute": mode}
     method, layers = flags["recompute-method"], flags["recompute-num-layers"]
     if mode.value == "full":
@@ -173,11 +173,11 @@ def _recompute(flags: MegatronFlags) -> dict[str, OriginValue]:
     if mode.value == "selective":
         if method.value:
             flags.refuse("X005", "selective recompute takes no --recompute-method", method.place)
-        found |= _modules(flags)
+        found |= _recompute_modules(flags)
     return found
 
 
-def _granularity(flags: MegatronFlags) -> OriginValue:
+def _recompute_granularity(flags: MegatronFlags) -> OriginValue:
     if flags.on("recompute-activations"):
         return flags["recompute-activations"]._replace(value="selective")
     mode = flags["recompute-granularity"]
@@ -188,7 +188,7 @@ def _granularity(flags: MegatronFlags) -> OriginValue:
     return mode._replace(value="none")
 
 
-def _modules(flags: MegatronFlags) -> dict[str, OriginValue]:
+def _recompute_modules(flags: MegatronFlags) -> dict[str, OriginValue]:
     names = flags["recompute-modules"]
     chosen = list(names.value or ())
     if flags.on("moe-layer-recompute"):
@@ -200,7 +200,7 @@ def _modules(flags: MegatronFlags) -> dict[str, OriginValue]:
     return {"recompute_modules": names._replace(value=kept)} if kept else {}
 
 
-def _offload(flags: MegatronFlags) -> dict[str, OriginValue]:
+def _offload_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
     what: list[str] = []
     places: list[Place | None] = []
     found: dict[str, OriginValue] = {}
@@ -238,8 +238,8 @@ def pipeline(flags: MegatronFlags) -> dict[str, OriginValue]:
     if len(given) > 1:
         sentence = f"of --{', --'.join(_VIRTUAL)} at most one can stand"
         flags.refuse("X005", sentence, flags[given[1]].place)
-    found = _split(flags, stages) if stages > 1 else {}
-    chunks = _chunks(flags, stages)
+    found = _split_keys(flags, stages) if stages > 1 else {}
+    chunks = _chunks_per_rank(flags, stages)
     if chunks is not None and chunks.value > 1:
         if stages < 2:
             flags.refuse("X005", "chunks of a pipeline rank need --pipeline-model-parallel-size over 1", chunks.place)
@@ -251,7 +251,7 @@ def pipeline(flags: MegatronFlags) -> dict[str, OriginValue]:
     return found
 
 
-def _chunks(flags: MegatronFlags, stages: int) -> OriginValue | None:
+def _chunks_per_rank(flags: MegatronFlags, stages: int) -> OriginValue | None:
     pattern = flags.first("hybrid-layer-pattern", "hybrid-override-pattern")
     if pattern.value and "|" in pattern.value:
         segments = pattern.value.split("/")[0].count("|") + 1
@@ -282,7 +282,7 @@ def _chunks_of_layers(flags: MegatronFlags, stages: int, each: OriginValue) -> O
     return each._replace(value=layers // stages // each.value)
 
 
-def _split(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
+def _split_keys(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
     layout = flags["pipeline-model-parallel-layout"]
     if layout.value:
         return _laid_out(flags, stages, layout)

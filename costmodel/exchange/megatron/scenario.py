@@ -43,7 +43,7 @@ def read_options(
         flags.faults.append(found)
     elif found is not None:
         facts["accelerators"] = found
-    _refuse(flags)
+    _refuse_options(flags)
     laid_out = plan(flags, facts.get("accelerators"))
     name, assume = stack(flags)
     tree: dict[str, Any] = {
@@ -82,7 +82,7 @@ def _model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any
     return head | said | given | {"source": OriginValue("options", made), "sources": {"options": source}}
 
 
-def _refuse(flags: MegatronFlags) -> None:
+def _refuse_options(flags: MegatronFlags) -> None:
     program = flags.statement.program
     if program in OTHER_MODELS:
         flags.refuse("X003", f"{program} trains {OTHER_MODELS[program]}", None, "no document expresses such a model")

@@ -73,26 +73,26 @@ class Statement:
 def read_statement(text: str, file: str) -> Statement:
     """The options of a text in any supported form: script, YAML, or arguments in a log."""
     if _HEAD.search(text):
-        return _of_log(text, file)
+        return _options_of_log(text, file)
     if sum(match.group(1).replace("_", "-") in TABLE for match in _ENTRY.finditer(text)) >= _FEWEST:
-        return _of_yaml(text, file)
-    return _of_script(text, file)
+        return _options_of_yaml(text, file)
+    return _options_of_script(text, file)
 
 
 # --- a script
 
 
-def _of_script(text: str, file: str) -> Statement:
+def _options_of_script(text: str, file: str) -> Statement:
     script = read_script(text, file)
     commands = [command._replace(words=_flat(command.words)) for command in script.commands]
-    scored = [(_known(command.words), command) for command in commands]
+    scored = [(_count_known_options(command.words), command) for command in commands]
     best = max((score for score, _ in scored), default=0)
     if best < _FEWEST:
         return _of_variables(script, file)
     chosen = [command for score, command in scored if 2 * score >= best]
-    first = _of_command(chosen[0], script)
+    first = _options_of_command(chosen[0], script)
     for other in chosen[1:]:
-        if _texts(_of_command(other, script)) != _texts(first):
+        if _option_texts(_options_of_command(other, script)) != _option_texts(first):
             hint = f"the first stands on line {chosen[0].words[0].place.line}; keep one of the two"
             raise fail("X004", "the script starts more than one training", other.words[0].place, hint)
     if chosen[0].doubt is not None:
@@ -101,7 +101,7 @@ def _of_script(text: str, file: str) -> Statement:
     return first
 
 
-def _texts(statement: Statement) -> list[list[str]]:
+def _option_texts(statement: Statement) -> list[list[str]]:
     return [[option.name, *(word.text for word in option.words)] for option in statement.options]
 
 
@@ -117,35 +117,37 @@ def _flat(words: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(found)
 
 
-def _known(words: Iterable[Word]) -> int:
-    return sum(word.text.startswith("--") and _name(word.text) in TABLE for word in words)
+def _count_known_options(words: Iterable[Word]) -> int:
+    return sum(word.text.startswith("--") and _option_name(word.text) in TABLE for word in words)
 
 
-def _name(spelling: str) -> str:
+def _option_name(spelling: str) -> str:
     return spelling.lstrip("-").split("=", 1)[0]
 
 
 def _of_variables(script: Script, file: str) -> Statement:
     """The options in the variables of a script fragment that starts no program."""
-    held = sorted(script.variables.values(), key=_known, reverse=True)
+    held = sorted(script.variables.values(), key=_count_known_options, reverse=True)
     taken: list[Word] = []
     for words in held:
-        names = {_name(word.text) for word in taken if word.text.startswith("--")}
-        fresh = {_name(word.text) for word in words if word.text.startswith("--")}
-        if _known(words) >= _FEWEST and names.isdisjoint(fresh):
+        names = {_option_name(word.text) for word in taken if word.text.startswith("--")}
+        fresh = {_option_name(word.text) for word in words if word.text.startswith("--")}
+        if _count_known_options(words) >= _FEWEST and names.isdisjoint(fresh):
             taken.extend(words)
     if not taken:
         hint = "a script, a YAML file or the arguments at the head of a log, with options such as --num-layers"
         raise fail("X001", "no options of Megatron-LM stand here", Place(file), hint)
-    statement = _of_command(ShellCommand(tuple(taken)), script)
+    statement = _options_of_command(ShellCommand(tuple(taken)), script)
     sentence = "the text starts no training: the options that its variables hold are read"
     statement.losses.append(Loss("ignored", sentence, taken[0].place))
     return statement
 
 
-def _of_command(command: ShellCommand, script: Script) -> Statement:
+def _options_of_command(command: ShellCommand, script: Script) -> Statement:
     words = command.words
-    first = next(index for index, word in enumerate(words) if word.text.startswith("--") and _name(word.text) in TABLE)
+    first = next(
+        index for index, word in enumerate(words) if word.text.startswith("--") and _option_name(word.text) in TABLE
+    )
     programs = [index for index, word in enumerate(words[:first]) if word.text.endswith(".py")]
     begin = programs[-1] + 1 if programs else 0
     launch = (*script.directives, *words[:begin]) if programs else script.directives
@@ -163,7 +165,7 @@ def _gather(statement: Statement, words: Sequence[Word]) -> None:
         if _OPTION.match(word.text):
             spelling, equals, value = word.text.partition("=")
             inside = (word._replace(text=value),) if equals else ()
-            statement.options.append(Stated(_name(spelling), inside, word.place, word.doubt))
+            statement.options.append(Stated(_option_name(spelling), inside, word.place, word.doubt))
         elif statement.options and _belongs(statement.options[-1], word):
             last = statement.options[-1]
             statement.options[-1] = last._replace(words=(*last.words, word))
@@ -182,21 +184,21 @@ def _belongs(option: Stated, word: Word) -> bool:
 # --- YAML
 
 
-def _of_yaml(text: str, file: str) -> Statement:
+def _options_of_yaml(text: str, file: str) -> Statement:
     tree = parse(text, file, quoted=True)
     if not isinstance(tree, Mapping):
         raise fail("X001", "no options of Megatron-LM stand here", Place(file))
     inner = tree.get("MODEL_ARGS")
     statement = Statement("options in YAML", [])
-    _entries(statement, inner if isinstance(inner, Mapping) else tree, depth=0)
+    _add_entries(statement, inner if isinstance(inner, Mapping) else tree, depth=0)
     return statement
 
 
-def _entries(statement: Statement, tree: Mapping, depth: int) -> None:
+def _add_entries(statement: Statement, tree: Mapping, depth: int) -> None:
     for key, value in tree.items():
-        name = _name(str(key)).replace("_", "-")
+        name = _option_name(str(key)).replace("_", "-")
         if isinstance(value, Mapping) and name not in TABLE and depth < 2:
-            _entries(statement, value, depth + 1)  # language_model: and model_parallel: of a configuration
+            _add_entries(statement, value, depth + 1)  # language_model: and model_parallel: of a configuration
         elif value is None or value is False:
             continue
         elif value is True:
@@ -209,7 +211,7 @@ def _entries(statement: Statement, tree: Mapping, depth: int) -> None:
 # --- the arguments at the head of a log
 
 
-def _of_log(text: str, file: str) -> Statement:
+def _options_of_log(text: str, file: str) -> Statement:
     lines = Lines(text, file)
     statement = Statement("arguments at the head of a log", [], resolved=True)
     head = _HEAD.search(text)
@@ -224,13 +226,13 @@ def _of_log(text: str, file: str) -> Statement:
             break
         if row is not None:
             place = lines.place(at + row.start(1), width=len(row.group(1)))
-            _attribute(statement, row.group(1), row.group(2), place)
+            _add_attribute(statement, row.group(1), row.group(2), place)
     if not statement.options:
         raise fail("X001", "no arguments stand under the head", lines.place(head.start()))
     return statement
 
 
-def _attribute(statement: Statement, attribute: str, value: str, place: Place) -> None:
+def _add_attribute(statement: Statement, attribute: str, value: str, place: Place) -> None:
     if value == "None" or attribute in _DERIVED:
         return
     if attribute in _INVERTED:
@@ -445,9 +447,13 @@ def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
     batch = _global_batch(flags, dp)
     if batch is not None:
         tree["global_batch"] = batch
-    tokens = _tokens(flags, sequence, batch)
+    tokens = _token_budget(flags, sequence, batch)
     tree |= {"tokens": tokens} if tokens is not None else {}
-    return tree | {"precision": _precision(flags), "gradients": _gradients(flags), "optimizer": _optimizer(flags)}
+    return tree | {
+        "precision": _precision_value(flags),
+        "gradients": _gradients(flags),
+        "optimizer": _optimizer_name(flags),
+    }
 
 
 def _global_batch(flags: MegatronFlags, dp: OriginValue | None) -> OriginValue | None:
@@ -479,7 +485,7 @@ def _scheduled(flags: MegatronFlags, batch: OriginValue) -> OriginValue | None:
     return schedule._replace(value=int(sizes[-1]))
 
 
-def _tokens(flags: MegatronFlags, sequence: OriginValue, batch: OriginValue | None) -> OriginValue | None:
+def _token_budget(flags: MegatronFlags, sequence: OriginValue, batch: OriginValue | None) -> OriginValue | None:
     iterations, samples = flags["train-iters"], flags["train-samples"]
     if iterations.value and samples.value:
         flags.refuse("X005", "--train-iters and --train-samples exclude each other", samples.place)
@@ -494,7 +500,7 @@ def _tokens(flags: MegatronFlags, sequence: OriginValue, batch: OriginValue | No
 # --- types
 
 
-def _precision(flags: MegatronFlags) -> OriginValue:
+def _precision_value(flags: MegatronFlags) -> OriginValue:
     wide = [name for name in ("bf16", "fp16") if flags.on(name)]
     eight, four = flags["fp8-format"], flags["fp4-format"]
     if len(wide) > 1 or (eight.value and four.value):
@@ -534,7 +540,7 @@ def _gradients(flags: MegatronFlags) -> OriginValue:
     return wide._replace(value="fp32") if wide.value else flags.derived("fp32", "fp32 beside bf16", "bf16")
 
 
-def _optimizer(flags: MegatronFlags) -> OriginValue:
+def _optimizer_name(flags: MegatronFlags) -> OriginValue:
     kind = flags["optimizer"]
     name = OPTIMIZERS.get(kind.value)
     if name is None:

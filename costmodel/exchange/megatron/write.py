@@ -42,8 +42,8 @@ def write_megatron(job: Job, remarks: TrainingRemarks) -> str:
     check_pipeline(job, remarks, _NAME)
     groups: tuple[tuple[str, Table, dict[str, Any]], ...] = (
         ("model", OF_MODEL, written_model(job.model, remarks)),
-        ("layout", OF_LAYOUT, {**counted_ends(job, _ENDS), **_sharding(job), **_kept(job, remarks)}),
-        ("workload", OF_WORKLOAD, {**_tokens(job, remarks), **_types(job, remarks)}),
+        ("layout", OF_LAYOUT, {**counted_ends(job, _ENDS), **_sharding_options(job), **_kept(job, remarks)}),
+        ("workload", OF_WORKLOAD, {**_token_options(job, remarks), **_type_options(job, remarks)}),
         ("software", OF_SOFTWARE, _software(job, remarks)),
     )
     remarks.note(_YOURS)
@@ -52,12 +52,12 @@ def write_megatron(job: Job, remarks: TrainingRemarks) -> str:
     lines = ["OPTIONS=("]
     for name, table, beside in groups:
         options = written(table, job, remarks.refuse, beside)
-        lines += [f"    # {name}", *(f"    --{option}{_behind(value)}" for option, value in options.items())]
+        lines += [f"    # {name}", *(f"    --{option}{_value_behind(value)}" for option, value in options.items())]
     launch = f"torchrun --nproc-per-node {job.per_node} --nnodes {job.nodes} pretrain_gpt.py"
     return "\n".join([*lines, ")", f'{launch} "${{OPTIONS[@]}}" "$@"', ""])
 
 
-def _behind(value: Any) -> str:
+def _value_behind(value: Any) -> str:
     return "" if value is True else f" {value}"
 
 
@@ -116,7 +116,7 @@ def offloaded_layers(job: Job, remarks: TrainingRemarks, software: str) -> int |
     return round(wanted)
 
 
-def _sharding(job: Job) -> dict[str, Any]:
+def _sharding_options(job: Job) -> dict[str, Any]:
     zero = job.plan.zero
     if not zero:
         return {}
@@ -135,7 +135,7 @@ def _kept(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     return found | ({"cpu-offloading-num-layers": layers} if layers is not None else {})
 
 
-def _tokens(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+def _token_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     tokens = job.workload.tokens
     if tokens is None:
         remarks.note("yours to add: --train-iters or --train-samples, since the scenario has no workload.tokens")
@@ -143,7 +143,7 @@ def _tokens(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     return {"train-samples": round(tokens / job.workload.sequence)}
 
 
-def _types(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+def _type_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     precision = job.workload.precision
     wide = "fp16" if precision == "fp16" else "bf16"
     found: dict[str, Any] = {wide: True}

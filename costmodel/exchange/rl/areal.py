@@ -129,8 +129,8 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     if keys["actor.mb_spec.max_tokens_per_mb"].value:
         layer.fill("plan.micro_batch", tokens_of(keys["actor.mb_spec.max_tokens_per_mb"], trained.get("cp", 1)))
     if layer.facts["stack.trainer"].value == "megatron-core":
-        _megatron(keys, layer)
-    _engine(keys, layer, engine)
+        _read_megatron(keys, layer)
+    _read_engine(keys, layer, engine)
     if "rollout_ranks" in layer.facts:
         for facts in (layer.facts, layer.weak):
             facts.pop("plan.rollout.offload", None)
@@ -176,19 +176,19 @@ def _degrees(keys: ForeignKeys, text: str, name: str) -> tuple[str, dict[str, in
     if not text:
         return "", {}
     if folded := _FOLDED.fullmatch(text):
-        dense, experts = (_numbers(part) for part in folded.groups()[1:])
+        dense, experts = (_degrees_in(part) for part in folded.groups()[1:])
         return folded[1] or "", {**dense, "ep": experts.get("ep", 1), "etp": experts.get("tp", 1)}
     if plain := _STRATEGY.fullmatch(text):
-        return plain[1] or "", _numbers(plain[2])
+        return plain[1] or "", _degrees_in(plain[2])
     keys.refuse("X005", f"{name} {text[:60]} is no strategy such as fsdp:d4p1t2", name)
     return "", {}
 
 
-def _numbers(text: str) -> dict[str, int]:
+def _degrees_in(text: str) -> dict[str, int]:
     return {_AXES[letter]: int(number) for letter, number in re.findall(r"([dtpce])(\d+)", text)}
 
 
-def _megatron(keys: ForeignKeys, layer: Layer) -> None:
+def _read_megatron(keys: ForeignKeys, layer: Layer) -> None:
     mode = keys["actor.megatron.recompute_granularity"]
     on = keys["actor.gradient_checkpointing"].value == "full"
     layer.fill("plan.recompute", mode if on else mode._replace(value="none"))
@@ -200,7 +200,7 @@ def _megatron(keys: ForeignKeys, layer: Layer) -> None:
         layer.fill("plan.vpp", keys["actor.megatron.virtual_pipeline_parallel_size"])
 
 
-def _engine(keys: ForeignKeys, layer: Layer, engine: str) -> None:
+def _read_engine(keys: ForeignKeys, layer: Layer, engine: str) -> None:
     name = engine if engine in ENGINES else "sglang"
     if engine and engine not in ENGINES:
         keys.refuse("X003", f"rollout.backend {engine[:40]}: no document describes it", "rollout.backend")

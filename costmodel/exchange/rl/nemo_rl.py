@@ -129,7 +129,7 @@ _TABLE = known(
 
 
 def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
-    _algorithm(keys, layer)
+    _read_algorithm(keys, layer)
     _micro_batch(keys, layer)
     whole, limit = keys[f"{_P}.max_total_sequence_length"], keys["policy.generation.max_new_tokens"]
     if whole.value == limit.value:  # a bound of both together
@@ -144,12 +144,12 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
         layer.fill("plan.recompute", again._replace(value=how.value if again.value else "none"))
     else:
         layer.facts["stack.trainer"] = keys.derived("fsdp2", "DTensor, over FSDP 2", f"{_D}.enabled")
-    _types(keys, layer)
+    _read_types(keys, layer)
     engine_of(keys, "policy.generation.backend", layer)
-    _accelerators(keys, layer)
+    _read_accelerators(keys, layer)
 
 
-def _algorithm(keys: ForeignKeys, layer: Layer) -> None:
+def _read_algorithm(keys: ForeignKeys, layer: Layer) -> None:
     name, dropped = keys["grpo.adv_estimator.name"], keys["grpo.use_dynamic_sampling"]
     if name.value not in ("grpo", "reinforce_plus_plus"):
         lose_algorithm(keys, name.value, "grpo.adv_estimator.name")
@@ -173,7 +173,7 @@ def _micro_batch(keys: ForeignKeys, layer: Layer) -> None:
     layer.fill("plan.micro_batch", each)
 
 
-def _types(keys: ForeignKeys, layer: Layer) -> None:
+def _read_types(keys: ForeignKeys, layer: Layer) -> None:
     narrow, plain = keys[f"{_G}.fp8_cfg.enabled"], keys[f"{_P}.precision"]
     trained = keys[f"{_G}.fp8_cfg.fp8_recipe"].value if narrow.value and keys[f"{_G}.enabled"].value else plain.value
     layer.fill("workload.precision", (narrow if narrow.value else plain)._replace(value=trained))
@@ -187,7 +187,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         keys.lose("not expressible", f"engines in {str(engine.value)[:40]}", f"{_V}.precision")
 
 
-def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
+def _read_accelerators(keys: ForeignKeys, layer: Layer) -> None:
     counts = counted_by_node(keys["cluster.gpus_per_node"], keys["cluster.num_nodes"], "cluster")
     for path, value in counts.items():
         layer.fill(path, value)

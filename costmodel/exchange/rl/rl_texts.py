@@ -178,15 +178,15 @@ def put_beneath(tree: Mapping, other: Mapping) -> None:
 def fill_references(tree: Mapping) -> list[str]:
     """Replaces references such as ${policy.precision} by their values; returns the unresolved keys."""
     left = list[str]()
-    _fill(tree, tree, "", left)
+    _fill_texts(tree, tree, "", left)
     return left
 
 
-def _fill(here: Mapping, tree: Mapping, above: str, left: list[str]) -> None:
+def _fill_texts(here: Mapping, tree: Mapping, above: str, left: list[str]) -> None:
     for key, value in here.items():
         path = f"{above}.{key}" if above else str(key)
         if isinstance(value, Mapping):
-            _fill(value, tree, path, left)
+            _fill_texts(value, tree, path, left)
         elif isinstance(value, str) and "${" in value:
             here[key], known = _meant(str(value), tree, above, 0)
             if not known:

@@ -153,7 +153,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     dynamic = keys["use-dynamic-batch-size"].value and keys[tokens].value
     layer.fill("plan.micro_batch", tokens_of(keys[tokens], cp) if dynamic else keys["micro-batch-size"])
     layer.weak["plan.zero"] = keys.assumed(1, "slime shards optimizer states")
-    _accelerators(keys, layer)
+    _read_accelerators(keys, layer)
 
 
 def _further_prompts(keys: ForeignKeys, layer: Layer) -> None:
@@ -174,7 +174,7 @@ def _further_prompts(keys: ForeignKeys, layer: Layer) -> None:
         keys.lose("approximated", sentence, "over-sampling-batch-size")
 
 
-def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
+def _read_accelerators(keys: ForeignKeys, layer: Layer) -> None:
     names = ("actor-num-gpus-per-node", "actor-num-nodes")
     each, nodes = (keys[name] for name in names)
     trainer = keys.derived(each.value * nodes.value, "nodes × GPUs of the actor", names[0])
@@ -221,7 +221,7 @@ def _several(job: RlJob) -> dict[str, Any]:
     }
 
 
-def _program(job: RlJob) -> str:
+def _program_line(job: RlJob) -> str:
     ahead = job.workload.staleness and job.workload.rollouts == "batch"
     return f"python3 {_ASYNC if ahead else 'train.py'}"
 
@@ -241,7 +241,7 @@ FORMAT = RlFormat(
     ),
     beyond=_beyond_rows,
     kind="Command",
-    program_of=_program,
+    program_of=_program_line,
     several=_several,
     fixed={"plan.zero": "optimizer states are sharded"},
     cannot=not_stated(_TABLE, {

@@ -70,7 +70,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     on = keys["fp16"] if half else keys["bf16"]
     layer.fill("workload.precision", on._replace(value="fp16" if half else "bf16" if on.value else "fp32"))
     _sharding(keys, layer)
-    _engine(keys, layer)
+    _read_engine(keys, layer)
 
 
 def _batches(keys: ForeignKeys, layer: Layer) -> None:
@@ -104,7 +104,7 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
         keys[name]
 
 
-def _engine(keys: ForeignKeys, layer: Layer) -> None:
+def _read_engine(keys: ForeignKeys, layer: Layer) -> None:
     on = keys["use_vllm"]
     if not on.value:
         place = on.place or (keys.stated[next(iter(keys.stated))][1] if keys.stated else None)

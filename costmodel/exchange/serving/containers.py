@@ -166,7 +166,7 @@ def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
     for tree in manifest_trees(text, file):
         deployed = deployments(tree, file)
         if deployed is None:
-            yield from _of_containers(tree, file)
+            yield from _commands_of_containers(tree, file)
         for each in deployed or ():
             environment = environment_of(each.container, place_of(each.container, "env", file), composed=False)
             fact = None if each.image is None else image_fact(each.image.text, each.image.place)
@@ -196,7 +196,7 @@ def _nodes_of(service: Mapping) -> int:
     return 1 if nodes is None else int(nodes.value)
 
 
-def _of_containers(tree: Mapping, file: str) -> Iterator[ContainerCommand]:
+def _commands_of_containers(tree: Mapping, file: str) -> Iterator[ContainerCommand]:
     spec = tree.get("spec")
     group = spec.get("leaderWorkerTemplate") if isinstance(spec, Mapping) else None
     size = copies_of(group, "size", file) if isinstance(group, Mapping) else None  # pods that are one replica
@@ -264,14 +264,14 @@ def _stated(tree: Any, composed: bool) -> Iterator[tuple[str, str | Doubt]]:
     """
     if isinstance(tree, AnyMapping):
         for name, value in tree.items():
-            yield str(name), _elsewhere(str(name)) if value is None and composed else _text(value)
+            yield str(name), _doubt_of_environment(str(name)) if value is None and composed else _text(value)
     for item in tree if isinstance(tree, list) else ():
         if isinstance(item, AnyMapping) and "name" in item:
             name = str(item["name"])
-            yield name, _from(name, item["valueFrom"]) if "valueFrom" in item else _text(item.get("value"))
+            yield name, _doubt_of_source(name, item["valueFrom"]) if "valueFrom" in item else _text(item.get("value"))
         elif isinstance(item, str):
             name, equals, value = item.partition("=")
-            yield name, value if equals else _elsewhere(name)
+            yield name, value if equals else _doubt_of_environment(name)
 
 
 def _text(value: Any) -> str:
@@ -279,12 +279,12 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _from(name: str, source: Any) -> Doubt:
+def _doubt_of_source(name: str, source: Any) -> Doubt:
     kinds = ", ".join(str(kind)[:40] for kind in source) if isinstance(source, AnyMapping) else ""
     return Doubt("unset", f"${name}, which env takes from valueFrom{f' ({kinds})' if kinds else ''}")
 
 
-def _elsewhere(name: str) -> Doubt:
+def _doubt_of_environment(name: str) -> Doubt:
     return Doubt("unset", f"${name}, which the manifest takes from where it is started")
 
 
@@ -387,7 +387,7 @@ def serve_commands(text: str, file: str) -> list[ServeCommand]:
     found: list[ServeCommand] = []
     if is_manifest(text):
         for container in container_commands(text, file):
-            started = _of_words(container.words, None, file, 0, container.environment)
+            started = _commands_of_words(container.words, None, file, 0, container.environment)
             own = tuple(container.environment.items())
             found += [
                 each._replace(
@@ -400,12 +400,12 @@ def serve_commands(text: str, file: str) -> list[ServeCommand]:
             ]
         return found
     for command in read_script(text, file).commands:
-        started = _of_words(command.words, command.doubt, file, 0, {})
+        started = _commands_of_words(command.words, command.doubt, file, 0, {})
         found += [each._replace(environment=(*command.environment, *each.environment)) for each in started]
     return found
 
 
-def _of_words(
+def _commands_of_words(
     words: Sequence[Word], doubt: Doubt | None, file: str, depth: int, given: Environment
 ) -> Iterator[ServeCommand]:
     image: OriginValue | None = None
@@ -415,7 +415,7 @@ def _of_words(
             inner = _text_of_shell(behind)
             for command in read_script(inner.text, file, given).commands if inner is not None else ():
                 placed = [each._replace(place=inner.place) for each in command.words] if inner is not None else []
-                for each in _of_words(placed, command.doubt or doubt, file, depth + 1, given):
+                for each in _commands_of_words(placed, command.doubt or doubt, file, depth + 1, given):
                     yield each._replace(environment=(*command.environment, *each.environment))
             if inner is not None:
                 return

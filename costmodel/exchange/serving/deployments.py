@@ -101,7 +101,7 @@ def _options(tree: Any, names: dict[str, str], file: str, *, others: bool = Fals
             yield Word(f"--{name}", place)
 
 
-def _args(tree: Any, name: str, file: str) -> list[Word]:
+def _argument_words(tree: Any, name: str, file: str) -> list[Word]:
     value = tree.get(name) if isinstance(tree, Mapping) else None
     return listed_words(value, place_of(tree, name, file)) if isinstance(value, list) else []
 
@@ -115,7 +115,7 @@ def _model(uri: Any, place: Place) -> list[Word]:
     return [Word(found.group(1) if found else re.sub(r"\A\w+://", "", text), place)]
 
 
-def _program(place: Place) -> list[Word]:
+def _program_words(place: Place) -> list[Word]:
     return [Word(text, place) for text in _PROGRAM]
 
 
@@ -127,8 +127,8 @@ def _of_stack(spec: Mapping, file: str) -> Iterator[Deployed]:
         place = place_of(model, "modelURL", file)
         config = model.get("vllmConfig")
         stated = [*_options(config, _WRITTEN_APART, file, others=True), *_options(model, _OF_MODEL, file)]
-        words = [*_program(place), *_model(model["modelURL"], place)]
-        words += _agreeing(stated, _args(config, "extraArgs", file))
+        words = [*_program_words(place), *_model(model["modelURL"], place)]
+        words += _agreeing(stated, _argument_words(config, "extraArgs", file))
         image = f"{model.get('repository', '')}:{model.get('tag', '')}"
         named = Word(image, place_of(model, "tag", file)) if "tag" in model else None
         yield Deployed(words, copies_of(model, "replicaCount", file), model, named)
@@ -172,15 +172,18 @@ def _of_llm_d(tree: Mapping, file: str) -> Iterator[Deployed]:
         return
     held = [each for each in decode.get("containers") or () if isinstance(each, Mapping)]
     for container in held[:1]:
-        own = _args(container, "command", file)
+        own = _argument_words(container, "command", file)
         if str(container.get("modelCommand", "custom")) == "vllmServe":
             place = place_of(artifacts, "uri", file)
-            own = [*_program(place), *_model(artifacts.get("uri", ""), place)]
-        words = [*own, *_agreeing(list(_options(_degrees(decode), _PARALLEL, file)), _args(container, "args", file))]
+            own = [*_program_words(place), *_model(artifacts.get("uri", ""), place)]
+        words = [
+            *own,
+            *_agreeing(list(_options(_degrees(decode), _PARALLEL, file)), _argument_words(container, "args", file)),
+        ]
         nodes = (
             copies_of(parallel, "workers", file) if isinstance(parallel := decode.get("parallelism"), Mapping) else None
         )
-        yield Deployed(words, copies_of(decode, "replicas", file), container, _image(container, file), nodes)
+        yield Deployed(words, copies_of(decode, "replicas", file), container, _image_word(container, file), nodes)
 
 
 def _degrees(tree: Mapping) -> Mapping:
@@ -195,7 +198,7 @@ def _degrees(tree: Mapping) -> Mapping:
     return found
 
 
-def _image(container: Mapping, file: str) -> Word | None:
+def _image_word(container: Mapping, file: str) -> Word | None:
     image = container.get("image")
     return Word(image, place_of(container, "image", file)) if isinstance(image, str) else None
 
@@ -208,10 +211,10 @@ def _of_llm_service(spec: Mapping, file: str) -> Deployed:
     container = next((each for each in held or () if isinstance(each, Mapping)), Mapping())
     container.place = getattr(container, "place", spec.place)
     place = place_of(model, "uri", file) if isinstance(model, Mapping) else spec.place
-    words = [*_program(place), *_model(model.get("uri", "") if isinstance(model, Mapping) else "", place)]
+    words = [*_program_words(place), *_model(model.get("uri", "") if isinstance(model, Mapping) else "", place)]
     degrees = {**_PARALLEL, "expert": "enable-expert-parallel"}
-    words += _agreeing(list(_options(_degrees(spec), degrees, file)), _args(container, "args", file))
-    return Deployed(words, copies_of(spec, "replicas", file), container, _image(container, file))
+    words += _agreeing(list(_options(_degrees(spec), degrees, file)), _argument_words(container, "args", file))
+    return Deployed(words, copies_of(spec, "replicas", file), container, _image_word(container, file))
 
 
 def _of_predictor(predictor: Mapping, file: str) -> Deployed:
@@ -223,12 +226,12 @@ def _of_predictor(predictor: Mapping, file: str) -> Deployed:
         sentence = f"a model of the format {name[:40]} is none of language that an engine here serves"
         raise CostModelError(*fail("X003", sentence, place_of(model, "modelFormat", file)).faults)
     place = place_of(model, "storageUri" if "storageUri" in model else "args", file)
-    words, args = _program(place), [_without_underscores(word) for word in _args(model, "args", file)]
+    words, args = _program_words(place), [_without_underscores(word) for word in _argument_words(model, "args", file)]
     if "storageUri" in model and not any(word.text.startswith("--model-id") for word in args):
         words += _model(model["storageUri"], place)
     args = [word._replace(text=word.text.replace("--model-id", "--model", 1)) for word in args]
     words += _agreeing(list(_options(predictor.get("workerSpec"), _PARALLEL, file)), args)
-    return Deployed(words, copies_of(predictor, "minReplicas", file), model, _image(model, file))
+    return Deployed(words, copies_of(predictor, "minReplicas", file), model, _image_word(model, file))
 
 
 def _without_underscores(word: Word) -> Word:
@@ -278,14 +281,14 @@ def _pod(under: str) -> list[Row]:
     return [*quiet(_OF_POD, under), part(f"{under}nodeSelector", "cluster.node"), *_container(f"{under}containers.")]
 
 
-def _under(under: str, rows: Sequence[Row]) -> list[Row]:
+def _rows_under(under: str, rows: Sequence[Row]) -> list[Row]:
     return [replace(row, option=f"{under}{row.option}") for row in rows]
 
 
 _PREDICTOR = known(
     quiet(_HEAD),
-    _under("spec.", lost("approximated", _IN_FRONT, "transformer explainer")),
-    _under("spec.predictor.", [
+    _rows_under("spec.", lost("approximated", _IN_FRONT, "transformer explainer")),
+    _rows_under("spec.predictor.", [
         *_pod(""), *_container("model."),
         part("minReplicas", "plan.replicas"), part("maxReplicas", "plan.replicas"),
         part("model.storageUri", "model"), part("model.modelFormat.name", "stack"),
@@ -301,7 +304,7 @@ _PREDICTOR = known(
 )  # fmt: skip
 _LLM_SERVICE = known(
     quiet(_HEAD),
-    _under("spec.", [
+    _rows_under("spec.", [
         part("model.uri", "model"), part("replicas", "plan.replicas"), part("prefill", "plan.prefill"),
         part("parallelism.tensor", "plan.tp"), part("parallelism.pipeline", "plan.pp"),
         part("parallelism.data", "plan.dp_attention"), part("parallelism.expert", "plan.ep"),
@@ -324,12 +327,12 @@ _STACK = known(
     quiet("routerSpec sharedPvcStorage gatewayInferenceExtension"),
     lost("not expressible", "adapters: state workload.adapters", "loraController loraAdapters"),
     lost("not expressible", _OFFLOADED, "cacheserverSpec"),
-    _under("servingEngineSpec.", [
+    _rows_under("servingEngineSpec.", [
         *quiet("enableEngine labels strategy configs containerPort servicePort extraPorts tolerations vllmApiKey "
                "runtimeClassName schedulerName securityContext containerSecurityContext imagePullPolicy startupProbe "
                "livenessProbe readinessProbe maxUnavailablePodDisruptionBudget"),
     ]),
-    _under("servingEngineSpec.modelSpec.", [
+    _rows_under("servingEngineSpec.modelSpec.", [
         part("modelURL", "model"), part("replicaCount", "plan.replicas"), part("vllmConfig", "stack"),
         part("repository", "stack"), part("tag", "stack"), part("env", "stack"), part("requestGPU", "plan.tp"),
         part("nodeSelectorTerms", "cluster.node"), part("enableLoRA", "workload.adapters"),
@@ -348,7 +351,7 @@ _LLM_D = known(
     quiet("accelerator commonLabels"),
     quiet("name size authSecretName mountPath labels", "modelArtifacts."),
     part("modelArtifacts.uri", "model"), part("prefill", "plan.prefill"),
-    _under("decode.", [
+    _rows_under("decode.", [
         part("create", "plan.replicas"), part("replicas", "plan.replicas"), part("containers.modelCommand", "stack"),
         part("parallelism.tensor", "plan.tp"), part("parallelism.pipeline", "plan.pp"),
         part("parallelism.data", "plan.dp_attention"), part("parallelism.workers", "plan.tp"),
@@ -377,7 +380,7 @@ _WORKLOAD = known(
 )
 _GROUP = known(
     quiet(_HEAD), quiet("rolloutStrategy startupPolicy networkConfig", "spec."), part("spec.replicas", "plan.replicas"),
-    _under("spec.leaderWorkerTemplate.", [
+    _rows_under("spec.leaderWorkerTemplate.", [
         part("size", "plan.tp"), *_pod("leaderTemplate.spec."), *_pod("workerTemplate.spec."),
         *quiet("leaderTemplate.metadata workerTemplate.metadata restartPolicy subGroupPolicy volumeClaimTemplates"),
     ]),
@@ -404,7 +407,7 @@ _COMPOSED = [
 def _each_of(services: Any, under: str, rows: Sequence[Row]) -> list[Row]:
     """Rows for every service, under the service's name."""
     named = services if isinstance(services, Mapping) else ()
-    return [row for name in named for row in _under(f"{under}{name}.", rows)]
+    return [row for name in named for row in _rows_under(f"{under}{name}.", rows)]
 
 
 def table_of(tree: Mapping) -> tuple[str, Table]:

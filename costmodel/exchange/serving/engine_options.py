@@ -189,7 +189,7 @@ def draft_of(method: str) -> str:
 
 def fill_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: Any, kind: str = "") -> None:
     """Fills draft and tokens of speculative decoding from an option; an unknown draft is a loss."""
-    kind, count = kind or draft_of(method), _counted(tokens)
+    kind, count = kind or draft_of(method), _count_or_none(tokens)
     if not kind or count is None:
         stated = f"{method[:40]} with {str(tokens)[:20]} tokens" if method else "a draft without a method"
         keys.lose("not expressible", f"{name}: {stated}", name)
@@ -198,7 +198,7 @@ def fill_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: 
     layer.facts["plan.speculation.draft"] = keys.derived(kind, f"{name}: {method[:40]}", name)
 
 
-def _counted(value: Any, least: int = 1) -> int | None:
+def _count_or_none(value: Any, least: int = 1) -> int | None:
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) >= least else None
 
@@ -224,7 +224,7 @@ def json_option(keys: ForeignKeys, name: str, *known: str) -> dict[str, Any] | N
 
 def fill_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None:
     """Fills the number of redundant experts; engines place the copies to balance the load."""
-    count = 0 if copies is None else _counted(copies, least=0)
+    count = 0 if copies is None else _count_or_none(copies, least=0)
     if count is None:
         keys.refuse("X005", f"{name}: {str(copies)[:20]} is no number of experts", name)
     elif count and not keys["enable-eplb"].value:

@@ -109,7 +109,7 @@ def write_dynamo(job: ServingJob, remarks: Remarks) -> str:
     return document_text(tree, {})
 
 
-def _format(name: str, title: str, write: Any) -> EngineFormat:
+def _manifest_format(name: str, title: str, write: Any) -> EngineFormat:
     own = vllm.FORMAT
     return EngineFormat(
         name=name, title=title, version=own.version, table=own.table, elsewhere=own.elsewhere, cannot=own.cannot,
@@ -118,7 +118,7 @@ def _format(name: str, title: str, write: Any) -> EngineFormat:
 
 
 FORMATS = (
-    _format("kubernetes", "Deployment of Kubernetes with vLLM", write_kubernetes),
-    _format("llm-d", "values of llm-d with vLLM", write_llm_d),
-    _format("dynamo", "graph of Dynamo with vLLM", write_dynamo),
+    _manifest_format("kubernetes", "Deployment of Kubernetes with vLLM", write_kubernetes),
+    _manifest_format("llm-d", "values of llm-d with vLLM", write_llm_d),
+    _manifest_format("dynamo", "graph of Dynamo with vLLM", write_dynamo),
 )

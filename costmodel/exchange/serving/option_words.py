@@ -69,7 +69,7 @@ def option_words(words: Sequence[Word], table: Table, spelling: Spelling) -> Opt
             value = None
         while value is not None and index < len(words) and _goes_on(words[index], table.get(known)):
             value, index = value._replace(text=f"{value.text} {words[index].text}"), index + 1
-        _state(found, known, word, value, off=off, rule=table.get(known))
+        _state_option(found, known, word, value, off=off, rule=table.get(known))
     return found
 
 
@@ -118,7 +118,9 @@ def unknown_value(what: str, doubt: Doubt, place: Place, fills: str, ours: str) 
     return key, Fault(code, f"{what} is {doubt.sentence}", place, hint, f"{ours}, which --set {key}=… states")
 
 
-def _state(found: OptionWords, name: str, word: Word, value: Word | None, *, off: bool, rule: Row | None) -> None:
+def _state_option(
+    found: OptionWords, name: str, word: Word, value: Word | None, *, off: bool, rule: Row | None
+) -> None:
     doubt = word.doubt or (value.doubt if value is not None else None)
     if doubt is not None:
         if rule is not None and rule.fills:

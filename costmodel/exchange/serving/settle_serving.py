@@ -35,7 +35,7 @@ def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shi
     _replicas(found, model)
     found.warnings += settle_release(found)
     _types(found, model, shipped)
-    _context(found, model)
+    _settle_context(found, model)
     for path, what, hint in (
         ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
         ("workload.prompt", "the tokens of a prompt are not stated", "--prompt 2048, for example"),
@@ -53,7 +53,7 @@ def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shi
         found.need("the load is not stated", "--rate 8 or --concurrency 64, for example")
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
-    return found.imported(_tree(found), ServingPlan, ("accelerators",))
+    return found.imported(_scenario_tree(found), ServingPlan, ("accelerators",))
 
 
 def _replicas(found: Settled, model: Model | None) -> None:
@@ -150,14 +150,14 @@ def _types(found: Settled, shape: Model | None, shipped: str) -> None:
         facts["workload.cache"] = OriginValue(kind, Origin("default", why))
 
 
-def _context(found: Settled, model: Model | None) -> None:
+def _settle_context(found: Settled, model: Model | None) -> None:
     longest = None if model is None else model.max_sequence
     if "workload.context" not in found.facts and longest is not None:
         origin = Origin("default", "the longest sequence of the model")
         found.facts["workload.context"] = OriginValue(round(longest), origin)
 
 
-def _tree(found: Settled) -> dict[str, Any]:
+def _scenario_tree(found: Settled) -> dict[str, Any]:
     tree = nested_facts(found.facts, _TREE)
     kind = OriginValue("serving", Origin("class", "a serving program"))
     tree["workload"] = {"kind": kind, **tree.get("workload", {})}

@@ -38,10 +38,10 @@ def holds(words: Sequence[Word]) -> bool | None:
         return None if found is None else not found
     if any(word.doubt for word in inner):
         return None
-    return _plain(texts)
+    return _test_result(texts)
 
 
-def _plain(texts: Sequence[str]) -> bool | None:
+def _test_result(texts: Sequence[str]) -> bool | None:
     if len(texts) == 1:
         return bool(texts[0])
     if len(texts) == 2 and texts[0] in ("-n", "-z"):

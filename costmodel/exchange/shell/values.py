@@ -173,17 +173,17 @@ def _perhaps(before: list[Field], fields: list[Field], add: bool, is_list: bool,
     held = {(piece.text, piece.at) for entry in before for piece in entry}
     then = {(piece.text, piece.at) for entry in fields for piece in entry}
     found = [
-        tuple(piece if add or (piece.text, piece.at) in then else _doubted(piece, doubt) for piece in entry)
+        tuple(piece if add or (piece.text, piece.at) in then else _with_doubt(piece, doubt) for piece in entry)
         for entry in before
     ]
-    fresh = (tuple(_doubted(p, doubt) for p in entry if (p.text, p.at) not in held) for entry in fields)
+    fresh = (tuple(_with_doubt(p, doubt) for p in entry if (p.text, p.at) not in held) for entry in fields)
     found += [entry for entry in fresh if entry]
     if not found:
         return [(WordPiece("", 0, True, doubt),)]
     return found if is_list else [tuple(piece for entry in found for piece in entry)]
 
 
-def _doubted(piece: WordPiece, doubt: Doubt) -> WordPiece:
+def _with_doubt(piece: WordPiece, doubt: Doubt) -> WordPiece:
     return piece if piece.doubt else piece._replace(doubt=doubt)
 
 

@@ -40,19 +40,19 @@ class TableColumns:
     optional: dict[str, Column]
 
 
-def _counts(**meanings: str) -> dict[str, Column]:
+def _count_columns(**meanings: str) -> dict[str, Column]:
     return {name: Column("count", meaning) for name, meaning in meanings.items()}
 
 
-_MATMUL = _counts(m="rows of the result", n="its columns", k="inner dimension")
-_ATTENTION = _counts(
+_MATMUL = _count_columns(m="rows of the result", n="its columns", k="inner dimension")
+_ATTENTION = _count_columns(
     batch="sequences", seq="tokens of each", heads="query heads", kv_heads="key and value heads", head_dim="their width"
 )
 KINDS: dict[Kind, TableColumns] = {
     "grouped": TableColumns(
         "matmuls of experts",
         {"gpu": _GPU, "dtype": _TYPE, "stage": Column("text", "fwd, bwd_grad_act or bwd_grad_w")}
-        | _counts(groups="matmuls in one call")
+        | _count_columns(groups="matmuls in one call")
         | _MATMUL
         | {"time_us": _TIME},
         {},
@@ -60,7 +60,7 @@ KINDS: dict[Kind, TableColumns] = {
     "operator": TableColumns(
         "operators of a training step, forward and backward",
         {"gpu": _GPU, "op": Column("text", "operator")},
-        _counts(
+        _count_columns(
             mp="tensor-parallel degree", b="sequences", h="heads", l="tokens of each", dim="hidden", layers="layers"
         )
         | _MATMUL
@@ -73,16 +73,18 @@ KINDS: dict[Kind, TableColumns] = {
     "experts": TableColumns(
         "fused layers of experts",
         {"gpu": _GPU, "dtype": _TYPE}
-        | _counts(tokens="tokens", hidden="hidden", inter="inner width", topk="experts of a token", experts="experts")
+        | _count_columns(
+            tokens="tokens", hidden="hidden", inter="inner width", topk="experts of a token", experts="experts"
+        )
         | {"time_us": _TIME},
-        _counts(tp="tensor-parallel degree", ep="expert-parallel degree")
+        _count_columns(tp="tensor-parallel degree", ep="expert-parallel degree")
         | {"distribution": Column("text", "balanced, or power_law_ and its exponent: the busiest rank is timed")}
         | {"kernel": Column("text", "kernel")},
     ),
     "dispatch": TableColumns(
         "tokens sent to experts and back",
         {"gpu": _GPU}
-        | _counts(node_num="nodes", hidden_size="hidden", num_token="tokens", num_topk="experts of a token")
+        | _count_columns(node_num="nodes", hidden_size="hidden", num_token="tokens", num_topk="experts of a token")
         | {name: Column("number", "µs") for name in ("dispatch_transmit_us", "combine_transmit_us")},
         {},
     ),
@@ -108,7 +110,7 @@ KINDS: dict[Kind, TableColumns] = {
     ),
     "cluster": TableColumns(
         "collectives inside and across nodes",
-        {"gpu": _GPU, "op": Column("text", "operation"), **_counts(gpus="ranks", nodes="nodes")},
+        {"gpu": _GPU, "op": Column("text", "operation"), **_count_columns(gpus="ranks", nodes="nodes")},
         {
             "bytes": Column("number", "size, as nccl-tests counts it"),
             "time_us": _TIME,
@@ -161,7 +163,7 @@ def read_timings(path: str, per_node: int = 0) -> Timings:
     kind = _kind_of(place, names)
     if kind == "attention" and "decode" in Path(path).name:
         kind = "decode"
-    _checked(place, names, KINDS[kind])
+    _check_columns(place, names, KINDS[kind])
     faults: list[Fault] = []
     rows = []
     for where, cells in found.records:
@@ -207,7 +209,7 @@ def read_runs(path: str) -> Table:
         place, what = Place(path, 1, 1), "the output of nccl-tests"
     else:
         found = sheet(path, text, _KNOWN)
-        kind = _marked(found.names)
+        kind = _kind_by_columns(found.names)
         if kind is None or _are_runs(found.names):
             return read_table(path)
         place, what = found.place, f"a table of {KINDS[kind].meaning}"
@@ -215,13 +217,13 @@ def read_runs(path: str) -> Table:
     raise fail("D014", f"this is {what}, not a table of training runs", place, hint)
 
 
-def _marked(names: Collection[str]) -> Kind | None:
+def _kind_by_columns(names: Collection[str]) -> Kind | None:
     return next((kind for kind, marks in _MARKS.items() if set(marks) <= set(names)), None)
 
 
 def _kind_of(place: Place, names: list[str]) -> Kind:
     """The kind of table that the columns identify; a fault if none fits, with the nearest kind."""
-    if kind := _marked(names):
+    if kind := _kind_by_columns(names):
         return kind
     shared = {kind: len(set(names) & {*layout.columns, *layout.optional}) for kind, layout in KINDS.items()}
     best = max(_MARKS, key=lambda kind: (len(set(names) & set(_MARKS[kind])) / len(_MARKS[kind]), shared[kind]))
@@ -238,7 +240,7 @@ def _kind_of(place: Place, names: list[str]) -> Kind:
     raise fail("D015", f"for a table of {KINDS[best].meaning} the column {missing} is missing", place, hint)
 
 
-def _checked(place: Place, names: list[str], layout: TableColumns) -> None:
+def _check_columns(place: Place, names: list[str], layout: TableColumns) -> None:
     faults = repeated(place, names)
     for name, column in layout.columns.items():
         if name not in names:

@@ -159,7 +159,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
         sentence = f"this line has {len(cells)} figures and its header {len(names)}"
         raise fail("D015", sentence, place, "the output was cut; leave the line out, or run the test again")
     at = names.index("time")
-    size, time, busbw = (_number(cells[index], place) for index in (0, at, at + names[at:].index("busbw")))
+    size, time, busbw = (_parse_number(cells[index], place) for index in (0, at, at + names[at:].index("busbw")))
     wrong = cells[at + 3] if names[at + 3 : at + 4] in (["#wrong"], ["wrong"]) else "0"
     if wrong not in ("0", "N/A"):
         raise fail("D015", f"{wrong} elements of this result are wrong", place, "a broken run has no valid time")
@@ -186,7 +186,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
 
 def _check_rate(found: float, algbw: str, place: Place) -> None:
     """Raises a fault if size and time contradict the stated rate."""
-    rate = _number(algbw, place)
+    rate = _parse_number(algbw, place)
     if abs(found - rate) > _ROUNDED + 0.05 * rate:
         sentence = f"size and time give {found:.2f} GB/s, and {algbw} stands there as algbw"
         raise fail("D015", sentence, place, "columns or units were changed; run the test again")
@@ -260,7 +260,7 @@ def _inferred(run: _Run, lines: list[str]) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def _number(text: str, place: Place) -> float:
+def _parse_number(text: str, place: Place) -> float:
     try:
         number = float(text)
         if math.isfinite(number):

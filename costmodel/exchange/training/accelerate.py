@@ -121,20 +121,20 @@ def read_accelerate(tree: Any, file: str) -> Layer:
     if processes.value and processes.value > 0:
         layer.fill("accelerators", processes)
     layer.fill("nodes", keys["num_machines"])
-    _precision(keys, layer)
+    _read_precision(keys, layer)
     if engine == "FSDP":
-        _sharded(keys, layer)
+        _read_sharding(keys, layer)
     elif engine in ("NO", "MULTI_GPU"):
         layer.facts["stack"] = keys["distributed_type"]._replace(value="ddp")
         layer.facts["plan.zero"] = keys.derived(0, "nothing is sharded", "distributed_type")
     elif engine == "DEEPSPEED":
-        _deepspeed(keys, layer)
+        _read_deepspeed(keys, layer)
     elif engine == "MEGATRON_LM":
         layer.facts["stack"] = keys["distributed_type"]._replace(value="megatron-lm")
         fill_rows(keys, layer, _M)
     else:
         keys.refuse("X003", f"distributed_type {engine}: read are {', '.join(_ENGINES)}", "distributed_type")
-    _degrees(keys, layer)
+    _read_degrees(keys, layer)
     return with_remarks(keys, layer)
 
 
@@ -192,7 +192,7 @@ def read_launcher(words: Sequence[Word], file: str) -> Layer:
     return layer
 
 
-def _precision(keys: ForeignKeys, layer: Layer) -> None:
+def _read_precision(keys: ForeignKeys, layer: Layer) -> None:
     kind = keys["mixed_precision"]
     if kind.value != "no":
         layer.fill("workload.precision", kind)
@@ -200,7 +200,7 @@ def _precision(keys: ForeignKeys, layer: Layer) -> None:
         layer.weak["workload.precision"] = kind._replace(value="fp32")
 
 
-def _sharded(keys: ForeignKeys, layer: Layer) -> None:
+def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
     version, reshard = keys[f"{_F}.fsdp_version"], keys[f"{_F}.fsdp_reshard_after_forward"]
     if version.value not in (1, 2):
         keys.refuse("X005", f"fsdp_version is {version.value}, not 1 or 2", f"{_F}.fsdp_version")
@@ -236,7 +236,7 @@ def _sharded_by_strategy(keys: ForeignKeys, layer: Layer, reshard: str) -> None:
         layer.facts["plan.dp_replicate"] = keys["num_machines"]._replace(origin=strategy.origin)
 
 
-def _deepspeed(keys: ForeignKeys, layer: Layer) -> None:
+def _read_deepspeed(keys: ForeignKeys, layer: Layer) -> None:
     named = keys[f"{_D}.deepspeed_config_file"]
     layer.facts["stack"] = keys["distributed_type"]._replace(value="deepspeed")
     layer.weak["plan.recompute"] = keys.assumed("none", "a call in the model decides it, not this file")
@@ -254,7 +254,7 @@ def _deepspeed(keys: ForeignKeys, layer: Layer) -> None:
             layer.facts["plan.offload_to"] = first._replace(value="nvme")
 
 
-def _degrees(keys: ForeignKeys, layer: Layer) -> None:
+def _read_degrees(keys: ForeignKeys, layer: Layer) -> None:
     if not keys.under(_P):
         return
     fill_rows(keys, layer, _P)
@@ -397,7 +397,7 @@ def is_command(text: str, table: Table) -> bool:
 
 def arguments_of(text: str, file: str, table: Table) -> ArgumentText:
     """The training arguments in a shell script or a Python program."""
-    return _of_call(text, file, table) if is_call(text) else _of_command(text, file, table)
+    return _of_call(text, file, table) if is_call(text) else _arguments_of_command(text, file, table)
 
 
 def _of_call(text: str, file: str, table: Table) -> ArgumentText:
@@ -406,22 +406,22 @@ def _of_call(text: str, file: str, table: Table) -> ArgumentText:
     tree, others = call_tree(text, file, CALLED, costly)
     for name, words in others:
         if name.endswith("Trainer") and isinstance(words.get("model"), str):
-            _put(tree, "model_name_or_path", words["model"], words.place)
+            _put_value(tree, "model_name_or_path", words["model"], words.place)
         if name == "LoraConfig":
-            _put(tree, "use_peft", True, words.place)
-            _put(tree, "lora_r", words.get("r", 8), words.place)
+            _put_value(tree, "use_peft", True, words.place)
+            _put_value(tree, "lora_r", words.get("r", 8), words.place)
         if name == "BitsAndBytesConfig" and words.get("load_in_4bit"):
-            _put(tree, "load_in_4bit", True, words.place)
+            _put_value(tree, "load_in_4bit", True, words.place)
     return ArgumentText(tree, {}, [], [])
 
 
-def _put(tree: Mapping, name: str, value: Any, place: Place) -> None:
+def _put_value(tree: Mapping, name: str, value: Any, place: Place) -> None:
     tree.setdefault(key_at(name, place, place), value)
 
 
-def _of_command(text: str, file: str, table: Table) -> ArgumentText:
+def _arguments_of_command(text: str, file: str, table: Table) -> ArgumentText:
     script = read_script(text, file)
-    scored = [(_known(command, table), command) for command in script.commands]
+    scored = [(_count_known_options(command, table), command) for command in script.commands]
     chosen = [command for score, command in scored if score >= _FEWEST]
     if not chosen:
         raise fail("X001", "the file has no command with arguments of a training", Place(file))
@@ -450,7 +450,7 @@ def _before_program(words: Sequence[Word]) -> Sequence[Word]:
     return words[:-1] if words and not words[-1].text.startswith("-") else words
 
 
-def _known(command: ShellCommand, table: Table) -> int:
+def _count_known_options(command: ShellCommand, table: Table) -> int:
     names = {word.text.lstrip("-").split("=", 1)[0] for word in command.words if word.text.startswith("--")}
     return len(names & table.keys())
 

@@ -108,9 +108,9 @@ def read_axolotl(tree: Any, file: str) -> Layer:
     layer = layer_of_rows(keys, TITLE)
     layer.fill("accumulation", _accumulation(keys))
     _degrees(keys, layer)
-    _sharding(keys, layer)
+    _read_sharding(keys, layer)
     written_out(layer, keys["attn_implementation"], keys["eager_attention"])
-    _types(keys, layer)
+    _read_types(keys, layer)
     kind = keys["adapter"]
     if kind.value:
         narrow = kind.value == "lora" and bool(keys["load_in_4bit"].value)
@@ -145,7 +145,7 @@ def _either(keys: ForeignKeys, name: str) -> Any:
     return found[0] if found[0].value is not None else found[1]
 
 
-def _sharding(keys: ForeignKeys, layer: Layer) -> None:
+def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
     again = keys["gradient_checkpointing"]
     engine = keys["deepspeed"]
     word = str(again.value).lower()
@@ -181,7 +181,7 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
         layer.fill("plan.offload", offloaded._replace(value=["optimizer", "parameters"]))
 
 
-def _types(keys: ForeignKeys, layer: Layer) -> None:
+def _read_types(keys: ForeignKeys, layer: Layer) -> None:
     wide, half = keys["bf16"], keys["fp16"]
     for name in ("bfloat16", "float16"):
         if keys[name].value:

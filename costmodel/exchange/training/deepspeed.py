@@ -103,14 +103,14 @@ def read_deepspeed(tree: Any, file: str) -> Layer:
     table = TABLE if isinstance(tree.get(_Z), bool) else {name: row for name, row in TABLE.items() if name != _Z}
     keys = ForeignKeys(tree, table, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
-    layer.facts["stack"] = keys.derived("deepspeed", "a DeepSpeed configuration", _first(keys))
+    layer.facts["stack"] = keys.derived("deepspeed", "a DeepSpeed configuration", _first_stated(keys))
     stage = keys[f"{_Z}.stage"]
     if stage.value not in range(4):
         keys.refuse("X005", f"{_Z}.stage is {stage.value}, not 0 to 3", f"{_Z}.stage")
         stage = stage._replace(value=0)
     layer.fill("plan.zero", stage)
-    _offload(keys, layer, int(stage.value))
-    _overlap(keys, layer, int(stage.value))
+    _read_offload(keys, layer, int(stage.value))
+    _read_overlap(keys, layer, int(stage.value))
     _pieces(keys, layer)
     wide = {name: keys[f"{name}.enabled"] for name in ("bf16", "fp16")}
     on = [name for name, value in wide.items() if value.value]
@@ -131,12 +131,12 @@ def read_deepspeed(tree: Any, file: str) -> Layer:
     return with_remarks(keys, layer)
 
 
-def _first(keys: ForeignKeys) -> str:
+def _first_stated(keys: ForeignKeys) -> str:
     sharded = f"{_Z}.stage"
     return sharded if sharded in keys.stated else next(iter(keys.stated), "")
 
 
-def _offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
+def _read_offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
     optimizer, weights = keys[f"{_Z}.offload_optimizer.device"], keys[f"{_Z}.offload_param.device"]
     old = {name: keys[f"{_Z}.{name}"] for name in ("cpu_offload", "cpu_offload_params")}
     if old["cpu_offload"].value and optimizer.value == "none":
@@ -189,7 +189,7 @@ _SIZES = (
 )
 
 
-def _overlap(keys: ForeignKeys, layer: Layer, stage: int) -> None:
+def _read_overlap(keys: ForeignKeys, layer: Layer, stage: int) -> None:
     overlap = keys[f"{_Z}.overlap_comm"]
     hidden = stage == 3 if overlap.value is None else bool(overlap.value)
     if not hidden and stage:

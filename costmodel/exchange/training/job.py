@@ -81,11 +81,11 @@ class Job:
         workload = self.workload
         place, _, name = key.partition(".")
         if place == "plan":
-            return self.effective.get(name, _NEUTRAL.get(name, _plain(getattr(self.plan, name))))
+            return self.effective.get(name, _NEUTRAL.get(name, _plain_value(getattr(self.plan, name))))
         if place == "model":
-            return _plain(getattr(self.model, name))
+            return _plain_value(getattr(self.model, name))
         if place == "workload":
-            return {"gradients": self.gradients, "optimizer": self.optimizer}.get(name) or _plain(
+            return {"gradients": self.gradients, "optimizer": self.optimizer}.get(name) or _plain_value(
                 getattr(workload, name)
             )
         if key == "steps" and workload.tokens is not None:
@@ -115,15 +115,15 @@ def effective(plan: Plan, *, experts: bool) -> dict[str, Any]:
     >>> effective(Plan(dp=8, zero=1, schedule="1f1b", cp_type="p2p", sequence_parallel=True), experts=False)
     {'dp': 8, 'micro_batch': 1, 'zero': 1}
     """
-    found = {key: _plain(value) for key, value in plan.model_dump().items() if value is not None}
-    without = _without_effect(plan, experts=experts)
+    found = {key: _plain_value(value) for key, value in plan.model_dump().items() if value is not None}
+    without = _keys_without_effect(plan, experts=experts)
     found.setdefault("schedule", "interleaved" if plan.vpp > 1 else "1f1b")
     if found.get("recompute") == "full" and "recompute_layers" not in found:
         found |= {"recompute_method": "uniform", "recompute_layers": 1}  # every layer, each by itself
     return {key: value for key, value in found.items() if key not in without and _NEUTRAL.get(key) != value}
 
 
-def _without_effect(plan: Plan, *, experts: bool) -> set[str]:
+def _keys_without_effect(plan: Plan, *, experts: bool) -> set[str]:
     dropped: set[str] = set()
     for switched_off, keys in (
         (plan.pp == 1, "schedule split first_stage_layers last_stage_layers vpp"),
@@ -143,7 +143,7 @@ def _without_effect(plan: Plan, *, experts: bool) -> set[str]:
     return dropped
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, list):
         return sorted(value)
     return round(value) if isinstance(value, float) and value == round(value) else value
@@ -187,7 +187,7 @@ def called(target: TrainingFormat, job: Job) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for key, value in job.effective.items():
         if getattr(job.plan, key) is not None and (call := target.calls.get(f"plan.{key}")):
-            found.setdefault(call, []).append(f"plan.{key}={_worded(value)}")
+            found.setdefault(call, []).append(f"plan.{key}={_value_words(value)}")
     return found
 
 
@@ -206,7 +206,7 @@ def check_plan(target: TrainingFormat, remarks: TrainingRemarks) -> None:
         path = f"plan.{key}"
         if not target.expresses(path):
             reason = target.cannot.get(path, "no option states it")
-            remarks.refuse(path, f"{_worded(value)} cannot be written: {reason}")
+            remarks.refuse(path, f"{_value_words(value)} cannot be written: {reason}")
 
 
 def check_workload(target: TrainingFormat, remarks: TrainingRemarks) -> None:
@@ -235,7 +235,7 @@ def check_offload(remarks: TrainingRemarks, hint: str = "") -> bool:
     return bool(offloaded)
 
 
-def _worded(value: object) -> str:
+def _value_words(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(str, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)

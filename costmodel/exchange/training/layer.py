@@ -74,7 +74,7 @@ def layer_of_rows(keys: ForeignKeys, title: str) -> Layer:
 def fill_rows(keys: ForeignKeys, layer: Layer, section: str = "") -> None:
     """Fills the facts of rows that state a key alone, of one section if one is named."""
     rows = [row for row in keys.table.values() if row.is_stated_alone and row.option.startswith(section)]
-    rows = [row for row in rows if row.beside is None or _holds(row.beside[1], keys[row.beside[0]].value)]
+    rows = [row for row in rows if row.beside is None or _matches(row.beside[1], keys[row.beside[0]].value)]
     for row in (row for row in rows if row.key not in _BESIDE):
         layer.fill(row.key, keys[row.option])
     for row in (row for row in rows if row.key in _BESIDE):
@@ -84,7 +84,7 @@ def fill_rows(keys: ForeignKeys, layer: Layer, section: str = "") -> None:
             layer.fill(row.key, keys[row.option])
 
 
-def _holds(wanted: Any, value: Any) -> bool:
+def _matches(wanted: Any, value: Any) -> bool:
     return bool(wanted(value)) if callable(wanted) else bool(value == wanted)
 
 

@@ -81,8 +81,8 @@ def read_llama_factory(tree: Any, file: str) -> Layer:
     layer = layer_of_rows(keys, TITLE)
     if (keys["max_steps"].value or -1) > 0:
         layer.fill("steps", keys["max_steps"])
-    _types(keys, layer)
-    _tuning(keys, layer)
+    _read_types(keys, layer)
+    _read_tuning(keys, layer)
     if any(keys.given(name) for name in (*_MEGATRON, "use_distributed_optimizer")):
         _megatron(keys, layer)
     else:
@@ -90,7 +90,7 @@ def read_llama_factory(tree: Any, file: str) -> Layer:
     return with_remarks(keys, layer)
 
 
-def _types(keys: ForeignKeys, layer: Layer) -> None:
+def _read_types(keys: ForeignKeys, layer: Layer) -> None:
     on = next((name for name in ("bf16", "fp16", "pure_bf16") if keys[name].value), None)
     if on is not None:
         layer.facts["workload.precision"] = keys[on]._replace(value=on.removeprefix("pure_"))
@@ -104,7 +104,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["workload.optimizer"] = galore
 
 
-def _tuning(keys: ForeignKeys, layer: Layer) -> None:
+def _read_tuning(keys: ForeignKeys, layer: Layer) -> None:
     kind, narrow = keys["finetuning_type"], keys["quantization_bit"]
     if kind.value == "freeze":
         keys.refuse("X003", "finetuning_type freeze: no workload trains a part of the layers", "finetuning_type")

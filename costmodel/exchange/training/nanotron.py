@@ -91,7 +91,7 @@ def _model(keys: ForeignKeys, file: str) -> Imported | None:
     entries = [(0, f'"architectures": ["{architecture}"], "model_type": "{kind}"')]
     for key, value in stated.items():
         if str(key) not in _OWN and not isinstance(value, Mapping | list):
-            entries.append((key.place.line, f"{json.dumps(str(key))}: {_json(value)}"))
+            entries.append((key.place.line, f"{json.dumps(str(key))}: {_json_text(value)}"))
     text, line = "{", 1
     for index, (at, entry) in enumerate(sorted(entries, key=lambda entry: entry[0])):
         text += ("," if index else "") + "\n" * max(0, at - line) + entry
@@ -99,7 +99,7 @@ def _model(keys: ForeignKeys, file: str) -> Imported | None:
     return read_config(f"{text}}}", file, "nanotron")
 
 
-def _json(value: Any) -> str:
+def _json_text(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     return json.dumps(

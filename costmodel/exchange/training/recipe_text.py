@@ -33,7 +33,7 @@ def recipe_tree(text: str, file: str) -> Mapping:
     if len(found) > 1:
         names = ", ".join(function.name[:40] for function, _ in found[:6])
         hint = "keep one of the functions in a file of its own"
-        raise fail("X004", f"several recipes stand here: {names}", _place(lines, text, found[1][1]), hint)
+        raise fail("X004", f"several recipes stand here: {names}", _place_of_node(lines, text, found[1][1]), hint)
     function, call = found[0]
     assigned = {**_assigned(module.body), **_assigned(function.body)}
     recipe = _Recipe(lines, text, file, assigned, _COSTLY)
@@ -97,7 +97,7 @@ def _assigned(body: list[ast.stmt]) -> dict[str, ast.expr]:
     return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 
-def _place(lines: Lines, text: str, node: ast.expr) -> Place:
+def _place_of_node(lines: Lines, text: str, node: ast.expr) -> Place:
     starts = text.encode().splitlines(keepends=True)
     before = b"".join(starts[: node.lineno - 1]).decode(errors="ignore")
     inside = starts[node.lineno - 1][: node.col_offset].decode(errors="ignore") if starts else ""
@@ -121,10 +121,10 @@ class _Recipe:
             if target == ["model_spec"]:
                 spec = self.meant(value)
             else:
-                here = _place(self.lines, self.text, value)
+                here = _place_of_node(self.lines, self.text, value)
                 put_at(found, ".".join(target), self.value(target[-1], value, target[0], 0), here)
         if isinstance(spec, ast.Call) and spec.args and isinstance(spec.args[0], ast.Constant):
-            flavor, place = str(spec.args[0].value), _place(self.lines, self.text, spec)
+            flavor, place = str(spec.args[0].value), _place_of_node(self.lines, self.text, spec)
             named = function.name.lower().removeprefix("sft_")
             family = self.family or named.partition(f"_{re.sub('[.-]', '_', flavor.lower())}")[0]
             model = Mapping({key_at("name", place, place): family, key_at("flavor", place, place): flavor})
@@ -153,13 +153,13 @@ class _Recipe:
     def keywords(self, call: ast.Call, section: str, depth: int) -> Mapping:
         """The keyword arguments of a call."""
         built = Mapping()
-        built.place = _place(self.lines, self.text, call)
+        built.place = _place_of_node(self.lines, self.text, call)
         for word in call.keywords:
             inner = section or (word.arg or "")
             if word.arg is None or depth > _DEEPEST:
                 self.refuse("** hands arguments on", call, section)
                 continue
-            place = _place(self.lines, self.text, word.value)
+            place = _place_of_node(self.lines, self.text, word.value)
             built[key_at(word.arg, place, place)] = self.value(word.arg, word.value, inner, depth)
         return built
 
@@ -186,7 +186,7 @@ class _Recipe:
 
     def held(self, name: str, node: ast.Dict | ast.List, section: str, depth: int) -> Any:
         """A dictionary or a list of values."""
-        place = _place(self.lines, self.text, node)
+        place = _place_of_node(self.lines, self.text, node)
         if depth > _DEEPEST:
             self.refuse(f"{name} is nested too deep", node, section)
             return None
@@ -218,7 +218,7 @@ class _Recipe:
     def refuse(self, sentence: str, node: ast.expr, section: str) -> None:
         """Records a fault for a value that only running code would give, in a section that affects the cost."""
         if section in self.costly:
-            place = _place(self.lines, self.text, node)
+            place = _place_of_node(self.lines, self.text, node)
             self.faults.append(Fault("X008", f"{sentence}: nothing is run here", place, _HINT))
 
 

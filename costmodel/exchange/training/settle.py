@@ -106,7 +106,7 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
     _degrees(found)
     _batch(found)
     _chunks(found, depth)
-    _tokens(found)
+    _settle_tokens(found)
     for path, what, hint in (
         ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
         ("workload.sequence", "the tokens of a sequence are not stated", "--set workload.sequence=4096, for example"),
@@ -116,7 +116,7 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
             found.need(what, hint)
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
-    return found.imported(_tree(found), Plan)
+    return found.imported(_scenario_tree(found), Plan)
 
 
 def _engine(found: Settled, layers: Sequence[Layer]) -> None:
@@ -147,7 +147,7 @@ def nested_facts(facts: Mapping[str, OriginValue], tops: Sequence[str]) -> dict[
     return tree
 
 
-def _tree(found: Settled) -> dict[str, Any]:
+def _scenario_tree(found: Settled) -> dict[str, Any]:
     tree = nested_facts(found.facts, _TREE)
     if "workload" in tree:
         kind = OriginValue("training", Origin("class", "a training program"))
@@ -283,7 +283,7 @@ def _chunks(found: Settled, depth: int | None) -> None:
     found.facts["plan.vpp"] = each.derived(chunks // stages, f"{chunks} stages over {stages} ranks")
 
 
-def _tokens(found: Settled) -> None:
+def _settle_tokens(found: Settled) -> None:
     steps = found.facts.pop("steps", None)
     batch, sequence = found.facts.get("workload.global_batch"), found.facts.get("workload.sequence")
     if steps is None or steps.value < 1 or batch is None or sequence is None:

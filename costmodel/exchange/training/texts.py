@@ -21,7 +21,7 @@ def tree_of(text: str, file: str) -> Mapping:
     if not is_toml(text):
         tree = parse_json(text, file) if text.lstrip().startswith("{") else parse(text, file, quoted=True)
     else:
-        tree = _toml(text, file)
+        tree = _parse_toml(text, file)
     if not isinstance(tree, Mapping):
         raise fail("X001", "the text is no mapping of keys to values", Place(file))
     return tree
@@ -36,7 +36,7 @@ def is_toml(text: str) -> bool:
     return _SECTION.search(text) is not None and _ENTRY.search(text) is not None
 
 
-def _toml(text: str, file: str) -> Mapping:
+def _parse_toml(text: str, file: str) -> Mapping:
     if len(text) > MAXIMUM_BYTES // 4:
         raise fail("X010", f"{len(text):,} letters of TOML are more than are read", Place(file))
     try:
@@ -44,7 +44,7 @@ def _toml(text: str, file: str) -> Mapping:
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise fail("D002", f"not TOML: {str(error)[:200]}", Place(file)) from None
     places = _places(text, file)
-    return _placed(plain, "", places, Place(file), 0)
+    return _with_places(plain, "", places, Place(file), 0)
 
 
 def _places(text: str, file: str) -> dict[str, Place]:
@@ -60,7 +60,7 @@ def _places(text: str, file: str) -> dict[str, Place]:
     return found
 
 
-def _placed(plain: dict[str, Any], above: str, places: dict[str, Place], whole: Place, depth: int) -> Mapping:
+def _with_places(plain: dict[str, Any], above: str, places: dict[str, Place], whole: Place, depth: int) -> Mapping:
     if depth > _DEEPEST:
         raise fail("X010", f"nested over {_DEEPEST} levels", whole)
     built = Mapping()
@@ -69,7 +69,7 @@ def _placed(plain: dict[str, Any], above: str, places: dict[str, Place], whole: 
         path = f"{above}.{name}" if above else name
         place = places.get(path, whole)
         if isinstance(value, dict):
-            built[key_at(name, place, place)] = _placed(value, path, places, whole, depth + 1)
+            built[key_at(name, place, place)] = _with_places(value, path, places, whole, depth + 1)
         elif isinstance(value, list):
             items = Items(value)
             items.places = [place] * len(items)

@@ -67,7 +67,7 @@ def read_torchtune(tree: Any, file: str) -> Layer:
     layer.facts["stack"] = keys.derived("torchtune" if whole else "fsdp2", text, next(iter(keys.stated), ""))
     if (keys["data_parallel_shard_dim"].value or -1) > 0:
         layer.facts["shards"] = keys["data_parallel_shard_dim"]
-    _optimizer(keys, layer)
+    _read_optimizer(keys, layer)
     return with_remarks(keys, layer)
 
 
@@ -96,7 +96,7 @@ def _model(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["workload.tuning.rank"] = keys["model.lora_rank"]
 
 
-def _optimizer(keys: ForeignKeys, layer: Layer) -> None:
+def _read_optimizer(keys: ForeignKeys, layer: Layer) -> None:
     name = keys["optimizer._component_"]
     last = str(name.value or "").rpartition(".")[2].lower()
     if last in _OPTIMIZERS:

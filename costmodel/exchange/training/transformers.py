@@ -114,7 +114,7 @@ def read_training_arguments(tree: Any, file: str) -> Layer:
         "plan.recompute",
         new if new.value or not keys.given("gradient_checkpointing") else keys["gradient_checkpointing"],
     )
-    _sharding(keys, layer)
+    _read_sharding(keys, layer)
     written_out(layer, keys["attn_implementation"])
     return with_remarks(keys, layer)
 
@@ -137,7 +137,7 @@ def with_launcher(layer: Layer, found: ArgumentText) -> Layer:
     return layer
 
 
-def _sharding(keys: ForeignKeys, layer: Layer) -> None:
+def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
     engine, sharded = keys["deepspeed"], keys["fsdp"]
     if isinstance(engine.value, Mapping):
         inner = read_deepspeed(engine.value, keys.file)

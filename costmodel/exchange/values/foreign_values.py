@@ -59,37 +59,37 @@ class Lines:
 def placed(tree: dict[str, Any], whole: Place) -> tuple[Mapping, dict[str, Origin]]:
     """The document with places in the foreign text, and the origin of every value by path."""
     origins: dict[str, Origin] = {}
-    return _mapping(tree, whole, "", origins), origins
+    return _placed_mapping(tree, whole, "", origins), origins
 
 
-def _mapping(tree: dict[str, Any], whole: Place, path: str, origins: dict[str, Origin]) -> Mapping:
+def _placed_mapping(tree: dict[str, Any], whole: Place, path: str, origins: dict[str, Origin]) -> Mapping:
     built = Mapping()
     built.place = whole
     for name, value in tree.items():
         inner = f"{path}.{name}" if path else name
         at = (value.place if isinstance(value, OriginValue) else None) or whole
-        built[key_at(name, at, at)] = _node(value, whole, inner, origins)
+        built[key_at(name, at, at)] = _placed_value(value, whole, inner, origins)
     return built
 
 
-def _node(value: Any, whole: Place, path: str, origins: dict[str, Origin]) -> Any:
+def _placed_value(value: Any, whole: Place, path: str, origins: dict[str, Origin]) -> Any:
     if isinstance(value, dict):
-        return _mapping(value, whole, path, origins)
+        return _placed_mapping(value, whole, path, origins)
     if isinstance(value, list):
-        items = Items(_node(item, whole, f"{path}.{index}", origins) for index, item in enumerate(value))
+        items = Items(_placed_value(item, whole, f"{path}.{index}", origins) for index, item in enumerate(value))
         items.places = [whole] * len(items)
         return items
     origins[path] = value.origin
-    return _leaf(value.value, value.place or whole)
+    return _placed_leaf(value.value, value.place or whole)
 
 
-def _leaf(plain: Any, place: Place) -> Any:
+def _placed_leaf(plain: Any, place: Place) -> Any:
     if isinstance(plain, list):
-        items = Items(_leaf(item, place) for item in plain)
+        items = Items(_placed_leaf(item, place) for item in plain)
         items.places = [place] * len(items)
         return items
     if isinstance(plain, dict):
-        built = Mapping({key_at(name, place, place): _leaf(value, place) for name, value in plain.items()})
+        built = Mapping({key_at(name, place, place): _placed_leaf(value, place) for name, value in plain.items()})
         built.place = place
         return built
     if plain is None or isinstance(plain, bool):

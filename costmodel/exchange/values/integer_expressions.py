@@ -43,27 +43,27 @@ def evaluated(text: str, names: Mapping[str, int] | None = None) -> Any:
         raise ValueError(f"over {LONGEST:,} letters")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
-        return _value(tree, names or {})
+        return _evaluate(tree, names or {})
     except (SyntaxError, RecursionError, MemoryError, OverflowError):
         raise ValueError("not an expression of whole numbers and lists") from None
 
 
-def _value(node: ast.expr, names: Mapping[str, int]) -> Any:
+def _evaluate(node: ast.expr, names: Mapping[str, int]) -> Any:
     if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) <= _LARGEST:
         return node.value
     if isinstance(node, ast.Name) and node.id in names:
         return names[node.id]
     if isinstance(node, ast.List):
-        return [_number(_value(item, names)) for item in node.elts]
+        return [_as_integer(_evaluate(item, names)) for item in node.elts]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        number = _number(_value(node.operand, names))
+        number = _as_integer(_evaluate(node.operand, names))
         return -number if isinstance(node.op, ast.USub) else number
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _combined(type(node.op), _value(node.left, names), _value(node.right, names))
+        return _apply_operator(type(node.op), _evaluate(node.left, names), _evaluate(node.right, names))
     raise ValueError("not an expression of whole numbers and lists")
 
 
-def _combined(kind: type[ast.operator], left: Any, right: Any) -> Any:
+def _apply_operator(kind: type[ast.operator], left: Any, right: Any) -> Any:
     lists = [side for side in (left, right) if isinstance(side, list)]
     if lists:
         wanted = {1: ast.Mult, 2: ast.Add}[len(lists)]
@@ -72,10 +72,10 @@ def _combined(kind: type[ast.operator], left: Any, right: Any) -> Any:
         if kind is not wanted or length > _LONGEST_LIST:
             raise ValueError(f"lists are joined and repeated, to at most {_LONGEST_LIST:,} entries")
     found = _OPERATORS[kind](left, right)
-    return found if isinstance(found, list) else _number(found)
+    return found if isinstance(found, list) else _as_integer(found)
 
 
-def _number(value: Any) -> int:
+def _as_integer(value: Any) -> int:
     if not isinstance(value, int) or abs(value) > _LARGEST:
         raise ValueError(f"a number over {_LARGEST:,}, or none")
     return value

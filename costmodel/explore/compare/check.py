@@ -68,7 +68,7 @@ class BaselinePolicy:
 
 def check(asked: Mapping[str, Workload], holding: BaselinePolicy) -> list[CheckedScenario]:
     """Every scenario checked, by what a baseline calls it."""
-    return [_checked(key, workload, holding) for key, workload in asked.items()]
+    return [_check_scenario(key, workload, holding) for key, workload in asked.items()]
 
 
 def key_of(scenario: str | None, case: LoadedScenario) -> str:
@@ -84,7 +84,7 @@ def key_of(scenario: str | None, case: LoadedScenario) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # of a file whose name is no UTF-8
 
 
-def _checked(key: str, asked: Workload, holding: BaselinePolicy) -> CheckedScenario:
+def _check_scenario(key: str, asked: Workload, holding: BaselinePolicy) -> CheckedScenario:
     answer = asked.answer()
     if answer.refused:
         invalid = tuple(CheckResult("valid", code, kept=False) for code in answer.refused)
@@ -100,7 +100,9 @@ def _checked(key: str, asked: Workload, holding: BaselinePolicy) -> CheckedScena
         return CheckedScenario(key, asked, answer, (*findings, unknown))
     now = asked.figures(answer)
     changes = tuple(moved(before.figures, now))
-    findings += [_exact(changes, now)] if holding.exact else _regressions(asked, before.figures, now, holding.within)
+    findings += (
+        [_exact_result(changes, now)] if holding.exact else _regressions(asked, before.figures, now, holding.within)
+    )
     if all(finding.kept for finding in findings):
         return CheckedScenario(key, asked, answer, tuple(findings), changes)
     inputs = tuple(_changed(before, asked, answer))
@@ -124,7 +126,7 @@ def _limits(asked: Workload, answer: PlanAnswer, *, endless: bool) -> list[Check
     return found
 
 
-def _exact(changes: Sequence[MovedFigure], now: Mapping[str, float]) -> CheckResult:
+def _exact_result(changes: Sequence[MovedFigure], now: Mapping[str, float]) -> CheckResult:
     return CheckResult("exact", "figures", not changes, float(len(changes)), float(len(now)))
 
 
@@ -180,10 +182,10 @@ def _asked_alike(now: EquationFingerprint, before: EquationFingerprint) -> bool:
 
 def entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
     """The baseline entries of scenarios as they are now; those that cannot be estimated are left out."""
-    return {found.name: _entry(found.asked, found.answer) for found in checked if not found.answer.refused}
+    return {found.name: _baseline_entry(found.asked, found.answer) for found in checked if not found.answer.refused}
 
 
-def _entry(asked: Workload, answer: PlanAnswer) -> Entry:
+def _baseline_entry(asked: Workload, answer: PlanAnswer) -> Entry:
     return Entry(
         title=asked.case.scenario.title,
         plan=dict(asked.plan_entry(answer)),

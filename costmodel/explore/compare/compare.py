@@ -84,8 +84,8 @@ def marks(answer: Answer) -> dict[str, EquationFingerprint]:
     with trace() as record:
         evaluate(answer.inputs, answer.evaluation.block)
     calls: dict[str, list[tuple[float, float]]] = {}
-    for step in _steps(record.steps):
-        asked = _of_inputs(step.inputs.values()) + _of_choices(step.choices)
+    for step in _all_steps(record.steps):
+        asked = _of_inputs(step.inputs.values()) + _hash_of_choices(step.choices)
         calls.setdefault(step.equation.name, []).append((asked, _of_number(step.value)))
     return {
         name: EquationFingerprint(
@@ -102,15 +102,15 @@ def called_equations(answer: Answer) -> dict[str, set[str]]:
     with trace() as record:
         evaluate(answer.inputs, answer.evaluation.block)
     called: dict[str, set[str]] = {}
-    for step in _steps(record.steps):
-        called.setdefault(step.equation.name, set()).update(inner.equation.name for inner in _steps(step.beneath))
+    for step in _all_steps(record.steps):
+        called.setdefault(step.equation.name, set()).update(inner.equation.name for inner in _all_steps(step.beneath))
     return called
 
 
-def _steps(steps: Sequence[Step]) -> Iterator[Step]:
+def _all_steps(steps: Sequence[Step]) -> Iterator[Step]:
     for step in steps:
         yield step
-        yield from _steps(step.beneath)
+        yield from _all_steps(step.beneath)
 
 
 def _of_inputs(inputs: Iterable[Origin]) -> float:
@@ -127,7 +127,7 @@ def _of_number(value: Any) -> float:
     return math.log(abs(plain)) if plain else _ZERO
 
 
-def _of_choices(choices: dict[str, Any]) -> float:
+def _hash_of_choices(choices: dict[str, Any]) -> float:
     return float(zlib.crc32(repr(sorted((name, str(value)) for name, value in choices.items())).encode()) % 1000)
 
 
@@ -206,10 +206,10 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[Moved
     """Figures that differ or that only one side has; a transfer takes no time on a side that does not send it."""
     none = {name: 0.0 if name.startswith(TRAFFIC) else None for name in (*after, *before)}
     pairs = [MovedFigure(name, before.get(name, least), after.get(name, least)) for name, least in none.items()]
-    return [pair for pair in pairs if not _equal(pair.before, pair.after)]
+    return [pair for pair in pairs if not _is_equal(pair.before, pair.after)]
 
 
-def _equal(before: float | None, after: float | None) -> bool:
+def _is_equal(before: float | None, after: float | None) -> bool:
     if before is None or after is None:
         return before is after
     return math.isclose(before, after, rel_tol=SAME, abs_tol=1e-15)

@@ -45,11 +45,13 @@ def _stored(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: 
     plan = plans[rank - 1]
     values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
     stated = {key: value for key, value in plan.items() if key in Plan.model_fields and value is not None}
-    values |= {f"plan.{key}": InputValue(_plain(value)) for key, value in stated.items()}
-    digests = {str(item.get("name")): str(item.get("digest")) for item in _rows(result, "documents")}
+    values |= {f"plan.{key}": InputValue(_plain_text(value)) for key, value in stated.items()}
+    digests = {str(item.get("name")): str(item.get("digest")) for item in _rows_of_result(result, "documents")}
     held = {key: float(plan[key]) for key in map(machine_name, TRAINING_COLUMNS) if _is_number(plan.get(key))}
-    held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))
-    assumed = {str(item.get("path")): str(item.get("value")) for item in _rows(result, "assumed")}
+    held |= _ledger_of_stages(_rows_of_result(result, "ledger")) | _bytes_by_transfer(
+        _rows_of_result(result, "transfers")
+    )
+    assumed = {str(item.get("path")): str(item.get("value")) for item in _rows_of_result(result, "assumed")}
     parts = tuple(part for part, key in ((MEMORY, "ledger"), (TRAFFIC, "transfers")) if key in result)
     return Side(name, values, held, digests, assumed=assumed, facts=_facts(case, plan), parts=parts)
 
@@ -70,7 +72,7 @@ def _facts(case: ResolvedScenario, plan: Mapping[str, Any]) -> Facts:
     return replace(facts, price=price)
 
 
-def _plain(value: Any) -> Any:
+def _plain_text(value: Any) -> Any:
     if isinstance(value, list):
         return f"[{', '.join(map(str, value))}]"
     return float(value) if _is_number(value) else value if isinstance(value, bool) else str(value)
@@ -80,19 +82,19 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _rows(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def _rows_of_result(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     rows = result.get(key)
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _ledger(stages: list[dict[str, Any]]) -> dict[str, float]:
+def _ledger_of_stages(stages: list[dict[str, Any]]) -> dict[str, float]:
     peaks = [stage for stage in stages if _is_number(stage.get("peak_bytes"))]
     worst = max(peaks, key=lambda stage: float(stage["peak_bytes"]), default={})
     names = [name for name in worst if name.endswith("_bytes") and name != "peak_bytes" and _is_number(worst[name])]
     return {f"{MEMORY}{name}": float(worst[name]) for name in names}
 
 
-def _transfers(rows: list[dict[str, Any]]) -> dict[str, float]:
+def _bytes_by_transfer(rows: list[dict[str, Any]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for row in rows:
         if not all(_is_number(row.get(key)) for key in ("time_s", "count", "volume_bytes")):

@@ -43,10 +43,10 @@ class InputValue:
 
 def leaves(case: LoadedScenario) -> dict[str, InputValue]:
     """Everything predictions can depend on: the scenario, and the documents it names in the places that name them."""
-    return dict(_walk(case, "", case.document))
+    return dict(_walk_values(case, "", case.document))
 
 
-def _walk(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, InputValue]]:
+def _walk_values(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, InputValue]]:
     if path in REFERENCES:
         document = getattr(case, REFERENCES[path].held)
         if document is None:
@@ -57,11 +57,11 @@ def _walk(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, In
     if isinstance(value, BaseModel):
         for name, inner in value:
             if name not in _TALK and name not in _ASIDE:
-                yield from _walk(case, f"{path}.{name}" if path else name, inner)
+                yield from _walk_values(case, f"{path}.{name}" if path else name, inner)
     elif isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in items:
-            yield from _walk(case, f"{path}.{key}", inner)
+            yield from _walk_values(case, f"{path}.{key}", inner)
     elif path not in REFERENCES and value is not None:
         yield path, InputValue(value, getattr(value, "place", None))
 

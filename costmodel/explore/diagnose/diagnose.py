@@ -57,9 +57,9 @@ class Cause:
 def causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     """The causes that this plan can have."""
     yield _clocks(answer)
-    yield from _of_kernels(answer, base)
-    yield from _of_overlap(answer, base)
-    yield from _of_links(answer, base)
+    yield from _causes_in_kernels(answer, base)
+    yield from _causes_in_overlap(answer, base)
+    yield from _causes_in_links(answer, base)
     yield from _beside(answer, base)
 
 
@@ -81,7 +81,7 @@ def _clocks(answer: Answer) -> Cause:
     )
 
 
-def _of_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+def _causes_in_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     inputs, terms = answer.inputs, base.terms
     efficiency, common, stack = inputs.case.efficiency, inputs.case.common, inputs.stack
     if terms["attention"] and inputs.rates.attention is not None:
@@ -121,7 +121,7 @@ def _of_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 _OVERLAPPING = ("tp", "cp", "pp", "dp")
 
 
-def _of_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     inputs = answer.inputs
     shares = {axis: float(getattr(inputs.overlap, axis)) for axis in _OVERLAPPING}
     shares["ep"] = 0.0 if inputs.experts is None else inputs.experts.overlap
@@ -139,7 +139,7 @@ def _of_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
             )
 
 
-def _of_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+def _causes_in_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     inputs, case, common = answer.inputs, answer.inputs.case, answer.inputs.case.common
     taking = [item for item in answer.evaluation.step.transfers if number(item.total_time) > 0]
     inside = any(number(item.group.domains) <= 1 for item in taking)
@@ -396,13 +396,13 @@ def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredSt
     found = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"])
     if found.inside:
         return found
-    tried = [_explained(answer, base, measured, cause) for cause in causes(answer, base)]
+    tried = [_explain_cause(answer, base, measured, cause) for cause in causes(answer, base)]
     able = sorted((one for one in tried if one.value is not None), key=lambda one: (one.score, one.cause.name))
     unable = tuple(one for one in tried if one.value is None)
     return Diagnosis(answer, measured, base, found.low, found.high, tuple(able), unable)
 
 
-def _explained(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
+def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
     gap = measured.step - base.step
     if cause.way == "added":
         return _added(base, measured, cause, gap)

@@ -114,8 +114,8 @@ def measured(
 
     What options and the table state holds before the trace, whose recording may have slowed the step.
     """
-    figures = {name: _parsed(name, text, OPTIONS[name]) for name, text in whole.items() if text}
-    parts = dict(_term(text) for text in terms)
+    figures = {name: _parsed_time(name, text, OPTIONS[name]) for name, text in whole.items() if text}
+    parts = dict(_parsed_term(text) for text in terms)
     if table:
         for name, value in _of_table(table):
             (figures if name in WHOLE else parts)[name] = value
@@ -129,7 +129,7 @@ def measured(
         hint = "add --step 18.9s, --mfu 40%, --tokens-per-s 450k or --trace FILE"
         raise fail("C023", "the measured time of the step is missing", None, hint)
     if busy:
-        parts[IDLE] = (1.0 - _parsed("mfu", busy, "--busy")) * _as_step(inputs, base, *next(iter(figures.items())))
+        parts[IDLE] = (1.0 - _parsed_time("mfu", busy, "--busy")) * _as_step(inputs, base, *next(iter(figures.items())))
     steps = {name: _as_step(inputs, base, name, value) for name, value in figures.items()}
     low, high = min(steps.values()), max(steps.values())
     if low <= 0:
@@ -172,13 +172,13 @@ def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: flo
 def step_of(inputs: TrainingInputs, base: PredictedTerms, text: str, option: str) -> float:
     """The time of a step from a figure of it: a time, or an MFU in percent."""
     name = "mfu" if text.endswith("%") else "step_time"
-    found = _as_step(inputs, base, name, _parsed(name, text, option))
+    found = _as_step(inputs, base, name, _parsed_time(name, text, option))
     if found <= 0:
         raise fail("C023", "a measured step time must be positive", None, "for example --also global_batch=2048:35s")
     return found
 
 
-def _parsed(name: str, text: str, where: str) -> float:
+def _parsed_time(name: str, text: str, where: str) -> float:
     try:
         value = _quantity(name, text)
     except UnitError as error:
@@ -196,11 +196,11 @@ def _quantity(name: str, text: str) -> float:
     return parse(f"{text} token/s" if bare else text, WHOLE.get(name, "s"))
 
 
-def _term(text: str) -> tuple[str, float]:
+def _parsed_term(text: str) -> tuple[str, float]:
     name, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not value:
         raise fail("C023", f"'{text}' is not term=time", None, "for example --term dp_exposed=0.5s")
-    return _known(name), _parsed(name, value, "--term")
+    return _known(name), _parsed_time(name, value, "--term")
 
 
 def _known(name: str) -> str:
@@ -222,7 +222,7 @@ def _of_table(path: str) -> list[tuple[str, float]]:
     """
     text = file_text(path, largest=LARGEST_TABLE)
     time = _of_runs(path, text) or _of_log(path, text)
-    return [("step_time", time)] if time else _of_lines(path, text)
+    return [("step_time", time)] if time else _terms_of_lines(path, text)
 
 
 def _of_runs(path: str, text: str) -> float | None:
@@ -250,7 +250,7 @@ def _of_log(path: str, text: str) -> float | None:
     return time
 
 
-def _of_lines(path: str, text: str) -> list[tuple[str, float]]:
+def _terms_of_lines(path: str, text: str) -> list[tuple[str, float]]:
     found = []
     for number_of_line, line in enumerate(text.splitlines(), 1):
         name, separator, value = (part.strip() for part in line.partition(","))

@@ -71,20 +71,20 @@ class Effect:
 
 def effects(answer: Answer) -> list[Effect]:
     """The effect of each choice of the plan that can be left out; none for a refused plan."""
-    return [] if answer.refused else list(_effects(answer))
+    return [] if answer.refused else list(_all_effects(answer))
 
 
-def _effects(answer: Answer) -> Iterator[Effect]:
-    step = _step(answer)
+def _all_effects(answer: Answer) -> Iterator[Effect]:
+    step = _step_time(answer)
     block = answer.evaluation.block
     compression = block.structure.compression
     if compression != "none":
         plain = answered(answer.inputs, answer.plan.model_copy(update={"compression": "none"}))
-        yield Effect("plan.compression", compression, step, _step(plain), tuple(_of_compression(answer, plain)))
+        yield Effect("plan.compression", compression, step, _step_time(plain), tuple(_of_compression(answer, plain)))
 
     if block.structure.sync != USUAL:
         plain = answered(answer.inputs, answer.plan.model_copy(update={"sync": USUAL}))
-        yield Effect("plan.sync", block.structure.sync, step, _step(plain), tuple(_of_sync(answer, plain)))
+        yield Effect("plan.sync", block.structure.sync, step, _step_time(plain), tuple(_of_sync(answer, plain)))
     if (critical := critical_batch(answer.inputs.case.scenario.workload)) is not None:
         yield _of_batch(answer, float(critical))
     if answer.inputs.case.scenario.workload.learning_rate is not None:
@@ -93,22 +93,22 @@ def _effects(answer: Answer) -> Iterator[Effect]:
         yield _of_sites(answer, answer.inputs.sites)
     if answer.inputs.groups and block.structure.shares == "proportional":
         plain = answered(answer.inputs, answer.plan.model_copy(update={"shares": "equal"}))
-        yield Effect("plan.shares", "proportional", step, _step(plain), tuple(_of_shares(answer)), always=True)
+        yield Effect("plan.shares", "proportional", step, _step_time(plain), tuple(_of_shares(answer)), always=True)
     if answer.inputs.groups and block.structure.shares == "stages":
         yield Effect("plan.shares", "stages", step, _equal_layers(answer), tuple(_of_stages(answer)), always=True)
     if stated := _stragglers(answer):
-        plain = _without_stragglers(answer)
-        yield Effect("assume.stragglers", stated, step, _step(plain))
+        plain = _answer_without_stragglers(answer)
+        yield Effect("assume.stragglers", stated, step, _step_time(plain))
 
 
 def _of_batch(answer: Answer, critical: float) -> Effect:
     """Steps and samples with this batch, and the batch with which a loss takes the least time on these accelerators."""
-    case, step = answer.inputs.case, _step(answer)
+    case, step = answer.inputs.case, _step_time(answer)
     workload = case.scenario.workload
     batch = float(workload.global_batch * workload.sequence)
     doubled = workload.model_copy(update={"global_batch": workload.global_batch * 2})
     twice = replace(case, scenario=case.scenario.model_copy(update={"workload": doubled}))
-    growing = _step(answered(training_inputs(twice), answer.plan)) - step
+    growing = _step_time(answered(training_inputs(twice), answer.plan)) - step
     ranks = number(answer.inputs.all_ranks)
     fixed, each = max(step - growing, 0.0), growing * ranks / batch
     steps, samples = (float(law(1.0, critical, batch)) for law in (steps_for_batch, samples_for_batch))
@@ -144,7 +144,7 @@ def _of_learning_rate(answer: Answer) -> Effect:
     if critical is not None and batch > float(critical):
         words.append("the batch is over the critical one, up to which the rule holds")
     value = f"{rate:.3g} for this batch, by the {rule} rule ({origin})"
-    return Effect("workload.learning_rate", value, _step(answer), math.nan, tuple(words), always=True)
+    return Effect("workload.learning_rate", value, _step_time(answer), math.nan, tuple(words), always=True)
 
 
 def _fits_apart(critical: float, batch: float, best: Callable[[float], float]) -> str:
@@ -160,7 +160,7 @@ def _of_sites(answer: Answer, sites: Sites) -> Effect:
     case = answer.inputs.case
     plan = answer.plan.model_copy(update={"sites": sites.model_copy(update={"link": FREE, "latency": 0.0})})
     free = replace(case, scenario=case.scenario.model_copy(update={"plan": plan}))
-    alone = _step(answered(training_inputs(free), plan))
+    alone = _step_time(answered(training_inputs(free), plan))
     found = exchange(answer.inputs, sites, np.float64(alone))
     link, every = map(number, to_use_well(sites, found, np.float64(alone)))
     used = significant(100 * number(found.utilisation), 3)
@@ -171,7 +171,7 @@ def _of_sites(answer: Answer, sites: Sites) -> Effect:
         f"{significant(1 / less, 3)} times fewer bytes than fp32 gradients in each step",
     )
     value = f"{sites.count:.0f} of {significant(8 * float(sites.link) / 1e9, 3)} Gbit/s"
-    return Effect("plan.sites", value, _step(answer), alone, words, always=True)
+    return Effect("plan.sites", value, _step_time(answer), alone, words, always=True)
 
 
 def _of_shares(answer: Answer) -> Iterator[str]:
@@ -194,7 +194,7 @@ def _equal_layers(answer: Answer) -> float:
     if number(remainder(layer_count(inputs.model), block.pp)):
         return math.nan
     alone = (replace(kind, crossing=CROSSED_BY_STAGES) for _, kind in inputs.groups)
-    return max(_step(answered(kind, answer.plan.model_copy(update={"shares": "equal"}))) for kind in alone)
+    return max(_step_time(answered(kind, answer.plan.model_copy(update={"shares": "equal"}))) for kind in alone)
 
 
 def _of_stages(answer: Answer) -> Iterator[str]:
@@ -218,7 +218,7 @@ def _stragglers(answer: Answer) -> str:
     return ", ".join(words)
 
 
-def _without_stragglers(answer: Answer) -> Answer:
+def _answer_without_stragglers(answer: Answer) -> Answer:
     case = answer.inputs.case
     assume = case.scenario.assume.model_copy(update={"stragglers": StragglerAssumption()})
     scenario = case.scenario.model_copy(update={"assume": assume})
@@ -237,7 +237,7 @@ def _of_sync(answer: Answer, plain: Answer) -> Iterator[str]:
         yield f"gradients are {stale:.0f} updates old; it pays if each of them costs under {most}"
 
 
-def _step(answer: Answer) -> float:
+def _step_time(answer: Answer) -> float:
     return number(answer.evaluation.step.total)
 
 

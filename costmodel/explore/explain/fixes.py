@@ -75,7 +75,7 @@ def _of_the_run(answer: Answer, code: str) -> Iterator[Remedy]:
     for settings in OF_RUN[code]:
         left, costs = _varied(answer, settings)
         if code not in left:
-            yield _remedy((settings,), costs, left=left)
+            yield _make_remedy((settings,), costs, left=left)
 
 
 def _valid(answer: Answer, code: str) -> Iterator[Remedy]:
@@ -94,7 +94,7 @@ def _valid(answer: Answer, code: str) -> Iterator[Remedy]:
         first, *others = [(value, left) for named, value, left in kept if named == path][:_MOST_VALUES]
         _, costs = _asked(answer, path, first[0], figures=not first[1])
         alternatives = tuple((f"{path}={value_text(value)}",) for value, _ in (first, *others))
-        yield _remedy(alternatives, costs, left=first[1])
+        yield _make_remedy(alternatives, costs, left=first[1])
 
 
 def _host(answer: Answer, code: str) -> Iterator[Remedy]:
@@ -104,7 +104,7 @@ def _host(answer: Answer, code: str) -> Iterator[Remedy]:
     settings, note = host_figures(answer)
     left, costs = _varied(answer, settings) if settings else ((code,), {})
     if code not in left:
-        yield replace(_remedy((settings,), costs, left=left), note=note)
+        yield replace(_make_remedy((settings,), costs, left=left), note=note)
 
 
 def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
@@ -122,7 +122,7 @@ def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
     for asked in alike.values():
         for row, costs in _kept_rows(answer.inputs, rows_of([block for *_, block in asked])):
             path, value, place, _ = asked[row]
-            remedy = _remedy(((f"{path}={value_text(value)}",),), costs, price="time")
+            remedy = _make_remedy(((f"{path}={value_text(value)}",),), costs, price="time")
             works.setdefault(path, []).append((costs["step_time"], place, remedy))
     found = []
     for path in (path for path in tried_paths if path in works):
@@ -161,7 +161,7 @@ def _fused(answer: Answer) -> Iterator[Remedy]:
         return
     left, costs = _varied(answer, _FUSED)
     if not left:
-        yield _remedy((_FUSED,), costs, price="time")
+        yield _make_remedy((_FUSED,), costs, price="time")
 
 
 def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
@@ -182,7 +182,7 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
         if not left:
             if has_chance(costs["fit_chance"], preferred):
                 seen.add(change.kind)
-            yield replace(_remedy((change.settings,), costs, price=change.price), note=change.note)
+            yield replace(_make_remedy((change.settings,), costs, price=change.price), note=change.note)
 
 
 def _together(answer: Answer) -> list[Remedy]:
@@ -202,8 +202,8 @@ def _together(answer: Answer) -> list[Remedy]:
         settings, least = joined, costs
         if not left:
             if has_chance(costs["fit_chance"], preferred):
-                return [_fewest(answer, _remedy((settings,), costs))]
-            found.append(_remedy((settings,), costs))
+                return [_fewest(answer, _make_remedy((settings,), costs))]
+            found.append(_make_remedy((settings,), costs))
     return found
 
 
@@ -227,11 +227,11 @@ def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
         without = tuple(other for other in remedy.settings if other != setting)
         left, costs = _varied(answer, without)
         if not left and has_chance(costs["fit_chance"], preferred):
-            remedy = _remedy((without,), costs)
+            remedy = _make_remedy((without,), costs)
     return remedy
 
 
-def _remedy(
+def _make_remedy(
     alternatives: tuple[tuple[str, ...], ...], costs: dict[str, float], *, left: tuple[str, ...] = (), price: Any = ""
 ) -> Remedy:
     if left:
@@ -301,7 +301,7 @@ def host_figures(answer: Answer) -> tuple[tuple[str, ...], str]:
     for node in _alike(answer):
         if all(getattr(node, group) is not None for group in groups) and (linked or isinstance(node.host, str)):
             link = () if linked else (f"cluster.node.host={node.host}",)
-            return (*link, *(_setting(node, group) for group in groups)), f"figures of {node.name}: put your own"
+            return (*link, *(_node_setting(node, group) for group in groups)), f"figures of {node.name}: put your own"
     return (), ""
 
 
@@ -318,7 +318,7 @@ def _alike(answer: Answer) -> Iterator[Node]:
     yield from (node for *_, node in sorted(found, key=lambda each: each[:3]))
 
 
-def _setting(node: Node, group: str) -> str:
+def _node_setting(node: Node, group: str) -> str:
     held, units = getattr(node, group), {"capacity": "B"}
     figures = (f"{name}: {show(float(getattr(held, name)), units.get(name, 'B/s'))}" for name in _GROUPS[group])
     return f"cluster.node.{group}={{{', '.join(figures)}, source: {SOURCE}, check: known}}"
@@ -369,7 +369,7 @@ def values(answer: Answer, path: str) -> Iterable[Any]:
         return _NUMBERS[key](answer)
     plan, structure = answer.plan, answer.evaluation.block.structure
     if key in SIZES:
-        return _near(_size(answer, key), _degrees(answer.inputs))
+        return _near(_plan_size(answer, key), _degrees(answer.inputs))
     if key == "offload":
         return _fewer(plan.offload) if plan.offload else _more(answer.inputs)
     if key == "recompute_modules":
@@ -383,7 +383,7 @@ def values(answer: Answer, path: str) -> Iterable[Any]:
     return (*counts, *(value for value in _CHOICES.get(key, ()) if value != getattr(structure, key)))
 
 
-def _size(answer: Answer, name: str) -> float:
+def _plan_size(answer: Answer, name: str) -> float:
     return float(getattr(answer.evaluation.block, name)[0])
 
 
@@ -421,13 +421,13 @@ def _multiples(now: float, units: Iterable[float]) -> list[int]:
     return _near(now, [unit * max(1, int(now) // unit + more) for unit in whole for more in (0, 1)])
 
 
-def _batches(answer: Answer) -> list[int]:
-    pp, unit = _size(answer, "pp"), _size(answer, "dp") * _size(answer, "micro_batch")
+def _batches_to_try(answer: Answer) -> list[int]:
+    pp, unit = _plan_size(answer, "pp"), _plan_size(answer, "dp") * _plan_size(answer, "micro_batch")
     return _multiples(number(answer.inputs.global_batch), (unit, unit * 2, unit * pp, unit * 2 * pp))
 
 
-def _sequences(answer: Answer) -> list[int]:
-    tp, cp, inputs = _size(answer, "tp"), _size(answer, "cp"), answer.inputs
+def _sequences_to_try(answer: Answer) -> list[int]:
+    tp, cp, inputs = _plan_size(answer, "tp"), _plan_size(answer, "cp"), answer.inputs
     most = [int(inputs.model.max_sequence)]
     return [*_multiples(number(inputs.sequence), (tp * cp, 2 * cp, 2 * cp * tp)), *most]
 
@@ -436,7 +436,7 @@ def _nodes(answer: Answer) -> list[int]:
     """Numbers of nodes whose accelerators the degrees use completely."""
     inputs = answer.inputs
     each = number(inputs.case.node.accelerators)
-    inner = math.prod(_size(answer, name) for name in ("tp", "cp", "pp"))
+    inner = math.prod(_plan_size(answer, name) for name in ("tp", "cp", "pp"))
     wanted = inner * answer.plan.dp if answer.plan.dp is not None else inner
     unit = wanted / math.gcd(int(wanted), int(each))
     ranks = wanted if answer.plan.dp is not None else number(inputs.ranks)
@@ -446,7 +446,7 @@ def _nodes(answer: Answer) -> list[int]:
 
 def _replica_counts(answer: Answer) -> list[int]:
     """Values of dp where it is stated: the one that the ranks leave, then others."""
-    inner = math.prod(_size(answer, name) for name in ("tp", "cp", "pp"))
+    inner = math.prod(_plan_size(answer, name) for name in ("tp", "cp", "pp"))
     dp = number(answer.inputs.ranks) / inner
     if answer.plan.dp is None:
         return []
@@ -471,8 +471,8 @@ def _accelerators(answer: Answer) -> list[int]:
 _NUMBERS: dict[str, Callable[[Answer], list[int]]] = {
     "accelerators": _accelerators,
     "dp": _replica_counts,
-    "global_batch": _batches,
-    "sequence": _sequences,
+    "global_batch": _batches_to_try,
+    "sequence": _sequences_to_try,
     "nodes": _nodes,
     "ranks": _ranks_left,
 }

@@ -21,7 +21,7 @@ from costmodel.estimate.model.shards import model_active_parameters, model_param
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.model import Layers, Model
+    from costmodel.documents.schemas.model import Model
     from costmodel.ground.counts import Zero
     from costmodel.ground.equation import Number
 
@@ -92,19 +92,12 @@ def model_alone(name: str) -> Alone:
     model = reader.document("model", name)
     parameters = model_parameters(model)
     active = model_active_parameters(model) if model.has_experts else None
-    states = tuple(_states(parameters, *recipe) for recipe in RECIPES)
+    states = tuple(_training_states(parameters, *recipe) for recipe in RECIPES)
     named = name if is_path(name) and not is_hub_name(name) else model.name
-    cache = tuple(cache_kinds(model, (_of_token, _of_sequence)))
+    held = (lambda kind: token_bytes(kind, WIDTHS), lambda kind: mixer_cache(kind, 1.0, SERVED, WIDTHS))
+    cache = tuple(cache_kinds(model, held))
     twin = _twin(model) if reader.foreign else ""
     return Alone(named, model, parameters, active, states, cache, reader.foreign, twin, hub=reader.hub)
-
-
-def _of_token(kind: Layers) -> Number:
-    return token_bytes(kind, WIDTHS)
-
-
-def _of_sequence(kind: Layers) -> Number:
-    return mixer_cache(kind, 1.0, SERVED, WIDTHS)
 
 
 def _twin(model: Model) -> str:
@@ -114,7 +107,7 @@ def _twin(model: Model) -> str:
     return twin_of(model)
 
 
-def _states(
+def _training_states(
     parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float
 ) -> RecipeStates:
     def kept(dp: float, zero: Zero) -> Number:

@@ -190,18 +190,18 @@ def _of_a_word(word: str) -> Page | None:
         sources = _titles(equation.contract.source)
         return Page(word, equation.contract.title, equation.contract.formula, equation, sources)
     if word in (named := _strategies()):
-        found = _strategy(named[word])
+        found = _strategy_page(named[word])
         keys = _as_leaves(word) if word != named[word] else ""  # a value of a key may be a key elsewhere
         return replace(found, text="\n".join(filter(None, (found.text, keys))))
     if word in glossary():
-        found = _word(word)
+        found = _glossary_page(word)
         return replace(found, text="\n".join((found.text, *_as_keys(word))))
     if word in LINES:
         return Page(word, "a line of the memory ledger, in B", f"costmodel explain SCENARIO {word} traces it")
     return None
 
 
-def _word(word: str) -> Page:
+def _glossary_page(word: str) -> Page:
     entry = glossary()[word]
     unit = "" if entry["unit"] == "choice" else f", in {_units(entry['unit'])}"
     return Page(word, f"{_INPUT}{unit}", str(entry["meaning"]))
@@ -232,7 +232,7 @@ def _key(path: str) -> Page:
     if key is None:
         return _key_elsewhere(path)
     meant = str(key.get("description", ""))
-    known = _word(last) if last in glossary() else _of_a_word(last)
+    known = _glossary_page(last) if last in glossary() else _of_a_word(last)
     if known is None:
         return Page(path, "a key of the scenario", meant)
     again = known.text.lower().startswith(meant.lower())
@@ -266,7 +266,7 @@ def _key_elsewhere(path: str) -> Page:
     if words := fit_page(path):
         return Page(path, "a fit of measured times", words)
     if (meant := meant_by(path)) is not None:
-        return Page(path, "a word of other tools", "\n".join(filter(None, (_ours(meant), meant.note))))
+        return Page(path, "a word of other tools", "\n".join(filter(None, (_our_keys(meant), meant.note))))
     raise _unknown(path, [*all_words(), *labels()])
 
 
@@ -278,7 +278,7 @@ def _named_alike(word: str) -> str:
     return "\n".join([*lines, "costmodel show NAME prints one"]) if len(word) > 2 and lines else ""
 
 
-def _ours(meant: Meant) -> str:
+def _our_keys(meant: Meant) -> str:
     return f"here {' or '.join(meant.keys)}" if meant.keys else ""
 
 
@@ -294,7 +294,7 @@ def _strategies() -> dict[str, str]:
     return {name: word for word, entry in strategies().items() for name in (word, *entry.get("also", ()))}
 
 
-def _strategy(word: str) -> Page:
+def _strategy_page(word: str) -> Page:
     entry = strategies()[word]
     stated = (entry["what"], f"When it pays: {entry['pays']}", f"What it costs: {entry['costs']}")
     formulas = tuple(EQUATIONS[name] for name in entry["equations"])

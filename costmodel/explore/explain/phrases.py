@@ -157,7 +157,7 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
     asked = key_of(words)
     if max(map(len, asked), default=0) < _WORD:
         return []
-    pages = _pages(tuple(texts.items()))
+    pages = _page_words(tuple(texts.items()))
     held = Counter(word for strong, weak in pages.values() for word in strong | weak)
 
     def weight(those: frozenset[str]) -> float:
@@ -177,7 +177,7 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
 
 
 @functools.lru_cache(maxsize=2)
-def _pages(texts: tuple[tuple[str, tuple[str, str]], ...]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+def _page_words(texts: tuple[tuple[str, tuple[str, str]], ...]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     listed = phrases()
     return {
         page: (key_of(" ".join((page, title, *map(str, listed.get(page, ()))))), key_of(text))

@@ -38,12 +38,12 @@ class RunOutlook:
     @cached_property
     def at_best_interval(self) -> RunFigures:
         """The figures at the best interval."""
-        return _tried(self.answer, _best(self.run))
+        return _run_figures(self.answer, _with_best_interval(self.run))
 
     @cached_property
     def levers(self) -> list[RunLever]:
         """Single changes, the one that helps most first."""
-        return _levers(self.answer, self.run)
+        return _all_levers(self.answer, self.run)
 
 
 def outlook(answer: Answer) -> RunOutlook | None:
@@ -52,19 +52,19 @@ def outlook(answer: Answer) -> RunOutlook | None:
     return None if run is None or answer.refused else RunOutlook(answer, run)
 
 
-def _levers(answer: Answer, run: RunInputs) -> list[RunLever]:
+def _all_levers(answer: Answer, run: RunInputs) -> list[RunLever]:
     found = [
-        RunLever(words, settings, number(_tried(answer, changed).goodput))
+        RunLever(words, settings, number(_run_figures(answer, changed).goodput))
         for words, settings, changed in _changes(run, answer)
     ]
     return sorted(found, key=lambda lever: -lever.goodput)
 
 
-def _best(run: RunInputs) -> RunInputs:
+def _with_best_interval(run: RunInputs) -> RunInputs:
     return replace(run, checkpoint=replace(run.checkpoint, interval=None, steps=None, memory_interval=None))
 
 
-def _tried(answer: Answer, run: RunInputs) -> RunFigures:
+def _run_figures(answer: Answer, run: RunInputs) -> RunFigures:
     evaluation, inputs = answer.evaluation, answer.inputs
     return whole_run(inputs, run, evaluation.block, evaluation.step.total, price_per_accelerator(inputs.case))
 
@@ -75,7 +75,7 @@ def _changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, .
     assert saved is not None
     if run.checkpoint.interval is not None or run.checkpoint.steps is not None:
         keys = ("interval=best", "steps=null") if run.checkpoint.steps is not None else ("interval=best",)
-        yield "the best interval", tuple(f"run.checkpoint.{key}" for key in keys), _best(run)
+        yield "the best interval", tuple(f"run.checkpoint.{key}" for key in keys), _with_best_interval(run)
     half = run.restart.start / 2
     faster = replace(run.restart, start=half)
     yield f"a start of {show_time(half)}", (f"run.restart.start={half:.4g} s",), replace(run, restart=faster)
@@ -86,7 +86,7 @@ def _changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, .
     modes = {"sync": "async", "async": "memory"}
     if run.elastic is None and run.checkpoint.mode in modes:
         mode = modes[run.checkpoint.mode]
-        other = replace(_best(run).checkpoint, mode=mode)  # type: ignore[arg-type]
+        other = replace(_with_best_interval(run).checkpoint, mode=mode)  # type: ignore[arg-type]
         yield f"mode {mode}", (f"run.checkpoint.mode={mode}",), replace(run, checkpoint=other)
     rates = run.failures
     fewer = replace(rates, node=rates.node / 2)

@@ -359,13 +359,13 @@ def _start(
     before: Sequence[Event],
 ) -> float | None:
     """The start time of work that runs as one; None until everything it waits for has ended."""
-    needed = {need for key in keys if (need := _needed(*key, stages)) is not None} - set(keys)
+    needed = {need for key in keys if (need := _pass_before(*key, stages)) is not None} - set(keys)
     if not needed <= done.keys():
         return None
     return max([before[-1].end if before else 0.0, *(done[need] for need in needed)])
 
 
-def _needed(kind: Kind, stage: int, batch: int, stages: int) -> tuple[Kind, int, int] | None:
+def _pass_before(kind: Kind, stage: int, batch: int, stages: int) -> tuple[Kind, int, int] | None:
     if kind == "W":
         return "B", stage, batch
     if kind == "F":

@@ -112,13 +112,13 @@ def _steps(start: Origin) -> Iterator[Step]:
         origin = waiting.pop()
         if isinstance(origin, Step):
             yield origin
-        for part in _parts(origin):
+        for part in _origin_parts(origin):
             if id(part) not in seen:
                 seen.add(id(part))
                 waiting.append(part)
 
 
-def _parts(origin: Origin) -> list[Origin]:
+def _origin_parts(origin: Origin) -> list[Origin]:
     if isinstance(origin, Leaf):
         return []
     if isinstance(origin, Named):
@@ -138,14 +138,14 @@ def time_losses(inputs: TrainingInputs, evaluation: Evaluation) -> list[TimeLoss
     """The ideal, what is computed again, kernels below the peak, then every term of the step."""
     costs = evaluation.costs.row()
     terms = [name for name in TERM_COLUMNS.values() if name not in ("matmul", "attention")]
-    ahead = [TimeLoss(name, number(value)) for name, value in _of_compute(inputs, evaluation).items()]
+    ahead = [TimeLoss(name, number(value)) for name, value in _compute_parts(inputs, evaluation).items()]
     return ahead + [TimeLoss(name, costs[name]) for name in terms if costs[name] > 0]
 
 
 def loss_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
     """The trees of time losses that are not terms of the step."""
     with trace():
-        origins = {f"{name}_s": origin_of(value, name) for name, value in _of_compute(inputs, evaluation).items()}
+        origins = {f"{name}_s": origin_of(value, name) for name, value in _compute_parts(inputs, evaluation).items()}
     return trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
 
 
@@ -191,7 +191,7 @@ def held_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Expl
     return {key: replace(node, name=names[key]) for key, node in found.items()}
 
 
-def _of_compute(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Number]:
+def _compute_parts(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Number]:
     flop, columns = work_of_step(inputs, evaluation.block), evaluation.costs.columns
     ideal, executed = (
         known_as(name, work_time(work, inputs.rates.mfu_peak, inputs.ranks))

@@ -112,13 +112,13 @@ def reachable(case: ResolvedScenario) -> list[Ranked]:
     found = Reachable(case.scenario.objective, {})
     if sum(map(len, grids(inputs))) > MOST_CANDIDATES:
         return []
-    _through(inputs, found)
+    _visit_equations(inputs, found)
     if len(found.plans) > MOST_PLANS:
         return []
     return [found.plans[key][1] for key in sorted(found.plans, key=str)]
 
 
-def _through(inputs: TrainingInputs, found: Reachable) -> None:
+def _visit_equations(inputs: TrainingInputs, found: Reachable) -> None:
     refused: Counter[str] = Counter()
     for grid in grids(inputs):
         for block, counts in valid_blocks(inputs, grid, stem(inputs, grid, refused), refused):

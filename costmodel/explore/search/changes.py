@@ -208,13 +208,13 @@ def _other_nodes(case: ResolvedScenario, *, larger: bool) -> Iterator[tuple[Node
             foreign = _stated_name("accelerator", accelerator, "vendor") not in ("", own.vendor)
             groups.setdefault((foreign, not _has_line("node", name, "price")), []).append(name)
     for group in sorted(groups):
-        for node, other in _in_order(groups[group], own, larger=larger):
+        for node, other in _nodes_in_order(groups[group], own, larger=larger):
             if other.name not in seen:
                 seen.add(other.name)
                 yield node, other
 
 
-def _in_order(group: Iterable[str], own: Accelerator, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
+def _nodes_in_order(group: Iterable[str], own: Accelerator, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
     found = []
     for name in group:
         node: Node | None = _read("node", name)
@@ -229,14 +229,14 @@ def _in_order(group: Iterable[str], own: Accelerator, *, larger: bool) -> Iterat
 
 def _stated_name(kind: str, name: str, key: str) -> str:
     """The text on the line of a key; empty where there is no such document or line."""
-    return said_first(_text(kind, name), key)
+    return said_first(_change_words(kind, name), key)
 
 
 def _has_line(kind: str, name: str, key: str) -> bool:
-    return any(line.startswith(f"{key}:") for line in _text(kind, name).splitlines())
+    return any(line.startswith(f"{key}:") for line in _change_words(kind, name).splitlines())
 
 
-def _text(kind: str, name: str) -> str:
+def _change_words(kind: str, name: str) -> str:
     try:
         return file_text(str(find(kind, name))) if name else ""
     except CostModelError:

@@ -40,7 +40,7 @@ class Parts:
 
     def files(self) -> dict[int, Path]:
         """The existing files, by piece."""
-        found = {int(match[2]): path for path, match in _named(self.folder) if match and match[1] == self.search}
+        found = {int(match[2]): path for path, match in _part_files(self.folder) if match and match[1] == self.search}
         return dict(sorted(found.items()))
 
     def drop_from(self, piece: int) -> None:
@@ -51,7 +51,7 @@ class Parts:
 
     def rows(self) -> int:
         """The number of plans in them; a fault where one is unreadable."""
-        return sum(map(_rows, self.files().values()))
+        return sum(map(_row_count, self.files().values()))
 
     @contextmanager
     def writing(self, piece: int, stated: Mapping[str, int | float | str]) -> Iterator[Keep]:
@@ -75,7 +75,7 @@ class Parts:
 
 def foreign(folder: Path, search: str) -> bool:
     """Whether a folder holds files of another search."""
-    return any(match is None or match[1] != search for _, match in _named(folder))
+    return any(match is None or match[1] != search for _, match in _part_files(folder))
 
 
 def leftovers(folder: Path) -> Iterator[Path]:
@@ -84,11 +84,11 @@ def leftovers(folder: Path) -> Iterator[Path]:
     yield from folder.glob("._manifest.json.*")
 
 
-def _named(folder: Path) -> list[tuple[Path, re.Match[str] | None]]:
+def _part_files(folder: Path) -> list[tuple[Path, re.Match[str] | None]]:
     return [(path, _NAME.fullmatch(path.name)) for path in folder.glob("part-*")]
 
 
-def _rows(path: Path) -> int:
+def _row_count(path: Path) -> int:
     _, parquet = arrow_of("--keep all")
     with usable(path):
         check_regular(path)
@@ -299,7 +299,7 @@ def _same(state: Any, asked: dict[str, str], folder: Path) -> dict[str, Any]:
 def _sealed(state: dict[str, Any]) -> str:
     """A state with the digest of its text."""
     text = json.dumps(state)
-    return f'{{"digest": "{_digest(text)}", {text[1:]}'
+    return f'{{"digest": "{_short_digest(text)}", {text[1:]}'
 
 
 def _state(text: str) -> Any:
@@ -313,10 +313,10 @@ def _state(text: str) -> Any:
         return None
     if not isinstance(state, dict) or str(state.get("schema", SCHEMA)) != SCHEMA:
         return state
-    return state if state.pop("digest", None) == _digest(json.dumps(state)) else None
+    return state if state.pop("digest", None) == _short_digest(json.dumps(state)) else None
 
 
-def _digest(text: str) -> str:
+def _short_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

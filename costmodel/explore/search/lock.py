@@ -115,7 +115,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        _released(path, handle)
+        _release_lock(path, handle)
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def updating(path: Path, notify: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        _released(lock, handle)
+        _release_lock(lock, handle)
 
 
 def _waited_for(path: Path, lock: Path, notify: Callable[[str], None]) -> int:
@@ -172,7 +172,7 @@ def _taken(path: Path) -> int:
         raise
 
 
-def _released(path: Path, handle: int) -> None:
+def _release_lock(path: Path, handle: int) -> None:
     with contextlib.suppress(OSError):  # gone with its folder; Windows keeps what is open
         os.unlink(path)
     os.close(handle)

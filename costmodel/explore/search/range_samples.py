@@ -79,7 +79,7 @@ def axis(text: str, option: str = "--over") -> Axis:
     path, separator, values = text.partition("=")
     path = full(path.strip())
     if not separator or not path or not values.strip():
-        raise _fault(option, text, f"'{text}' is not path=values")
+        raise _option_fault(option, text, f"'{text}' is not path=values")
     found = values_of(values, option, text)
     if path in _OF_NODES and (varied := values_of_gpus(found)):
         place = Place(COMMAND_LINE, 0, len(option) + 2, "", f"{option} {text}", len(path))
@@ -98,7 +98,7 @@ def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
     for text in texts:
         taken = axis(text, option)
         if taken.path in found:
-            raise _fault(option, text, f"{taken.path} is varied already")
+            raise _option_fault(option, text, f"{taken.path} is varied already")
         found[taken.path] = taken
     return list(found.values())
 
@@ -136,10 +136,10 @@ def values_of(values: str, option: str, text: str) -> tuple[str, ...]:
     """Lists and ranges as values, each once; `text` is the value of the option."""
     parts = _split(values)
     if any(not part.strip() for part in parts):
-        raise _fault(option, text, "a value is missing between two commas")
-    found = [value for part in parts for value in _values(option, text, part)]
+        raise _option_fault(option, text, "a value is missing between two commas")
+    found = [value for part in parts for value in _values_of_part(option, text, part)]
     if len(found) > MOST_VALUES:
-        raise _fault(option, text, f"{len(found):,} values; at most {MOST_VALUES:,} are allowed")
+        raise _option_fault(option, text, f"{len(found):,} values; at most {MOST_VALUES:,} are allowed")
     return tuple(dict.fromkeys(found))
 
 
@@ -166,25 +166,27 @@ def _split(values: str) -> list[str]:
     return parts
 
 
-def _values(option: str, text: str, part: str) -> list[str]:
+def _values_of_part(option: str, text: str, part: str) -> list[str]:
     if ".." not in part:
         return [part.strip()]
     found = span(part)
     if found is None:
-        raise _fault(option, text, f"'{part.strip()}' is not a range: it must rise and have one unit, as 1..8")
+        raise _option_fault(option, text, f"'{part.strip()}' is not a range: it must rise and have one unit, as 1..8")
     low, high, step, by = found.low, found.high, found.step, found.by
     if not step and low.is_integer() and high.is_integer() and not found.unit:
         step, by = "+", 1.0
     if (step == "*" and (by <= 1 or low <= 0)) or (step == "+" and by <= 0) or not step:
-        raise _fault(option, text, f"'{part.strip()}' needs a step that leads from {low:g} to {high:g}: *2, or +8")
+        raise _option_fault(
+            option, text, f"'{part.strip()}' needs a step that leads from {low:g} to {high:g}: *2, or +8"
+        )
     count = math.log(high / low) / math.log(by) if step == "*" else (high - low) / by
     if count >= MOST_VALUES:
-        raise _fault(option, text, f"{count + 1:,.0f} values; at most {MOST_VALUES:,} are allowed")
+        raise _option_fault(option, text, f"{count + 1:,.0f} values; at most {MOST_VALUES:,} are allowed")
     steps = range(math.floor(count + 1e-9) + 1)
     return [found.text(low * by**index if step == "*" else low + by * index) for index in steps]
 
 
-def _fault(option: str, text: str, sentence: str) -> CostModelError:
+def _option_fault(option: str, text: str, sentence: str) -> CostModelError:
     code = "C012" if option == "--vary" else "C010"
     place = Place("command line", 0, len(option) + 2, "", f"{option} {text}", max(1, len(text)))
     examples = {"--over": "plan.tp=1,2,4,8", "--vary": "plan.micro_batch=1..16"} | _SIZES
@@ -242,7 +244,7 @@ def samples_between(numbers: Sequence[float], excess: Callable[[float], float], 
 def _last_working(inside: float, outside: float, excess: Callable[[float], float], *, whole: bool) -> float:
     """The number nearest to one that does not work, or the first one on the way that reaches the target."""
     for _ in range(_HALVINGS):
-        middle = _between(inside, outside, 0.5, whole=whole)
+        middle = _value_between(inside, outside, 0.5, whole=whole)
         if middle in (inside, outside) or abs(outside - inside) < _SAME * abs(inside):
             break
         value = excess(middle)
@@ -321,7 +323,7 @@ def _least(low: float, middle: float, high: float, excess: Callable[[float], flo
     best, least = middle, excess(middle)
     for _ in range(_NARROWINGS):
         side = low if best - low > high - best else high
-        tried = _between(best, side, 1 - _GOLDEN, whole=whole)
+        tried = _value_between(best, side, 1 - _GOLDEN, whole=whole)
         if tried in (best, side) or abs(high - low) < _SAME * abs(best):
             break
         value = excess(tried)
@@ -335,7 +337,7 @@ def _least(low: float, middle: float, high: float, excess: Callable[[float], flo
     return best
 
 
-def _between(one: float, other: float, part: float, *, whole: bool) -> float:
+def _value_between(one: float, other: float, part: float, *, whole: bool) -> float:
     number = one + part * (other - one)
     return float(round(number)) if whole else float(f"{number:.6g}")
 

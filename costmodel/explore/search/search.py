@@ -70,7 +70,7 @@ def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
         seen["tried"] += kind == "node"
         outcome = _outcome(case, change.settings, nearest.structure, smaller=smaller)
         if outcome and outcome.works:
-            found.append(_remedy([change.settings], outcome, price=change.price, note=change.note))
+            found.append(_make_remedy([change.settings], outcome, price=change.price, note=change.note))
             seen[kind] += has_chance(found[-1].chance, preferred)
     return safest(found, preferred)
 
@@ -88,11 +88,11 @@ def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:
         works = list(itertools.islice((each for each in settings if _has_plans(case, each)), _MOST_VALUES))
         outcome = _outcome(case, works[0], None) if works else None
         if outcome:
-            found.append(_remedy(works, outcome, price=price, counted=True))
+            found.append(_make_remedy(works, outcome, price=price, counted=True))
     return found
 
 
-def _remedy(
+def _make_remedy(
     alternatives: Iterable[tuple[str, ...]],
     outcome: RemedyOutcome,
     *,
@@ -117,7 +117,12 @@ def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> 
             settings = ((f"search.{key}=[{value_text(value)}]",) for value in _unlisted(case, key))
             outcomes = ((each, _outcome(case, each, like, but=key, smaller=smaller)) for each in settings)
             yield from itertools.islice(
-                (_remedy([each], outcome, price="time") for each, outcome in outcomes if outcome and outcome.works), 1
+                (
+                    _make_remedy([each], outcome, price="time")
+                    for each, outcome in outcomes
+                    if outcome and outcome.works
+                ),
+                1,
             )
 
 
@@ -145,7 +150,7 @@ def _freed(
     inputs = f"plan.{key}={value_text(value)}" if held else listed
     outcome = _outcome(case, (inputs,), like, but=key)
     if outcome and (outcome.works or not fitting):
-        yield _remedy([(inputs,)], outcome, price="time" if fitting else "", counted=not fitting)
+        yield _make_remedy([(inputs,)], outcome, price="time" if fitting else "", counted=not fitting)
 
 
 def _without(case: ResolvedScenario, key: str) -> ResolvedScenario:
@@ -172,17 +177,17 @@ def _nearby(inputs: TrainingInputs) -> Iterator[tuple[Price, str, Iterable[int]]
     yield "quality", "workload.global_batch", _batches(inputs)
     sequence, longest = int(inputs.sequence), int(inputs.model.max_sequence)
     multiples = [sequence // unit * unit + more for unit in (64, 256, 1024) for more in (0, unit)]
-    yield "quality", "workload.sequence", _by_distance(sequence, [*multiples, longest])
+    yield "quality", "workload.sequence", _nearest_first(sequence, [*multiples, longest])
     each, there = int(number(case.node.accelerators)), shipped_node(case)
     most = 2 * each if there is None else int(there.accelerators)
     nodes = int(number(case.scenario.cluster.nodes))
-    within = "cluster.node.accelerators", _by_distance(each, range(1, most + 1))
-    across = "cluster.nodes", _by_distance(nodes, range(max(1, nodes - _NEAR), nodes + _NEAR + 1))
+    within = "cluster.node.accelerators", _nearest_first(each, range(1, most + 1))
+    across = "cluster.nodes", _nearest_first(nodes, range(max(1, nodes - _NEAR), nodes + _NEAR + 1))
     for path, values in (within, across) if nodes == 1 else (across, within):
         yield "money", path, values
 
 
-def _by_distance(now: int, values: Iterable[int]) -> list[int]:
+def _nearest_first(now: int, values: Iterable[int]) -> list[int]:
     return sorted((value for value in {*values} if 0 < value != now), key=lambda value: (abs(value - now), value))
 
 
@@ -194,7 +199,7 @@ def _batches(inputs: TrainingInputs) -> list[int]:
         for count in grid.sizes["micro_batch"]:
             for unit in {*(rows.dp * count), *(rows.dp * rows.pp * count)}:
                 found |= {batch // int(unit) * int(unit) + more for more in (0, int(unit))}
-    return _by_distance(batch, found)
+    return _nearest_first(batch, found)
 
 
 # ── Searches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -265,11 +270,11 @@ def _searched(inputs: TrainingInputs, like: Structure | None, *, but: str = "") 
     for grid in all_of_them:
         if like is None:
             yield replace(grid, structures=grid.structures[:1])
-        elif alike := tuple(each for each in grid.structures if _alike(each, like, but)):
+        elif alike := tuple(each for each in grid.structures if _differ_only_in(each, like, but)):
             yield replace(grid, structures=alike)
 
 
-def _alike(one: Structure, other: Structure, but: str) -> bool:
+def _differ_only_in(one: Structure, other: Structure, but: str) -> bool:
     return all(getattr(one, f.name) == getattr(other, f.name) for f in fields(Structure) if f.name != but)
 
 
@@ -324,7 +329,7 @@ class TrainingSearch(SearchResult[TrainingInputs, Ranked]):
 SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
 
 
-def _yours(inputs: TrainingInputs, sign: float, objective: str, *, bands: bool) -> tuple[Answer | None, float]:
+def _own_answer(inputs: TrainingInputs, sign: float, objective: str, *, bands: bool) -> tuple[Answer | None, float]:
     plan = inputs.case.scenario.plan
     if plan is None or inputs.case.held.all_keys:
         return None, -math.inf
@@ -393,7 +398,7 @@ def search(
     _rankable(variants)
     objective, safe = case.scenario.objective, preferred_chance(case)
     traded = axes(pareto, objective, TRAINING_COLUMNS) if pareto else None
-    yours, bar = _yours(inputs, TRAINING_COLUMNS[objective].sign, objective, bands=bands)
+    yours, bar = _own_answer(inputs, TRAINING_COLUMNS[objective].sign, objective, bands=bands)
     space = TrainingSpace(size, objective, traded, safe, bar)
     tally = space.empty()
     stopped, total = through(space, variants, tally, how)
@@ -504,7 +509,7 @@ def examples(found: TrainingSearch) -> dict[str, Ranked]:
             if wanted <= shown.keys():
                 return shown
             for code, refused in _refused(inputs, block, wanted - shown.keys(), found.safe):
-                shown.setdefault(code, _example(inputs, refused, code, variant))
+                shown.setdefault(code, _refused_example(inputs, refused, code, variant))
     return shown
 
 
@@ -528,7 +533,7 @@ def _refused(
         keep &= ~broken
 
 
-def _example(inputs: TrainingInputs, refused: Block, code: str, variant: int) -> Ranked:
+def _refused_example(inputs: TrainingInputs, refused: Block, code: str, variant: int) -> Ranked:
     sizes = {name: float(getattr(refused, name)[0]) for name in SIZES}
     valid = code not in {check.code for check in CHECKS}
     costs = evaluate(inputs, one_row(refused.structure, **sizes)).costs.row() if valid else {}

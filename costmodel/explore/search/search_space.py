@@ -107,7 +107,7 @@ def stem(
     inputs: TrainingInputs, grid: SubSpace, refused: Counter[str], start: int = 0, stop: int | None = None
 ) -> PartialPlans:
     """Combine the degrees of a range of placements, then the chunks; drop those that no micro-batch can make valid."""
-    degrees = _degrees(grid).cut(start, grid.placements if stop is None else stop)
+    degrees = _block_of_degrees(grid).cut(start, grid.placements if stop is None else stop)
     rows = PartialPlans(degrees, np.full((len(grid.structures), len(degrees)), grid.behind))
     known: set[str] = set()
     for names in (PLACED, BEHIND_PLACES, ("vpp",)):
@@ -120,7 +120,7 @@ def stem(
 
 def candidates(grid: SubSpace, at_once: int = 1 << 14) -> Iterator[Block]:
     """Every plan of a grid, valid or invalid, a block at a time."""
-    degrees = _degrees(grid)
+    degrees = _block_of_degrees(grid)
     for name in BEHIND_PLACES:
         degrees = crossed(degrees, name, grid.sizes[name])
     vpp, micro_batch = grid.sizes["vpp"], grid.sizes["micro_batch"]
@@ -130,7 +130,7 @@ def candidates(grid: SubSpace, at_once: int = 1 << 14) -> Iterator[Block]:
             yield crossed(crossed(placed.cut(start, start + step), "vpp", vpp), "micro_batch", micro_batch)
 
 
-def _degrees(grid: SubSpace) -> Block:
+def _block_of_degrees(grid: SubSpace) -> Block:
     listed = np.meshgrid(*(grid.sizes.get(name, (0.0,)) for name in PLACED), indexing="ij")
     columns = dict(zip(PLACED, (values.ravel() for values in listed), strict=True))
     if "dp" not in grid.sizes:

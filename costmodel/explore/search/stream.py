@@ -137,7 +137,7 @@ class Task(Generic[Inputs, Plan, Piece]):
 
     def unpacked(self, packed: bytes, bundle: tuple[WorkUnit[Piece], ...]) -> list[Tally[Plan]]:
         """The results of several pieces of a variant, in another process."""
-        variants: Variants[Inputs] = _variants(packed)
+        variants: Variants[Inputs] = _FORKED.get(packed) or _unpack_variants(packed)
         return [self.tally(variants, unit) for unit in bundle]
 
 
@@ -147,13 +147,9 @@ _FORKED: WeakValueDictionary[bytes, Variants[Any]] = (
 
 
 @lru_cache(maxsize=1)
-def _unpacked(packed: bytes) -> Variants[Any]:
+def _unpack_variants(packed: bytes) -> Variants[Any]:
     case, make, over = loads(packed)
     return Variants(make(case), make, over)
-
-
-def _variants(packed: bytes) -> Variants[Any]:
-    return _FORKED.get(packed) or _unpacked(packed)
 
 
 def _as_sent(variants: Variants[Inputs], by: SearchEngine) -> bytes:
@@ -183,7 +179,7 @@ def results(
     task = Task(space, parts)
     remaining = islice(pieces(space, variants), done, None)
     if _most or (by.kind == "local" and (by.workers == 1 or total < POOL_FROM)):
-        return _here(variants, task, remaining, how.stop)
+        return _tally_here(variants, task, remaining, how.stop)
     packed = _as_sent(variants, by)
 
     def submit(pool: Executor, bundle: tuple[WorkUnit[Piece], ...]) -> Future[list[Tally[Plan]]]:
@@ -206,7 +202,7 @@ def _bundles(remaining: Iterator[WorkUnit[Piece]], whole: int) -> Iterator[tuple
         yield tuple(held)
 
 
-def _here(
+def _tally_here(
     variants: Variants[Inputs],
     task: Task[Inputs, Plan, Piece],
     remaining: Iterator[WorkUnit[Piece]],

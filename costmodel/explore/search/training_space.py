@@ -82,9 +82,9 @@ class TrainingTally(Tally[Ranked]):
     keep the limits but may not fit, as long as none is safe
     """
 
-    nearest: Top[Ranked] = field(default_factory=lambda: _top(1, "memory_share"))
-    closest: Top[Ranked] = field(default_factory=lambda: _top(1, "memory_share"))
-    surest: Top[Ranked] = field(default_factory=lambda: _top(1, "fit_chance"))
+    nearest: Top[Ranked] = field(default_factory=lambda: _empty_top(1, "memory_share"))
+    closest: Top[Ranked] = field(default_factory=lambda: _empty_top(1, "memory_share"))
+    surest: Top[Ranked] = field(default_factory=lambda: _empty_top(1, "fit_chance"))
 
     @property
     def missed_by_least(self) -> list[Ranked]:
@@ -101,7 +101,7 @@ class TrainingTally(Tally[Ranked]):
             self.top.rows = self.surest.rows
 
 
-def _top(size: int, objective: str) -> Top[Ranked]:
+def _empty_top(size: int, objective: str) -> Top[Ranked]:
     return Top(size, objective, TRAINING_COLUMNS[objective].sign)
 
 
@@ -149,12 +149,12 @@ class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
     def empty(self) -> TrainingTally:
         """The result of no plans."""
         return TrainingTally(
-            _top(self.size, self.objective),
-            _top(1, self.objective),
+            _empty_top(self.size, self.objective),
+            _empty_top(1, self.objective),
             Front(self.axes) if self.axes else None,
             Front(self.axes) if self.axes and self.safe is not None else None,
-            closest=_top(1, self.objective),
-            surest=_top(self.size, "fit_chance"),
+            closest=_empty_top(1, self.objective),
+            surest=_empty_top(self.size, "fit_chance"),
         )
 
     def searched(self, inputs: TrainingInputs, piece: GridPart, keep: Keep | None) -> TrainingTally:

@@ -44,10 +44,10 @@ def benchmark_points(case: LoadedScenario, folder: str) -> list[BenchmarkPoint]:
     Raises:
         CostModelError: the scenario does not serve, or its plan cannot be
     """
-    return list(_points(case, folder))
+    return list(_points_of_folder(case, folder))
 
 
-def _points(case: LoadedScenario, folder: str) -> Iterator[BenchmarkPoint]:
+def _points_of_folder(case: LoadedScenario, folder: str) -> Iterator[BenchmarkPoint]:
     scenario = serving(case).scenario
     workload, replicas = scenario.workload, (scenario.plan.replicas if scenario.plan is not None else None) or 1.0
     prompt, output = round(workload.mean("prompt")), round(workload.mean("output"))

@@ -22,10 +22,10 @@ class CacheLever:
 
 def levers(answer: ServingAnswer) -> list[CacheLever]:
     """Changes of the KV-cache pool: a narrower cache or weights, twice the ranks of a replica, and half if it fits."""
-    return [CacheLever(each, tokens) for each, tokens in _tried(answer)]
+    return [CacheLever(each, tokens) for each, tokens in _cache_sizes_tried(answer)]
 
 
-def _tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:
+def _cache_sizes_tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:
     workload, tp = answer.inputs.case.scenario.workload, float(answer.plan.tp)
     wanted = ["workload.cache=fp8"] if workload.cache != "fp8" else []
     wide = workload.weights is None and workload.precision in ("bf16", "fp16")

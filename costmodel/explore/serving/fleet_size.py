@@ -73,10 +73,10 @@ def with_counts(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPl
     with np.errstate(all="ignore"):
         results = evaluate(inputs, layout).results
     rows = iter(range(len(whole)))
-    return [plan if plan.prefill is not None else _counted(plan, results, next(rows)) for plan in plans]
+    return [plan if plan.prefill is not None else _plan_with_counts(plan, results, next(rows)) for plan in plans]
 
 
-def _counted(plan: RankedPlan, results: Costs, row: int) -> RankedPlan:
+def _plan_with_counts(plan: RankedPlan, results: Costs, row: int) -> RankedPlan:
     found = {name: float(results.column(name)[row]) for name in ("replicas_needed", "gpus_needed", "rent_needed")}
     return replace(plan, costs=plan.costs | found)
 

@@ -51,7 +51,7 @@ def _budgets(inputs: ServingInputs) -> list[float]:
 def candidates(inputs: ServingInputs) -> PlanColumns:
     """Every plan of the space, or every one that makes sense where it lists none; a fault where there is none."""
     ranks, plan = float(inputs.ranks), inputs.case.scenario.plan
-    degrees = _powers(ranks)
+    degrees = _powers_of_two(ranks)
 
     def listed(name: str, usual: Iterable[float]) -> list[float]:
         return _listed(inputs, name) or [float(value) for value in usual]
@@ -106,7 +106,7 @@ def ep_is_open(inputs: ServingInputs) -> bool:
     return inputs.model.has_experts and not _listed(inputs, "ep")
 
 
-def _powers(most: float) -> list[float]:
+def _powers_of_two(most: float) -> list[float]:
     return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))
 
 

@@ -678,7 +678,8 @@ def search_groups(case: ServingCase, top: int, over: Sequence[Axis], how: Search
     kinds = {group.node.name: _machine(case, group) for group in case.by_kind}
     bare = ["plan=null"] if case.scenario.plan is not None else []
     alone = [serving(vary_any(case, [*bare, f"cluster={machine}"])) for machine in kinds.values()]
-    each = [_settings(values_at(over, number)) for number in range(count_combinations(over, _MOST_SHARED))]
+    combinations = (values_at(over, number) for number in range(count_combinations(over, _MOST_SHARED)))
+    each = [tuple(f"{path}={value}" for path, value in values.items()) for values in combinations]
     shares = {settings: _shares(case, alone, settings) for settings in each}
     named = [name for name in kinds if any(name in found for found in shares.values())]
     make, values = partial(_inputs, shares, len(over)), tuple(kinds[name] for name in named)
@@ -687,10 +688,6 @@ def search_groups(case: ServingCase, top: int, over: Sequence[Axis], how: Search
     ends = {name: [found[name] for found in shares.values() if name in found] for name in named}
     found.shares = {name: (min(held), max(held)) for name, held in ends.items()}
     return found
-
-
-def _settings(values: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{path}={value}" for path, value in values.items())
 
 
 def _shares(case: ServingCase, alone: Sequence[ServingCase], settings: tuple[str, ...]) -> dict[str, float]:

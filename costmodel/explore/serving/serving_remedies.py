@@ -42,7 +42,9 @@ def with_remedies(answer: ServingAnswer) -> ServingAnswer:
     """
     trials = RemedyTrials(answer)
     if answer.refused:
-        return _offered(trials, trials.kinds(((_MOST, each) for each in _degrees(answer)), _MOST, _is_valid))
+        return _answer_with_remedies(
+            trials, trials.kinds(((_MOST, each) for each in _degrees(answer)), _MOST, _is_valid)
+        )
     if not answer.broken:
         return answer
     if "M001" in answer.broken:
@@ -60,11 +62,11 @@ def with_remedies(answer: ServingAnswer) -> ServingAnswer:
     if "M001" in answer.broken and not any(trials.is_safe(remedy.chance) for remedy in found):
         known = {remedy.alternatives for remedy in found}
         room = [remedy for remedy in fitting(trials) if remedy.alternatives not in known]
-    offered = _offered(trials, [*room, *found])
+    offered = _answer_with_remedies(trials, [*room, *found])
     return replace(offered, partial=len(room), alone=None if offered.remedies else nearest_alone(answer))
 
 
-def _offered(trials: RemedyTrials, found: list[Remedy]) -> ServingAnswer:
+def _answer_with_remedies(trials: RemedyTrials, found: list[Remedy]) -> ServingAnswer:
     return replace(
         trials.answer,
         remedies=tuple(remedy.alternatives for remedy in found),
@@ -158,14 +160,14 @@ _SMALLEST, _MOST = 256.0, 32  # token budget; numbers of replicas that are tried
 
 def limit_levers(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     """Settings by kind that ease the limits which a plan breaks, nearest first."""
-    broken = [limit for limit in stated_limits(answer.inputs.case.scenario.limits) if _breaks(answer, limit)]
+    broken = [limit for limit in stated_limits(answer.inputs.case.scenario.limits) if _breaks_limit(answer, limit)]
     if any(limit.kind == "at_most" and limit.column in GAPS for limit in broken):
         yield _smaller_budgets(answer)
     if answer.plan.prefill is None and any(_is_eased(limit) for limit in broken):
         yield ((f"plan.replicas={count}",) for count in range(int(answer.costs["replicas"]) - 1, 0, -1)[:_MOST])
 
 
-def _breaks(answer: ServingAnswer, limit: Limit) -> bool:
+def _breaks_limit(answer: ServingAnswer, limit: Limit) -> bool:
     return code_of(limit) in answer.broken and not limit.holds(answer.costs[limit.column])
 
 

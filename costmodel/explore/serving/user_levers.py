@@ -10,7 +10,7 @@ from costmodel.estimate.serving.limits_chance import waits_in_batch
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.requests_in_time import waiting_requests
 from costmodel.explore.serving.fleets import sizes_of_cluster
-from costmodel.explore.serving.remedy_trials import ServingTrial, tried
+from costmodel.explore.serving.remedy_trials import ServingTrial, tried, works
 
 _GROWTH, _GROWTHS = 1.25, 8  # by which replicas grow that are too few, and how often
 
@@ -53,22 +53,18 @@ def _keeps_none_waiting(trial: ServingTrial) -> bool:
     return not waiting_requests(trial.answer.inputs.case.scenario.workload, trial.answer.costs)
 
 
-def _works(trial: ServingTrial) -> bool:
-    return trial.works
-
-
 def _most_users(answer: ServingAnswer, name: str, now: float) -> int:
     """The most users, within 2 %, with which the plan meets the limits; 0 where it meets them with none."""
     low, high = 0, round(now)
     while high - low > max(1, high // 50):
         middle = (low + high) // 2
-        works = tried(answer.inputs.case, (f"workload.{name}={middle}",), bands=False).works
-        low, high = (middle, high) if works else (low, middle)
+        enough = tried(answer.inputs.case, (f"workload.{name}={middle}",), bands=False).works
+        low, high = (middle, high) if enough else (low, middle)
     return low
 
 
 def _for_all(
-    answer: ServingAnswer, least: int, enough: Callable[[ServingTrial], bool] = _works
+    answer: ServingAnswer, least: int, enough: Callable[[ServingTrial], bool] = works
 ) -> Iterator[tuple[str, ...]]:
     """The fewest replicas for all users, about as many as given; of conversations more, since turns find less then."""
 

@@ -88,22 +88,24 @@ def scale(
     faults = [each.point.fault for each in sized if each.point.fault is not None]
     if sized and len(faults) == scaling.count:
         raise CostModelError(faults[0])
-    return Scaled(scaling.asked, scaling, _beside_smallest(scaling, sized), best, weak, scaling.more(sized))
+    return Scaled(scaling.asked, scaling, _compared_with_smallest(scaling, sized), best, weak, scaling.more(sized))
 
 
-def _beside_smallest(scaling: Scaling, sized: Sequence[SizedTrial]) -> tuple[ScaledSize, ...]:
+def _compared_with_smallest(scaling: Scaling, sized: Sequence[SizedTrial]) -> tuple[ScaledSize, ...]:
     first = next((each for each in sized if each.point.costs), None)
     if first is None:
         return tuple(map(ScaledSize, sized))
     return tuple(
-        ScaledSize(each, _efficiency(scaling, first, each), _grew(scaling, first, each), _to_loss(scaling, first, each))
+        ScaledSize(
+            each, _scaling_efficiency(scaling, first, each), _grew(scaling, first, each), _to_loss(scaling, first, each)
+        )
         if each.point.costs
         else ScaledSize(each)
         for each in sized
     )
 
 
-def _efficiency(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> float:
+def _scaling_efficiency(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> float:
     one, more = (scaling.each(found.point.costs, found.size) for found in (first, other))
     return more / one
 

@@ -88,7 +88,9 @@ def _figures(case: LoadedScenario, ask: _Ask, value: float) -> Iterator[Knob]:
     for turn, ends in zip(moving, _turned(ask, moving), strict=True):
         leaf, ((lower, low), (upper, high)) = every[turn.path], ends
         turned = scaled(leaf.text, lower / turn.written), scaled(leaf.text, upper / turn.written)
-        yield Knob(turn.path, leaf.text, _kind(turn.path), turn.spread, low / value - 1, high / value - 1, turned)
+        yield Knob(
+            turn.path, leaf.text, _kind_of_input(turn.path), turn.spread, low / value - 1, high / value - 1, turned
+        )
 
 
 @record
@@ -194,7 +196,7 @@ def _stood_in_for(case: LoadedScenario, path: str) -> bool:
     return parts[-3::2] == ["matmul", "compute_share"] and by_best_matmul(case, parts[-2])
 
 
-def _kind(path: str) -> Literal["hardware", "assumption", "fitted"]:
+def _kind_of_input(path: str) -> Literal["hardware", "assumption", "fitted"]:
     if ".efficiency." in path:
         return "fitted"
     return "assumption" if path.startswith(("assume.", "stack.", _OPTIMIZER, *_PRICES)) else "hardware"

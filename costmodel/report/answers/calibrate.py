@@ -94,13 +94,13 @@ def kernels(found: Calibrated, decisions: Sequence[Decision], written: Sequence[
         sections.append(Section("left-out", "Not fitted", table=table, apart=False, detail=why))
     better = sum(decision.written for decision in decisions)
     fitted = sum(not decision.fit.unfitted for decision in decisions)
-    closing = [*(styled(remark) for remark in found.remarks), styled(_in_words(better, fitted, written))]
+    closing = [*(styled(remark) for remark in found.remarks), styled(_written_words(better, fitted, written))]
     sections.append(Section("closing", "What was written", beneath=closing, apart=False))
     conclusion = f"{better} of {number_of(len(decisions), 'fit')} are better than now."
     return AnswerDocument(None, "Constants from measured kernels", [], conclusion, "plain", sections)
 
 
-def _in_words(better: int, fitted: int, written: Sequence[Path]) -> str:
+def _written_words(better: int, fitted: int, written: Sequence[Path]) -> str:
     if written:
         return f"{better} fits written to {', '.join(map(str, written))}"
     return f"{better} of {fitted} fits would be written (✓): add --write" if better else "nothing to write"
@@ -109,11 +109,11 @@ def _in_words(better: int, fitted: int, written: Sequence[Path]) -> str:
 def _fit_row(decision: Decision) -> tuple[str, ...]:
     fit = decision.fit
     bias = fit.now or fit.inside
-    errors = (*map(_pair, (fit.inside, fit.outside, fit.now)), signed(bias.bias) if bias else "–")
+    errors = (*map(_median_and_p90, (fit.inside, fit.outside, fit.now)), signed(bias.bias) if bias else "–")
     return (fit_title(fit), f"{fit.points:,}", *errors, "✓" if decision.written else decision.why)
 
 
-def _pair(error: Error | None) -> str:
+def _median_and_p90(error: Error | None) -> str:
     return f"{100 * error.median:.1f} {100 * error.p90:4.1f}" if error else "–"
 
 
@@ -340,7 +340,7 @@ def _refined(
     return AnswerDocument(None, title, [], conclusion, "bad" if found.why else "plain", sections)
 
 
-def _scored(errors: Errors) -> tuple[str, ...]:
+def _error_cells(errors: Errors) -> tuple[str, ...]:
     shares = f"{errors.median:.1%}", f"{errors.p90:.1%}", f"{errors.bias:+.1%}", f"{errors.inside_band:.0%}"
     return f"{errors.runs}", *shares
 
@@ -373,7 +373,9 @@ def runs(found: Refined, written: Iterable[Path]) -> AnswerDocument:
     groups = []
     for name, parts in ((found.grouping, fit.by_group), ("models", fit.by_kind)):
         if len(parts) > 1:
-            each = [(value, *_scored(inside), *_scored(outside)[1:]) for value, (inside, outside) in parts.items()]
+            each = [
+                (value, *_error_cells(inside), *_error_cells(outside)[1:]) for value, (inside, outside) in parts.items()
+            ]
             heads = columns((name, "runs", "in sample", *_MORE, "left out", *_MORE), "lrrrrrrrrr")
             groups.append((name, Table(heads, each)))
     widths = ", ".join(f"{leaf} {value:.1%}" for leaf, value in fit.widths.items())
@@ -404,12 +406,12 @@ def known_to(part: Posterior) -> str:
 
 def _run_errors(found: Refined) -> Iterator[tuple[str, ...]]:
     fit = found.fit
-    yield "as in use", *_scored(fit.shipped)
+    yield "as in use", *_error_cells(fit.shipped)
     if found.afresh:
-        yield "at the priors", *_scored(fit.at_priors)
-    yield "in sample", *_scored(fit.inside)
+        yield "at the priors", *_error_cells(fit.at_priors)
+    yield "in sample", *_error_cells(fit.inside)
     if fit.left_out is not None:
-        yield f"{found.grouping} left out", *_scored(fit.left_out)
+        yield f"{found.grouping} left out", *_error_cells(fit.left_out)
 
 
 def runs_json(found: Refined, written: Iterable[Path]) -> dict[str, Any]:
@@ -418,7 +420,7 @@ def runs_json(found: Refined, written: Iterable[Path]) -> dict[str, Any]:
     errors = {"shipped": fit.shipped, "prior": fit.at_priors, "in_sample": fit.inside, "left_out": fit.left_out}
     left_out = {
         grouping: {
-            name: {"in_sample": _of_steps(inside), "left_out": _of_steps(outside)}
+            name: {"in_sample": _step_errors(inside), "left_out": _step_errors(outside)}
             for name, (inside, outside) in parts.items()
         }
         for grouping, parts in ((found.grouping, fit.by_group), ("models", fit.by_kind))
@@ -441,15 +443,15 @@ def runs_json(found: Refined, written: Iterable[Path]) -> dict[str, Any]:
         for part in fit.constants
     ]
     more = {"constants": constants, "left_out": left_out, "widths": dict(fit.widths)}
-    scored = {name: None if each is None else _of_steps(each) for name, each in errors.items()}
+    scored = {name: None if each is None else _step_errors(each) for name, each in errors.items()}
     return _refined_fields(found, "runs", written, errors=scored, **more)
 
 
-def _of_steps(errors: Errors) -> dict[str, Any]:
-    return _by_quantity({"step_time": errors})
+def _step_errors(errors: Errors) -> dict[str, Any]:
+    return _errors_by_quantity({"step_time": errors})
 
 
-def _by_quantity(errors: Mapping[str, Errors]) -> dict[str, Any]:
+def _errors_by_quantity(errors: Mapping[str, Errors]) -> dict[str, Any]:
     return {quantity: asdict(each) for quantity, each in errors.items()}
 
 
@@ -464,7 +466,7 @@ def benchmarks(found: EngineFit, written: Iterable[Path]) -> AnswerDocument:
     groups = []
     for quantity in found.unseen or ():
         values = [
-            (part.value, *_scored(part.shipped[quantity])[:2], *_scored(part.unseen[quantity])[1:])
+            (part.value, *_error_cells(part.shipped[quantity])[:2], *_error_cells(part.unseen[quantity])[1:])
             for part in found.by_value
             if quantity in part.unseen
         ]
@@ -488,7 +490,7 @@ def _engine_errors(found: EngineFit) -> Iterator[tuple[str, ...]]:
     for quantity in found.shipped:
         for name, errors in parts.items():
             if errors:
-                yield quantity, name, *_scored(errors[quantity])
+                yield quantity, name, *_error_cells(errors[quantity])
 
 
 def benchmarks_json(found: EngineFit, written: Iterable[Path]) -> dict[str, Any]:
@@ -510,14 +512,18 @@ def benchmarks_json(found: EngineFit, written: Iterable[Path]) -> dict[str, Any]
     ]
     left_out = {
         part.value: {
-            "shipped": _by_quantity(part.shipped),
-            "left_out": _by_quantity(part.unseen),
+            "shipped": _errors_by_quantity(part.shipped),
+            "left_out": _errors_by_quantity(part.unseen),
             "constants": dict(part.constants),
         }
         for part in found.by_value
     }
-    unseen = None if found.unseen is None else _by_quantity(found.unseen)
-    errors = {"shipped": _by_quantity(found.shipped), "in_sample": _by_quantity(found.fitted), "left_out": unseen}
+    unseen = None if found.unseen is None else _errors_by_quantity(found.unseen)
+    errors = {
+        "shipped": _errors_by_quantity(found.shipped),
+        "in_sample": _errors_by_quantity(found.fitted),
+        "left_out": unseen,
+    }
     groups = {found.grouping: left_out} if found.grouping else {}
     return _refined_fields(found, "benchmarks", written, constants=constants, errors=errors, left_out=groups)
 
@@ -536,7 +542,11 @@ def measured(device: Device, found: MeasuredKernels) -> AnswerDocument:
         [name for name in names if any(row.get(name) is not None for row in rows)] for names in (_SHAPE, _TIMES)
     )
     cells = [
-        [_operation(row), *(_whole(row.get(name)) for name in shape), *(_time(row.get(name)) for name in times)]
+        [
+            _operation(row),
+            *(_whole_words(row.get(name)) for name in shape),
+            *(_time_words(row.get(name)) for name in times),
+        ]
         for row in rows
     ]
     heads = ["op", *shape, *(name.replace("_us", " us").replace("_", " ") for name in times)]
@@ -615,11 +625,11 @@ def _operation(row: dict[str, Any]) -> str:
     return " ".join(filter(None, (row["op"], row.get("kernel"), row["dtype"].replace("bf16", ""))))
 
 
-def _whole(value: float | None) -> str:
+def _whole_words(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-def _time(value: float | None) -> str:
+def _time_words(value: float | None) -> str:
     return "" if value is None else f"{value:,.1f}"
 
 

@@ -61,7 +61,7 @@ _STATES = {"valid": "invalid", "load": "not answered"}
 def check(found: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocument:
     """The checks of all scenarios: one line if all checks pass, else each check and the figures that moved."""
     kept, total = sum(checked.kept for checked in found), summary(found)
-    sections = [Section("kept", "What is kept", figures=[partial(_figure, found)], face="page")]
+    sections = [Section("kept", "What is kept", figures=[partial(_check_drawing, found)], face="page")]
     for place, checked in enumerate(found):
         sections += _scenario(checked, f"s{place}")
     last: list[Line] = []
@@ -77,7 +77,7 @@ def check(found: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocumen
     return AnswerDocument(None, "Limits", [], f"{words}.", verdict, sections, closing=last)
 
 
-def _figure(found: Sequence[CheckedScenario]) -> Draw:
+def _check_drawing(found: Sequence[CheckedScenario]) -> Draw:
     from costmodel.report.page.question_figures import check_figure
 
     return check_figure(found)
@@ -97,7 +97,7 @@ def _scenario(checked: CheckedScenario, key: str) -> list[Section]:
     ahead += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
     beneath = list[Line]()
     if checked.kept:
-        beneath.append(Text.assemble(styled(f"  ✓ {_in_short(checked)}", GOOD), _chance(checked)))
+        beneath.append(Text.assemble(styled(f"  ✓ {_short_verdict(checked)}", GOOD), _chance(checked)))
         if any(finding.kind == "known" for finding in checked.findings):
             beneath.append(styled("  ▲ not in the baseline; --update adds it", WARN))
     columns = [
@@ -107,7 +107,7 @@ def _scenario(checked: CheckedScenario, key: str) -> list[Section]:
         Column("held to", "l"),
         Column("", "l"),
     ]
-    rows = [_row(checked, finding) for finding in checked.findings]
+    rows = [_finding_row(checked, finding) for finding in checked.findings]
     rest = "limit" if any(finding.kind == "limit" for finding in checked.findings) else "figure"
     table = Table(columns, rows, headed=False, gap=" ", brief=0 if checked.kept else None, rest=rest) if rows else None
     title = f"{'✓' if checked.kept else '✗'} {checked.name}"
@@ -155,7 +155,7 @@ def _others(kind: str, moves: Sequence[MovedFigure]) -> Iterator[Line]:
         yield styled(f"  moved too: {', '.join(others[:_MOVED_SHOWN])}", DIM)
 
 
-def _in_short(checked: CheckedScenario) -> str:
+def _short_verdict(checked: CheckedScenario) -> str:
     limits = sum(finding.kind == "limit" for finding in checked.findings)
     held = sum(finding.kind in ("regression", "exact") for finding in checked.findings)
     words = [f"{limits} limit{'s' if limits != 1 else ''}"] if limits else []
@@ -173,7 +173,7 @@ def _gain(checked: CheckedScenario) -> str:
     return f": {name} {signed(changes[name])}" if name and abs(changes[name]) >= _MOVED else ""
 
 
-def _row(checked: CheckedScenario, finding: CheckResult) -> tuple[Cell, ...]:
+def _finding_row(checked: CheckedScenario, finding: CheckResult) -> tuple[Cell, ...]:
     mark = "✓" if finding.kept else "✗"
     if finding.kind == "known":
         return "▲" if finding.kept else "✗", "baseline", "does not hold it", "--update adds it", ""
@@ -184,10 +184,10 @@ def _row(checked: CheckedScenario, finding: CheckResult) -> tuple[Cell, ...]:
         plan = {} if planned else checked.asked.kept(checked.answer).settings
         line = command(checked.asked.case, "explain", finding.name, settings=plan)
         value = explained(text, finding.value, finding.name, line)
-    return mark, _named(finding), value, bound, _aside(checked, finding)
+    return mark, _finding_name(finding), value, bound, _aside(checked, finding)
 
 
-def _named(finding: CheckResult) -> str:
+def _finding_name(finding: CheckResult) -> str:
     return "memory" if finding.name == "memory_share" else finding.name
 
 
@@ -234,12 +234,12 @@ def _aside(checked: CheckedScenario, finding: CheckResult) -> str:
     """The place of a limit; for a regression, the change of the figure and the allowed change."""
     if finding.kind == "regression" and finding.bound and finding.value is not None and not math.isnan(finding.value):
         change = finding.value / finding.bound - 1
-        return _change(change, finding, checked.asked.columns[finding.name].better)
+        return _change_words(change, finding, checked.asked.columns[finding.name].better)
     place = finding.place
     return "" if place is None else f"{place.file}:{place.line}" if place.line else place.file
 
 
-def _change(change: float, finding: CheckResult, better: str) -> str:
+def _change_words(change: float, finding: CheckResult, better: str) -> str:
     sign = "−" if better == "higher" else "+"
     return f"{change * 100:+.1f} %, allowed {sign}{percent(finding.allowed, 2)}".replace("+-", "−").replace("-", "−")
 
@@ -262,7 +262,7 @@ def sentence(checked: CheckedScenario, finding: CheckResult) -> str:
     """A finding in one line."""
     value, bound = sides(checked, finding)
     aside = _aside(checked, finding) if finding.kind == "regression" else ""
-    return f"{_named(finding)} {value}, {bound}{f', {aside}' if aside else ''}"
+    return f"{_finding_name(finding)} {value}, {bound}{f', {aside}' if aside else ''}"
 
 
 def suites(found: Sequence[CheckedScenario]) -> list[RunnerSuite]:
@@ -272,7 +272,7 @@ def suites(found: Sequence[CheckedScenario]) -> list[RunnerSuite]:
 
 def _runner_cases(checked: CheckedScenario) -> Iterator[RunnerCase]:
     for finding in checked.findings:
-        name = f"{finding.kind} {_named(finding)}"
+        name = f"{finding.kind} {_finding_name(finding)}"
         yield RunnerCase(name, sentence(checked, finding), finding.kept, finding.place)
 
 
@@ -282,7 +282,7 @@ def markdown(found: Sequence[CheckedScenario]) -> str:
     rows = [
         (
             *_facts(checked),
-            _named(finding),
+            _finding_name(finding),
             *sides(checked, finding),
             _aside(checked, finding),
             "✓" if finding.kept else "✗",
@@ -298,7 +298,9 @@ def markdown(found: Sequence[CheckedScenario]) -> str:
         moved = [line for section in why(checked, "") for line in section_lines(section)]
         details = markdown_text([*_head(checked), *moved]) if checked.moved else ""
         if details.strip():
-            parts.append(f"<details><summary>{_escaped(checked.name)}: what moved</summary>\n\n{details}\n</details>\n")
+            parts.append(
+                f"<details><summary>{_escape_xml(checked.name)}: what moved</summary>\n\n{details}\n</details>\n"
+            )
     return "\n".join(parts)
 
 
@@ -310,7 +312,7 @@ def _facts(checked: CheckedScenario) -> tuple[str, ...]:
     return checked.name, str(facts["model"]), cluster, *job
 
 
-def _escaped(text: str) -> str:
+def _escape_xml(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -327,7 +329,7 @@ def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
                 "flags": flags_json(checked.asked.case.asked),
                 "kept": checked.kept,
                 "chance": known(_chance_of(checked)),
-                "findings": [_finding(checked, finding) for finding in checked.findings],
+                "findings": [_finding_fields(checked, finding) for finding in checked.findings],
                 "inputs": inputs_json(checked.inputs),
                 "moved": figures_json(checked.moved),
                 "equations": list(checked.equations),
@@ -337,7 +339,7 @@ def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
     }
 
 
-def _finding(checked: CheckedScenario, finding: CheckResult) -> dict[str, Any]:
+def _finding_fields(checked: CheckedScenario, finding: CheckResult) -> dict[str, Any]:
     column, place = checked.asked.columns.get(finding.name), finding.place
     return {
         "kind": finding.limit.kind if finding.limit else finding.kind,

@@ -42,7 +42,7 @@ def collective(answer: CollectiveAnswer) -> AnswerDocument:
     slow = answer.sound is not None and answer.sound.verdict == "slower"
     return AnswerDocument(
         answer.case,
-        _title(answer),
+        _answer_title(answer),
         _head(answer),
         fastest,
         "warn" if slow else "plain",
@@ -51,8 +51,8 @@ def collective(answer: CollectiveAnswer) -> AnswerDocument:
     )
 
 
-def _title(answer: CollectiveAnswer) -> str:
-    return f"{_spelled(answer.operation)} on {machine_words(answer.case)}"
+def _answer_title(answer: CollectiveAnswer) -> str:
+    return f"{_operation_words(answer.operation)} on {machine_words(answer.case)}"
 
 
 def _head(answer: CollectiveAnswer) -> list[Line]:
@@ -60,8 +60,8 @@ def _head(answer: CollectiveAnswer) -> list[Line]:
     case, remarks = answer.case, [styled(remark, WARN) for remark in _remarks(answer)]
     links = f"{answer.inside:.0f} over {case.scale_up.name}" if answer.inside > 1 else ""
     apart = f"{answer.domains:.0f} domains over {case.scale_out.name}" if answer.domains > 1 else ""
-    group = styled(f"one group of {_ranks(answer)}: {' · '.join(filter(None, (links, apart)))}")
-    return [styled(_title(answer), HEAD), group, *remarks]
+    group = styled(f"one group of {_rank_words(answer)}: {' · '.join(filter(None, (links, apart)))}")
+    return [styled(_answer_title(answer), HEAD), group, *remarks]
 
 
 def _explaining(answer: CollectiveAnswer) -> str:
@@ -73,7 +73,7 @@ def _explaining(answer: CollectiveAnswer) -> str:
         settings.remove("cluster.nodes=1")  # as without --gpus
     text = show(size, "B").replace(" ", "")
     text = text if parse(text, "B") == size else f"{size:.0f}B"
-    stated = (_spelled(answer.operation), text, *([answer.wanted] if answer.wanted else []))
+    stated = (_operation_words(answer.operation), text, *([answer.wanted] if answer.wanted else []))
     return shlex.join(["costmodel", "explain", "collective", *stated, *words, *(f"--set={each}" for each in settings)])
 
 
@@ -84,13 +84,13 @@ def collective_explained(
     last = answer.rows[-1]
     stated: list[tuple[ExplainedFigure, str, str]] = []
     for node in nodes.values():
-        alone = f"{_spelled(answer.operation)} of {show(last.size, 'B')} alone, by {last.algorithm}"
+        alone = f"{_operation_words(answer.operation)} of {show(last.size, 'B')} alone, by {last.algorithm}"
         meant = alone if node.name == "time" else "the same in a training step, which computes at the same time"
         stated.append((node, show_time(node.value, 4), meant))
     conclusion = f"{'; '.join(f'{node.name} is {words}' for node, words, _ in stated)}."
     sections = [figure_table(stated), *(tree_section(*each, depth) for each in stated)]
     return AnswerDocument(
-        answer.case, _title(answer), _head(answer), conclusion, "plain", sections, nodes=lambda: nodes
+        answer.case, _answer_title(answer), _head(answer), conclusion, "plain", sections, nodes=lambda: nodes
     )
 
 
@@ -130,11 +130,11 @@ def _remarks(answer: CollectiveAnswer) -> tuple[str, ...]:
     return (*answer.remarks, *(f"N054 outside a fit: {each.words}, so the band is wider" for each in answer.outside))
 
 
-def _spelled(operation: str) -> str:
+def _operation_words(operation: str) -> str:
     return operation.replace("_", "-")
 
 
-def _ranks(answer: CollectiveAnswer) -> str:
+def _rank_words(answer: CollectiveAnswer) -> str:
     return "2 ranks" if answer.operation == "send" else f"{answer.ranks:,.0f} ranks"
 
 
@@ -146,10 +146,10 @@ def _table(answer: CollectiveAnswer) -> Table:
     columns += [Column("algbw", drop=3, legend=alone), Column("busbw", legend=alone)]
     columns += [Column("in step", drop=4, legend="GB/s busbw in a training step")]
     columns += [Column("inside", drop=1), Column("between", drop=2), Column("algorithm", "l", drop=5 if beside else 0)]
-    return Table(columns, [_cells(row, measured=beside) for row in answer.rows])
+    return Table(columns, [_row_cells(row, measured=beside) for row in answer.rows])
 
 
-def _cells(row: SizeRow, *, measured: bool) -> list[Cell]:
+def _row_cells(row: SizeRow, *, measured: bool) -> list[Cell]:
     levels = ("–" if level is None else show_time(level) for level in (row.inside, row.between))
     band = between(show_time(row.low), show_time(row.high))
     rates = (significant(row.algbw / 1e9), significant(row.busbw / 1e9), significant(row.in_step_busbw / 1e9))
@@ -168,7 +168,7 @@ def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
             why = "by the fit of the library's own choice" if name == FITTED and answer.outside else _WHY[name]
             yield f"{why}{_against(answer, name)}"
     if answer.stand_in:
-        yield f"inside as {_spelled(answer.stand_in)}: no {_spelled(answer.operation)} was fitted"
+        yield f"inside as {_operation_words(answer.stand_in)}: no {_operation_words(answer.operation)} was fitted"
 
 
 def _against(answer: CollectiveAnswer, name: str) -> str:

@@ -69,7 +69,10 @@ def _table(sent: Sequence[SentMessage]) -> Table:
         of = each.transfer
         cells: list[Cell] = [*([each.of] if several else []), of.group.name, f"{number(each.ranks):,.0f}", each.link]
         cells += [of.operation.replace("_", "-"), *(transfer_cell(of, place, name) for name in _SHOWN)]
-        cells += [_rate(_algbw(of), place, "size / time of one"), _rate(each.busbw, place, _BUSBW)]
+        cells += [
+            _rate_cell(_algorithm_bandwidth_of(of), place, "size / time of one"),
+            _rate_cell(each.busbw, place, _BUSBW),
+        ]
         rows.append(cells)
     return Table(columns, rows, caption="Collectives of one accelerator", rest="shorter collectives")
 
@@ -105,11 +108,11 @@ def transfer_cell(transfer: Transfer, place: int, name: str) -> Cell:
     return traced(text, value, trace_of_transfer(place, name))
 
 
-def _algbw(transfer: Transfer) -> float:
+def _algorithm_bandwidth_of(transfer: Transfer) -> float:
     return number(algorithm_bandwidth(number(transfer.message), number(transfer.time)))
 
 
-def _rate(value: float, place: int, how: str) -> Cell:
+def _rate_cell(value: float, place: int, how: str) -> Cell:
     names = [trace_of_transfer(place, name) for name in ("message", "time")]
     return made_of("GB/s", significant(value / 1e9), value, how, names)
 
@@ -182,11 +185,11 @@ def communication_json(view: PlanView) -> dict[str, Any]:
         }
         for group in found.groups
     ]
-    sent = plan_rows(view.case, map(_plain, found.sent))
+    sent = plan_rows(view.case, map(_message_fields, found.sent))
     return {**view.plain(), "transfers": sent, "groups": plan_rows(view.case, groups), **found.plain}
 
 
-def _plain(each: SentMessage) -> dict[str, Any]:
+def _message_fields(each: SentMessage) -> dict[str, Any]:
     return {
         "of": each.of,
         "group": each.transfer.group.name,

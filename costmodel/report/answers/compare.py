@@ -83,7 +83,7 @@ def _money(found: Difference) -> Iterator[str]:
     """A line on the cost and the time of both jobs, or on the rents of services."""
     sides = [(found.before, "before"), (found.after, "after")]
     names = [*_MONEY, *(f"{name}_{end}" for name in _MONEY[:2] for end in ENDS)]
-    words = [money_words({name: _figure(side, name) for name in names}) for side, _ in sides]
+    words = [money_words({name: _figure_of_side(side, name) for name in names}) for side, _ in sides]
     names = [side.name if found.before.name != found.after.name else when for side, when in sides]
     bare = any("run_time_s" in side.figures and "goodput" not in side.figures for side, _ in sides)
     note = " (without failures; --set run={} counts them)" if bare else ""
@@ -102,12 +102,14 @@ def _refused(found: Difference) -> Iterator[Text]:
 def _moved(found: Difference) -> list[Section]:
     """Moved results, with their terms if these add up to the results; else with their bands."""
     sections = [_opening(found, section) for section in moved(found.before.kind, found.figures, [*_overloaded(found)])]
-    sides = [(name, partial(_figure, side)) for name, side in (("before", found.before), ("after", found.after))]
+    sides = [
+        (name, partial(_figure_of_side, side)) for name, side in (("before", found.before), ("after", found.after))
+    ]
     pictures = range_figures(found.before.kind, "moved", sides)
     return [*sections, *([Section("pictures", "Time and money", figures=pictures, face="page")] if pictures else [])]
 
 
-def _figure(side: Side, name: str) -> float:
+def _figure_of_side(side: Side, name: str) -> float:
     return float(side.figures.get(machine_name(name), math.nan))
 
 
@@ -210,7 +212,10 @@ def inputs(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
         Column("change", "l"),
         Column("written", "l", drop=1),
     ]
-    rows = [(_sign(change), change.path, _exchanged(change), _line(change)) for change in changes[:_INPUTS_SHOWN]]
+    rows = [
+        (_change_sign(change), change.path, _values_words(change), _place_words(change))
+        for change in changes[:_INPUTS_SHOWN]
+    ]
     lines: list[Line] = [] if changes else [styled("  no input differs; the predictions themselves do", WARN)]
     if len(changes) > _INPUTS_SHOWN:
         lines.append(styled(f"  and {len(changes) - _INPUTS_SHOWN} more; --json has them all", DIM))
@@ -224,19 +229,19 @@ def _prices_left_out(found: Difference) -> list[Line]:
     return [styled(f"  {words}", WARN) for words in known]
 
 
-def _sign(change: Input) -> str:
+def _change_sign(change: Input) -> str:
     return "+" if change.before is None else "−" if change.after is None else "~"
 
 
-def _exchanged(change: Input) -> str:
-    return " → ".join(_short(text) for text in (change.before, change.after) if text is not None)
+def _values_words(change: Input) -> str:
+    return " → ".join(_shortened(text) for text in (change.before, change.after) if text is not None)
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def _line(change: Input) -> str:
+def _place_words(change: Input) -> str:
     place = change.place
     return f"{place.file}:{place.line}" if place is not None and place.line else ""
 
@@ -300,7 +305,7 @@ def figure_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str,
         return title, before, after, "came" if move.before is None else "went", ""
     delta = move.after - move.before
     if not share:
-        return title, before, after, _signed(move, delta), mark
+        return title, before, after, _signed_change(move, delta), mark
     if unit == "1":
         return title, before, after, f"{delta * 100:+.1f} pt".replace("-", "−"), mark
     change = change_words(move.change)
@@ -324,7 +329,7 @@ def difference(move: MovedFigure) -> float:
     return (move.after or 0.0) - (move.before or 0.0)
 
 
-def _signed(move: MovedFigure, delta: float) -> str:
+def _signed_change(move: MovedFigure, delta: float) -> str:
     return f"{'+' if delta > 0 else '−'}{result(plan_in_words(move.name), abs(delta), unit_of(move.name))}"
 
 
@@ -335,7 +340,7 @@ def conclusion(found: Difference) -> str:
         return f"{number_of(len(found.figures), 'figure')} differ{'s' if len(found.figures) == 1 else ''}."
     ratio = before["step_time_s"] / after["step_time_s"]
     more = after["memory_peak_bytes"] - before["memory_peak_bytes"]
-    speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times(ratio)
+    speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times_words(ratio)
     memory = f"{gib(abs(more))} GiB {'more' if more > 0 else 'less'}" if abs(more) > 2**20 else "the same memory"
     return f"{speed} for {memory}{_room(before, after)}{_whole(before, after)}."
 
@@ -356,7 +361,7 @@ def _room(before: Mapping[str, float], after: Mapping[str, float]) -> str:
     return "" if fits[0] == fits[1] else ", and fits now" if fits[1] else ", and does not fit any more"
 
 
-def _times(ratio: float) -> str:
+def _times_words(ratio: float) -> str:
     times, word = (ratio, "faster") if ratio > 1 else (1 / ratio, "slower")
     return f"{significant(times)} × {word}" if times >= 1.01 else f"{significant((times - 1) * 100, 2)} % {word}"
 
@@ -366,8 +371,8 @@ def diff_json(found: Difference) -> dict[str, Any]:
     return {
         **head("costmodel/diff/v2"),
         "workload": found.before.kind,
-        "before": _side(found.before),
-        "after": _side(found.after),
+        "before": _side_fields(found.before),
+        "after": _side_fields(found.after),
         "same": found.same,
         "inputs": inputs_json(found.inputs),
         "figures": with_facts(_facts(found), figures_json(found.figures)),
@@ -383,7 +388,7 @@ def _facts(found: Difference) -> dict[str, Any]:
     }
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side_fields(side: Side) -> dict[str, Any]:
     facts = None if side.facts is None else fact_fields(side.facts)
     refused, overload = list(side.refused), list(side.overload)
     return {
@@ -395,7 +400,7 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _finite(value: float | None) -> float | None:
+def _finite_or_none(value: float | None) -> float | None:
     return value if value is None or math.isfinite(value) else None
 
 
@@ -418,8 +423,8 @@ def figures_json(moves: Sequence[MovedFigure]) -> list[dict[str, Any]]:
         {
             "name": move.name,
             "unit": unit_of(move.name),
-            "before": _finite(move.before),
-            "after": _finite(move.after),
+            "before": _finite_or_none(move.before),
+            "after": _finite_or_none(move.after),
             "change": move.change if math.isfinite(move.change) else None,
         }
         for move in moves

@@ -30,7 +30,7 @@ def diagnose(found: Diagnosis) -> AnswerDocument:
         case,
         title(case),
         words.titled(answer, False),
-        f"{measured} measured, {show_time(found.base.step)} predicted: {_verdict(found)}. {concluded}",
+        f"{measured} measured, {show_time(found.base.step)} predicted: {_verdict_words(found)}. {concluded}",
         "good" if found.inside else "bad",
         sections,
         problems=words.problems(answer),
@@ -38,7 +38,7 @@ def diagnose(found: Diagnosis) -> AnswerDocument:
     )
 
 
-def _verdict(found: Diagnosis) -> str:
+def _verdict_words(found: Diagnosis) -> str:
     change = found.measured.step / found.base.step - 1
     where = "inside the band" if found.inside else "outside the band"
     return f"{change * 100:+.1f} %, {where}".replace("-", "−")
@@ -63,7 +63,7 @@ def _measured(found: Diagnosis) -> Section:
         ["measured", show_time(found.measured.step, digits), ""],
         ["predicted", explained(show_time(step, digits), step, "step_time", line("step_time")), f"({band})"],
     ]
-    beneath = [styled(f"  {_verdict(found)}", GOOD if found.inside else BAD)]
+    beneath = [styled(f"  {_verdict_words(found)}", GOOD if found.inside else BAD)]
     beneath += [styled(f"  trace: {note}") for note in found.measured.notes]
     if found.of_another_job and not found.inside:
         words = "  ▲ Is this the same job? With such a difference, check model, sequence, batch, GPUs and unit first."
@@ -179,12 +179,12 @@ def diagnose_json(found: Diagnosis) -> dict[str, Any]:
         ],
         "inside": found.inside,
         "of_another_job": found.of_another_job,
-        "causes": [_cause(one) for one in found.explained],
+        "causes": [_cause_fields(one) for one in found.explained],
         "impossible": [{"cause": one.cause.name, "explains_s": one.explains} for one in found.impossible],
     }
 
 
-def _cause(one: Explanation) -> dict[str, Any]:
+def _cause_fields(one: Explanation) -> dict[str, Any]:
     low, high = one.range
     against = None
     if one.against is not None:

@@ -21,7 +21,7 @@ Found = ExportedPlan | ExportedEngine | ExportedIteration
 def export(found: Found, *, lossy: bool) -> AnswerDocument:
     """The file as it would be written, or the keys that it cannot express."""
     refused = bool(found.file.faults) and not lossy
-    lines = _refused(found) if refused else [drawn(line) for line in file_text(found).splitlines()]
+    lines = _refusal_lines(found) if refused else [drawn(line) for line in file_text(found).splitlines()]
     conclusion = "The format does not express every key." if found.file.faults else "The file states the plan."
     return AnswerDocument(
         None,
@@ -39,26 +39,26 @@ def file_text(found: Found) -> str:
     if not target.comment:
         return found.file.text
     first, newline, rest = found.file.text.partition("\n")
-    comments = "".join(f"{line}\n" for words in _head(found) for line in comment_lines(target.comment, words))
+    comments = "".join(f"{line}\n" for words in _head_lines(found) for line in comment_lines(target.comment, words))
     return f"{first}{newline}{comments}{rest}" if first.startswith("#!") else f"{comments}{found.file.text}"
 
 
 def summary(found: Found, written: Path | None) -> list[Line]:
     """What was written and what could not be written, and the next command."""
     if written is None:
-        return _refused(found)
-    lines = [styled(line, DIM) for line in _head(found)]
-    return [*lines, Text(), typed("Next:", f"costmodel import {written}{_given(found)}")]
+        return _refusal_lines(found)
+    lines = [styled(line, DIM) for line in _head_lines(found)]
+    return [*lines, Text(), typed("Next:", f"costmodel import {written}{_given_options(found)}")]
 
 
-def _given(found: Found) -> str:
+def _given_options(found: Found) -> str:
     """Options that `import` needs for the file: the machine, and for some formats the model and its load."""
     node = found.answer.inputs.case.scenario.cluster.node
     given = [f"--node {node}"] if isinstance(node, str) else []
     return "".join(f" {text}" for text in (*given, *found.given))
 
 
-def _head(found: Found) -> Iterator[str]:
+def _head_lines(found: Found) -> Iterator[str]:
     target = found.file.target
     yield f"Written by costmodel export from {found.job.file}: {target.full_name}"
     yield from found.described(words_of(found.answer.inputs.case.kind).result)
@@ -68,7 +68,7 @@ def _head(found: Found) -> Iterator[str]:
         yield "read back: the same plan"
 
 
-def _refused(found: Found) -> list[Line]:
+def _refusal_lines(found: Found) -> list[Line]:
     lines: list[Line] = [styled(f"{found.file.target.full_name}: nothing written", BAD)]
     for fault in found.file.faults:
         lines.append(styled(f"  ▲ {fault.code} {fault.sentence}", WARN))

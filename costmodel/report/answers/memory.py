@@ -101,7 +101,7 @@ def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum]) -> Table:
         drawn = [bar(line.held[0] / largest, _BAR)] if alone else []
         rows.append([line.words or line.name, *cells, *drawn, line.note])
     for each in totals:
-        sums = [_sum(ledger, each, place) for place in places]
+        sums = [_sum_cell(ledger, each, place) for place in places]
         rows.append([each.name, *sums, *([""] if alone else []), each.note])
     noted = any(line.note for line in shown)
     columns = [Column("line" if alone else "GiB", "k"), *heads, *bars, *([Column("note", "l")] if noted else [])]
@@ -109,7 +109,7 @@ def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum]) -> Table:
     return Table(columns, rows, headed=not alone, sums=len(totals), rest="what torch reports")
 
 
-def _sum(ledger: MemoryLedger, each: LedgerSum, place: int) -> Cell:
+def _sum_cell(ledger: MemoryLedger, each: LedgerSum, place: int) -> Cell:
     value = ledger.of(place, each.lines)
     if each.total and place == ledger.fullest:
         return traced(gib(value), value, f"{each.total}_bytes", each.total)

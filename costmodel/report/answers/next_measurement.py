@@ -193,11 +193,11 @@ def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dic
             }
             for line, change in advice.order
         ],
-        "measurements": [_fields(each, _price(words, advice, each)) for each in advice.measurements],
+        "measurements": [_measurement_fields(each, _price(words, advice, each)) for each in advice.measurements],
     }
 
 
-def _fields(each: Measurement, price: float) -> Mapping[str, Any]:
+def _measurement_fields(each: Measurement, price: float) -> Mapping[str, Any]:
     return {
         "measure": name_of(each),
         "lines": list(each.lines),

@@ -40,13 +40,15 @@ def pipeline_sections(found: Pipelines) -> list[Section]:
     if clock is None:
         return []
     names = [Column("schedule", "k"), Column("vpp"), Column("bubble"), Column("in flight", drop=1), Column("step")]
-    schedules = Table([*names, Column("memory"), Column("", "l")], [_row(found, offer) for offer in found.offers])
+    schedules = Table(
+        [*names, Column("memory"), Column("", "l")], [_schedule_row(found, offer) for offer in found.offers]
+    )
     heads = [
         Column("stage", "k"),
         *map(Column, ("forward", "backward", "both")),
         Column("", "l", drop=1, face="terminal"),
     ]
-    ahead, stages = [styled("  stages, time of a micro-batch", HEAD)], Table(heads, _stages(clock))
+    ahead, stages = [styled("  stages, time of a micro-batch", HEAD)], Table(heads, _stage_rows(clock))
     alone = styled("One stage is no pipeline: nothing waits.")
     drawing = [timeline(clock)] if clock.ranks > 1 else [alone]
     return [
@@ -56,7 +58,7 @@ def pipeline_sections(found: Pipelines) -> list[Section]:
     ]
 
 
-def _row(found: Pipelines, offer: Offer) -> list[Cell]:
+def _schedule_row(found: Pipelines, offer: Offer) -> list[Cell]:
     name, vpp = offer.schedule, f"{offer.vpp}"
     if offer.answer.refused:
         code = offer.answer.refused[0]
@@ -88,7 +90,7 @@ def _parts(clock: Pipeline) -> list[tuple[str, ForwardBackwardTime]]:
     return [("first", clock.first), *middle, ("last", clock.last)]
 
 
-def _stages(clock: Pipeline) -> list[list[Cell]]:
+def _stage_rows(clock: Pipeline) -> list[list[Cell]]:
     parts = _parts(clock)
     longest = max(part.forward + part.backward for _, part in parts)
     return [
@@ -103,7 +105,7 @@ def _stages(clock: Pipeline) -> list[list[Cell]]:
     ]
 
 
-def _kinds(clock: Pipeline) -> tuple[Kind, ...]:
+def _pass_kinds(clock: Pipeline) -> tuple[Kind, ...]:
     return ("F", "B", "W") if clock.middle.weight else ("F", "B")
 
 
@@ -111,7 +113,10 @@ def cell_of(clock: Pipeline, count: int = CELLS) -> float:
     """Seconds of a cell: half the shortest operation, or all of it if no backward would be visible else."""
     ranks = range(min(clock.ranks, MOST_RANKS))
     shortest = min(
-        clock.duration(rank, chunk, kind) for rank in ranks for chunk in range(clock.chunks) for kind in _kinds(clock)
+        clock.duration(rank, chunk, kind)
+        for rank in ranks
+        for chunk in range(clock.chunks)
+        for kind in _pass_kinds(clock)
     )
     shortest = max(shortest, 1e-3 * (clock.first.forward + clock.first.backward))
     shown = events(clock, count * shortest / 2)[0]
@@ -120,10 +125,10 @@ def cell_of(clock: Pipeline, count: int = CELLS) -> float:
 
 def timeline(clock: Pipeline) -> WidthDrawing:
     """Ranks as lines of cells: a letter and the last digit of the micro-batch, then a stroke as long as it lasts."""
-    return WidthDrawing(lambda width: list(_timeline(clock, width)))
+    return WidthDrawing(lambda width: list(_timeline_lines(clock, width)))
 
 
-def _timeline(clock: Pipeline, width: int | None) -> Iterator[Text]:
+def _timeline_lines(clock: Pipeline, width: int | None) -> Iterator[Text]:
     margin = len(str(min(clock.ranks, MOST_RANKS) - 1))
     count = CELLS if width is None else max(FEWEST_CELLS, min(CELLS, width - margin - len("  rank   ")))
     cell = cell_of(clock, count)
@@ -153,16 +158,16 @@ def pipeline_json(found: Pipelines) -> dict[str, Any]:
     """The plan with its schedules, stages and timeline as plain values."""
     result = TrainingView(found.own).plain()
     clock = found.clock
-    result["schedules"] = plan_rows(found.own.inputs.case, (_offer(found, offer) for offer in found.offers))
+    result["schedules"] = plan_rows(found.own.inputs.case, (_offer_fields(found, offer) for offer in found.offers))
     stages = [] if clock is None else [
         {"stage": name, "forward_s": part.forward, "backward_s": part.backward} for name, part in _parts(clock)
     ]  # fmt: skip
     result["stages"] = plan_rows(found.own.inputs.case, stages)
-    result["timeline"] = [] if clock is None else list(_events(clock))
+    result["timeline"] = [] if clock is None else list(_chrome_events(clock))
     return result
 
 
-def _offer(found: Pipelines, offer: Offer) -> dict[str, Any]:
+def _offer_fields(found: Pipelines, offer: Offer) -> dict[str, Any]:
     costs = offer.answer.evaluation.costs.row()
     valid = not offer.answer.refused
     figures = {
@@ -183,7 +188,7 @@ def _offer(found: Pipelines, offer: Offer) -> dict[str, Any]:
     }
 
 
-def _events(clock: Pipeline) -> Iterator[dict[str, Any]]:
+def _chrome_events(clock: Pipeline) -> Iterator[dict[str, Any]]:
     for rank in events(clock, CELLS * cell_of(clock))[:MOST_RANKS] if clock.ranks > 1 else []:
         for event in rank:
             yield {

@@ -30,32 +30,41 @@ def regret(found: LayoutRegret, grouping: str, worst: int, without: Sequence[str
     """
     sections = [Section("none", "No sweep", beneath=[styled(_NONE)], apart=False)]
     if found.sweeps:
-        rows = [(name, *_scored(part)) for name, part in found.groups[grouping].items()]
-        rows.append(("together", *_scored(found.together)))
+        rows = [(name, *_score_cells(part)) for name, part in found.groups[grouping].items()]
+        rows.append(("together", *_score_cells(found.together)))
         table = Table(columns((grouping, *_NAMES), "lrrrrrrrr", ("modelled", "median")), rows)
         title = f"Regret by {grouping.replace('_', ' ')}"
         sections = [Section("regret", title, table=table, beneath=[Text(), styled(_LEGEND)], apart=bool(without))]
     if found.sweeps and worst:
-        table = Table(columns(("sweep", "regret", "picked", "the fastest"), "lrll"), [*_worst(found.worst[:worst])])
+        table = Table(
+            columns(("sweep", "regret", "picked", "the fastest"), "lrll"), [*_worst_rows(found.worst[:worst])]
+        )
         sections.append(Section("worst", "Where the picked layout loses most", table=table))
     stated = f"{number_of(len(found.sweeps), 'sweep')} of measured layouts are compared."
     return AnswerDocument(None, "Layouts picked by prediction", without_lines(without), stated, "plain", sections)
 
 
-def _scored(part: RegretScore) -> tuple[str, ...]:
+def _score_cells(part: RegretScore) -> tuple[str, ...]:
     shares = (part.mean_regret, part.median_regret, part.worst_regret)
     ranks = "" if part.correlation is None else f"{part.correlation:.2f}"
     found = "" if part.best_picked is None else f"{part.best_picked:.0%}"
-    return (f"{part.sweeps}", f"{part.modelled}", *map(_share, shares), ranks, found, _share(part.mean_error))
+    return (
+        f"{part.sweeps}",
+        f"{part.modelled}",
+        *map(_share_words, shares),
+        ranks,
+        found,
+        _share_words(part.mean_error),
+    )
 
 
-def _share(value: float | None) -> str:
+def _share_words(value: float | None) -> str:
     return "" if value is None else f"{value:.1%}"
 
 
-def _worst(found: Sequence[LayoutSweep]) -> Iterator[tuple[str, str, str, str]]:
+def _worst_rows(found: Sequence[LayoutSweep]) -> Iterator[tuple[str, str, str, str]]:
     for sweep in found:
-        yield _name(sweep), _share(sweep.regret), _ran(sweep.picked), _ran(sweep.best)
+        yield _name(sweep), _share_words(sweep.regret), _measured_words(sweep.picked), _measured_words(sweep.best)
 
 
 def _name(sweep: LayoutSweep) -> str:
@@ -64,7 +73,7 @@ def _name(sweep: LayoutSweep) -> str:
     return f"{shared['model_name']}, {shared['gpus']} ranks, batch {shared['global_batch']}"
 
 
-def _ran(ran: MeasuredLayout | None) -> str:
+def _measured_words(ran: MeasuredLayout | None) -> str:
     return "" if ran is None else f"{show(ran.measured, 's', 4)} {_short(ran.layout)}"
 
 

@@ -122,42 +122,42 @@ def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None)
 
     facts: the identifying columns of every named table, ahead of its results
     """
-    parts = list(_parts(items, facts or {}))
+    parts = list(_markdown_parts(items, facts or {}))
     return "\n".join(parts[1:] if parts and not parts[0] else parts) + "\n"
 
 
-def _parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
+def _markdown_parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
     fence: list[str] = []
     for item in of_length(items):
         if isinstance(item, WidthDrawing) or (isinstance(item, Text) and item.no_wrap):
             fence += [visible(line.plain) for line in ([item] if isinstance(item, Text) else item.lines())]
             continue
-        yield from _fenced(fence)
+        yield from _fenced_lines(fence)
         fence = []
         if isinstance(item, CellTable):
-            yield from ["", *_table(item, facts if any(item.names) else {})]
+            yield from ["", *_markdown_table(item, facts if any(item.names) else {})]
             words = item.legend_words(range(len(item.names)))
-            yield from ["", _escaped(words)] if words else []
+            yield from ["", _escape_markdown(words)] if words else []
         elif item.plain.strip():
-            words = _escaped(item.plain)
+            words = _escape_markdown(item.plain)
             yield from ["", f"**{words}**" if item.style == HEAD else words]
-    yield from _fenced(fence)
+    yield from _fenced_lines(fence)
 
 
-def _fenced(lines: Sequence[str]) -> Iterator[str]:
+def _fenced_lines(lines: Sequence[str]) -> Iterator[str]:
     if any(line.strip() for line in lines):
         longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
         fence = "`" * max(3, longest + 1)
         yield from ["", fence, *lines, fence]
 
 
-def _table(grid: CellTable, facts: Mapping[str, str]) -> Iterator[str]:
-    yield f"| {' | '.join(map(_escaped, (*facts, *grid.names)))} |"
+def _markdown_table(grid: CellTable, facts: Mapping[str, str]) -> Iterator[str]:
+    yield f"| {' | '.join(map(_escape_markdown, (*facts, *grid.names)))} |"
     yield f"| {' | '.join('---:' if side == 'r' else '---' for side in 'l' * len(facts) + grid.align)} |"
     for row in grid.rows:
         if {*"".join(row)} != {"─"}:  # the rule over a sum
-            yield f"| {' | '.join(map(_escaped, (*facts.values(), *row)))} |"
+            yield f"| {' | '.join(map(_escape_markdown, (*facts.values(), *row)))} |"
 
 
-def _escaped(cell: str) -> str:
+def _escape_markdown(cell: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(visible(cell).split()))

@@ -23,16 +23,16 @@ def annotation(text: str, title: str, file: str = "", line: int = 0, column: int
     """
     where = {"file": file, "line": line or None, "col": column or None} if file and file not in _NO_FILES else {}
     known = {name: value for name, value in {**where, "title": title}.items() if value is not None}
-    properties = ",".join(f"{name}={_property(str(value))}" for name, value in known.items())
-    return f"::error {properties}::{_data(text)}"
+    properties = ",".join(f"{name}={_escape_property(str(value))}" for name, value in known.items())
+    return f"::error {properties}::{_escape_data(text)}"
 
 
 def of_faults(found: Sequence[Fault]) -> str:
     """Faults of the input, the first of many."""
-    return "".join(f"{line}\n" for line in _lines(found))
+    return "".join(f"{line}\n" for line in _fault_commands(found))
 
 
-def _lines(found: Sequence[Fault]) -> Iterator[str]:
+def _fault_commands(found: Sequence[Fault]) -> Iterator[str]:
     gathered = gathered_faults(found)
     for alike in gathered[:MOST_FAULTS]:
         fault = alike[0]
@@ -43,12 +43,12 @@ def _lines(found: Sequence[Fault]) -> Iterator[str]:
         yield f"and {left:,} more"
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return visible(text).replace("%", "%25")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 @record

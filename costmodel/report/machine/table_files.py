@@ -71,11 +71,11 @@ def _write(cell: Any, value: Any) -> None:
     if isinstance(value, bool | int | float) or value is None:
         cell.value = value
         return
-    cell.value = (value if isinstance(value, str) else _listed(value))[:_LONGEST]
+    cell.value = (value if isinstance(value, str) else _list_text(value))[:_LONGEST]
     cell.data_type = "s"
 
 
-def _listed(value: Any) -> str:
+def _list_text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -218,15 +218,15 @@ _INDENTS = re.compile(r"\n\s+")
 
 def page_html(page: HtmlPage) -> str:
     """A page as one HTML file without external parts."""
-    script = _text("page.js")
+    script = _template_text("page.js")
     seal = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
-        _environment()
+        _template_environment()
         .get_template("page.html.j2")
         .render(
             page=page,
             version=costmodel.__version__,
-            style=Markup(_style()),
+            style=Markup(_style_sheet()),
             script=Markup(script),
             seal=seal,
             packed=_packed(page.data) if page.data else "",
@@ -237,7 +237,7 @@ def page_html(page: HtmlPage) -> str:
 
 def figure_svg(figure: SvgFigure) -> str:
     """A figure as an SVG file on a white background."""
-    template = _environment().get_template("figure.svg.j2")
+    template = _template_environment().get_template("figure.svg.j2")
     style = Markup(figure_rules(0))
     return template.render(f=figure, uid=f"fig-{figure.key}", alone=True, slim=False, style=style).strip() + "\n"
 
@@ -254,7 +254,7 @@ def figure_png(figure: SvgFigure) -> bytes:
 
 def _drawn(part: Part) -> list[Markup]:
     """The figures of a part, each once for wide and once for narrow windows."""
-    template = _environment().get_template("figure.svg.j2")
+    template = _template_environment().get_template("figure.svg.j2")
     return [
         Markup(
             template.render(f=figure, uid=f"{part.key}-{place}-{size}", size=size, alone=False, slim=size == "narrow")
@@ -270,20 +270,20 @@ def _packed(data: Any) -> str:
     return base64.b64encode(gzip.compress(written.encode(), 9, mtime=0)).decode()
 
 
-def _style() -> str:
+def _style_sheet() -> str:
     right = ",".join(f".r{place} td:nth-child({place})" for place in range(1, _COLUMNS + 1))
     dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{page_colours(1)}}}{figure_rules(1)}}}"
     right = f"{right}{{text-align:right;white-space:nowrap}}"
-    written = f":root{{{page_colours(0)}}}{figure_rules(0)}{_COMMENTS.sub('', _text('page.css'))}{right}{dark}"
+    written = f":root{{{page_colours(0)}}}{figure_rules(0)}{_COMMENTS.sub('', _template_text('page.css'))}{right}{dark}"
     return _INDENTS.sub("\n", written)
 
 
-def _text(name: str) -> str:
+def _template_text(name: str) -> str:
     return (resources.files(_TEMPLATES) / "templates" / name).read_text("utf-8")
 
 
 @functools.cache
-def _environment() -> Environment:
+def _template_environment() -> Environment:
     made = Environment(
         loader=PackageLoader(_TEMPLATES),
         autoescape=True,
@@ -299,10 +299,10 @@ def _environment() -> Environment:
 
 def _shown(value: Any) -> Any:
     """Text without characters that hide or reverse it; the markup of templates is unchanged."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else _lines(value)
+    return value if isinstance(value, Markup) or not isinstance(value, str) else _visible_lines(value)
 
 
-def _lines(text: str) -> str:
+def _visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
@@ -370,10 +370,10 @@ _PAPER = ("#ffffff", "#16191d")
 
 def figure_rules(side: int, scope: str = "") -> str:
     """Rules of style for figures, for the light side or the dark one."""
-    return "".join(f"{scope}{rule}\n" for rule in _rules(side))
+    return "".join(f"{scope}{rule}\n" for rule in _label_rules(side))
 
 
-def _rules(side: int) -> Iterator[str]:
+def _label_rules(side: int) -> Iterator[str]:
     ink, soft, line = (INK[name][side] for name in ("ink", "soft", "line"))
     yield f".label{{fill:{ink}}}"
     yield f".soft{{fill:{soft}}}"

@@ -83,7 +83,7 @@ class Bars:
         marks += self._axis(scale, top, bottom)
         for place, row in enumerate(self.rows):
             line = None if self.limit is None else scale(self.limit[0])
-            marks += _row(row, scale, top + place * each, margin, above=above, width=width, line=line)
+            marks += _bar_marks(row, scale, top + place * each, margin, above=above, width=width, line=line)
         marks += self._limit(scale, top, bottom)
         return SvgFigure(
             self.key, self.title, self.description, width, bottom + _AXIS + (14 if self.limit else 0), marks
@@ -127,7 +127,7 @@ def _wide(text: str, row: BarRow) -> float:
     return length(text) * (_STRONG if row.strong else 1.0)
 
 
-def _row(
+def _bar_marks(
     row: BarRow, scale: Scale, top: float, margin: float, *, above: bool, width: float, line: float | None
 ) -> list[Mark]:
     role = "strong" if row.strong else "label"

@@ -24,33 +24,33 @@ def page_forms(
 
 def html_form(page: Callable[[], HtmlPage]) -> Form:
     """HTML of a page."""
-    return lambda: _html(page())
+    return lambda: _html_form(page())
 
 
 def figure_forms(figure: Callable[[], Callable[[float], SvgFigure] | None]) -> dict[str, Form]:
     """SVG and PNG of a figure."""
-    return {"svg": lambda: _svg(_drawn(figure())), "png": lambda: _png(_drawn(figure()))}
+    return {"svg": lambda: _svg_form(_drawn_figure(figure())), "png": lambda: _png_form(_drawn_figure(figure()))}
 
 
-def _html(page: HtmlPage) -> str:
+def _html_form(page: HtmlPage) -> str:
     from costmodel.report.page.document_page import page_html
 
     return page_html(page)
 
 
-def _svg(figure: SvgFigure) -> str:
+def _svg_form(figure: SvgFigure) -> str:
     from costmodel.report.page.document_page import figure_svg
 
     return figure_svg(figure)
 
 
-def _png(figure: SvgFigure) -> bytes:
+def _png_form(figure: SvgFigure) -> bytes:
     from costmodel.report.page.document_page import figure_png
 
     return figure_png(figure)
 
 
-def _drawn(draw: Callable[[float], SvgFigure] | None) -> SvgFigure:
+def _drawn_figure(draw: Callable[[float], SvgFigure] | None) -> SvgFigure:
     if draw is None:
         hint = "take --format table or html, which give the reason"
         raise fail("C007", "there is nothing to draw of this answer", None, hint)

@@ -20,26 +20,26 @@ from costmodel.report.terminal.plan.plan_lines import plan_settings
 _DIGITS = 7  # of figures
 
 
-def _commands(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any]:
+def _plan_commands(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any]:
     wanted = ({**found.values(plan.variant), **plan_settings(found.inputs_of(plan.variant), plan)} for plan in plans)
     return row_commands(found.inputs.case, wanted)
 
 
 def choices_data(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any] | None:
     """Plans for the sliders: the axes that vary, columns, and a sentence for each."""
-    axes = [_axis(name, plans) for name in AXES]
+    axes = [_axis_fields(name, plans) for name in AXES]
     axes = [axis for axis in axes if len(axis["values"]) > 1]
     if not axes:
         return None
     own = _own_place(found, plans)
     own_step = found.yours.evaluation.costs.row()["step_time"] if found.yours is not None else math.nan
-    sentences = [_sentence(plan, own_step) for plan in plans]
+    sentences = [_plan_sentence(plan, own_step) for plan in plans]
     fits = [plan.costs["memory_share"] <= 1 for plan in plans]
     return {"axes": axes, "columns": _columns(plans), "own": own, "sentences": sentences, "fits": fits,
-            **_commands(found, plans)}  # fmt: skip
+            **_plan_commands(found, plans)}  # fmt: skip
 
 
-def _axis(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
+def _axis_fields(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
     values = {plan.structure.recompute if name == "recompute" else plan.sizes[name] for plan in plans}
     ordered = (
         [word for word in ("none", "selective", "full") if word in values] if name == "recompute" else sorted(values)
@@ -59,7 +59,7 @@ def _own_place(found: TrainingSearch, plans: Sequence[Ranked]) -> int:
     return keys.index(wanted) if wanted in keys else 0
 
 
-def _sentence(plan: Ranked, own_step: float) -> str:
+def _plan_sentence(plan: Ranked, own_step: float) -> str:
     costs = plan.costs
     words = f"{seconds(costs['step_time'])} a step at {percent(costs['mfu'])} MFU"
     room = verdict(costs["memory_share"])
@@ -74,20 +74,20 @@ _RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gp
 
 def _columns(plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     """Sizes, choices, results and terms of plans, each a column."""
-    columns = [_column(name, name, "", [plan.sizes[name] for plan in plans]) for name in IN_ORDER]
+    columns = [_column_fields(name, name, "", [plan.sizes[name] for plan in plans]) for name in IN_ORDER]
     columns += [
-        _column(name, name, "", [getattr(plan.structure, name) for plan in plans])
+        _column_fields(name, name, "", [getattr(plan.structure, name) for plan in plans])
         for name in ("zero", "recompute", "schedule", "sequence_parallel")
     ]
     for name in (*_RESULTS, *TERM_WORDS):
         values = [plan.costs.get(name, math.nan) for plan in plans]
         if any(math.isfinite(value) for value in values):
-            column = _column(machine_name(name), TERM_WORDS.get(name, name), TRAINING_COLUMNS[name].unit, values)
+            column = _column_fields(machine_name(name), TERM_WORDS.get(name, name), TRAINING_COLUMNS[name].unit, values)
             columns.append(column | {"figure": name})
     return columns
 
 
-def _column(name: str, label: str, unit: str, values: Sequence[Any]) -> dict[str, Any]:
+def _column_fields(name: str, label: str, unit: str, values: Sequence[Any]) -> dict[str, Any]:
     return {"name": name, "label": label, "unit": {"1/s": "token/s"}.get(unit, unit), "values": [*map(_plain, values)]}
 
 

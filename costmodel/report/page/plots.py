@@ -302,7 +302,7 @@ class Plot:
         marks += [Words(left - 6, y(step) + 4, self.y.tick(step), "end", TICK) for step in steps]
         marks += self._below(x, bottom, width)
         for line in self.lines:
-            marks += _line(line, x, y)
+            marks += _line_marks(line, x, y)
         marks += self._points(x, y, width)
         return SvgFigure(self.key, self.title, self.description, width, bottom + _BELOW, marks)
 
@@ -344,7 +344,7 @@ class Plot:
             for left, top, anchor in sides if point.label else ():
                 box = left, top, left + wide, top + 12
                 inside = left >= 0 and box[2] <= width and box[3] <= y.start
-                if inside and not any(_overlap(box, other) for other in covered):
+                if inside and not any(_boxes_overlap(box, other) for other in covered):
                     marks.append(Words(*_anchored(box, anchor), point.label, anchor))
                     covered.append(box)
                     break
@@ -354,7 +354,7 @@ class Plot:
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
-def _overlap(one: _Box, other: _Box) -> bool:
+def _boxes_overlap(one: _Box, other: _Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
@@ -363,7 +363,7 @@ def _anchored(box: _Box, anchor: str) -> tuple[float, float]:
     return {"start": box[0], "middle": (box[0] + box[2]) / 2, "end": box[2]}[anchor], box[1] + 10
 
 
-def _line(line: PlotLine, x: Scale, y: Scale) -> list[Mark]:
+def _line_marks(line: PlotLine, x: Scale, y: Scale) -> list[Mark]:
     places = [x(at) for at, _ in line.points]
     marks: list[Mark] = []
     if line.low:
@@ -504,7 +504,7 @@ def plans_plot(
     front: bool,
 ) -> Plot:
     """A plot of plans by two results; front: whether they are a Pareto front and other plans, or a ranking."""
-    points = [_point(plan, axes, result, front=front) for plan in plans]
+    points = [_plot_point(plan, axes, result, front=front) for plan in plans]
     points = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
     across, up = (
         PlotAxis(
@@ -521,7 +521,9 @@ def plans_plot(
     return Plot(key, title, f"{len(points)} plans; {better} are better.", across, up, points, legend=legend)
 
 
-def _point(plan: DrawnPlan, axes: tuple[str, str], result: Callable[[str, float], str], *, front: bool) -> PlotPoint:
+def _plot_point(
+    plan: DrawnPlan, axes: tuple[str, str], result: Callable[[str, float], str], *, front: bool
+) -> PlotPoint:
     x, y = (plan.costs.get(name, math.nan) for name in axes)
     tip = f"{plan.words}: {result(axes[0], x)}, {result(axes[1], y)}"
     large = 7 if plan.label else 4 if front else 5
@@ -540,10 +542,12 @@ def lost_time(
         for key, words in terms.items()
     ]
     known = [(sign * value, words) for sign, value, words in moved if abs(value) > abs(gap) / 20]
-    shown = ", ".join(f"{words} {_signed(value)}" for value, words in sorted(known, key=lambda it: -abs(it[0]))[:_LOST])
+    shown = ", ".join(
+        f"{words} {_signed_time(value)}" for value, words in sorted(known, key=lambda it: -abs(it[0]))[:_LOST]
+    )
     more = f" {shown[:1].upper()}{shown[1:]}." if shown else ""
-    return f"Against plan 1: {_signed(gap)} {per}.{more}"
+    return f"Against plan 1: {_signed_time(gap)} {per}.{more}"
 
 
-def _signed(value: float) -> str:
+def _signed_time(value: float) -> str:
     return f"{'+' if value >= 0 else '−'}{show_time(abs(value))}"

@@ -51,7 +51,7 @@ def trial_figure(
     placed = [(trial.at, trial) for trial in known]
     base = round_unit(name, unit, max((trial.value for trial in known), default=1.0))
     if len({x for x, _ in placed}) < 2 or not all(math.isfinite(x) for x, _ in placed):
-        entries = [FigureEntry(trial.setting, trial.value, _role(trial), trial.setting) for trial in known]
+        entries = [FigureEntry(trial.setting, trial.value, _trial_role(trial), trial.setting) for trial in known]
         return amounts(key, name, words, entries or [_NONE], name, text_of, base)
     placed.sort(key=lambda item: item[0])
     xs = sorted({x for x, _ in placed})
@@ -59,7 +59,7 @@ def trial_figure(
     low, high = ([getattr(trial, end) for _, trial in placed] if banded else () for end in ("low", "high"))
     line = PlotLine([(x, trial.value) for x, trial in placed], "first", "", low, high)
     points = [
-        PlotPoint(x, trial.value, _role(trial), f"{trial.setting}: {text_of(trial.value)}", trial.setting)
+        PlotPoint(x, trial.value, _trial_role(trial), f"{trial.setting}: {text_of(trial.value)}", trial.setting)
         for x, trial in placed
     ]
     legend = [("first", "keeps the limits"), ("second", "breaks a limit")]
@@ -70,26 +70,26 @@ def trial_figure(
     return Plot(key, f"{name} over {axis}", words, across, PlotAxis(name, text_of, unit=base), points, [line], legend)
 
 
-def _role(trial: TrialValue) -> str:
+def _trial_role(trial: TrialValue) -> str:
     return "first" if trial.works else "second"
 
 
 def sweep_figure(found: Swept) -> Plot | Bars:
     """The first of the results that differ over the combinations: a curve for each value of the other axes, or bars."""
-    name, path = _differing(found), found.paths[0]
+    name, path = _first_differing(found), found.paths[0]
     column, say = found.asked.columns[name], partial(words_of(found.asked.case.kind).result, name)
     groups: dict[tuple[str, ...], list[Trial]] = {}
     for point in found.points:
         if math.isfinite(point.costs.get(name, math.nan)) and math.isfinite(_at(point, path)):
             groups.setdefault(point.settings[1:], []).append(point)
     if not 1 < len(groups) <= len(_ROLES) or max(map(len, groups.values())) < 2:
-        values = [_value(point, name, path) for point in found.points]
+        values = [_trial_value(point, name, path) for point in found.points]
         return trial_figure("sweep", name, column.unit, short_path(path), values, say)
     points, lines, legend = list[PlotPoint](), list[PlotLine](), list[tuple[str, str]]()
     for role, (rest, members) in zip(_ROLES, groups.items(), strict=False):
         placed = sorted(((_at(point, path), point) for point in members), key=lambda item: item[0])
         lines.append(PlotLine([(x, point.costs[name]) for x, point in placed], role))
-        legend.append((role, ", ".join(map(_setting, rest))))
+        legend.append((role, ", ".join(map(_setting_words, rest))))
         points += [
             PlotPoint(x, point.costs[name], role, f"{' '.join(point.settings)}: {say(point.costs[name])}",
                       " ".join(point.settings), hollow=not point.works)
@@ -104,7 +104,7 @@ def sweep_figure(found: Swept) -> Plot | Bars:
     return Plot("sweep", f"{name} over {short_path(path)}", words, x, y, points, lines, legend)
 
 
-def _differing(found: Swept) -> str:
+def _first_differing(found: Swept) -> str:
     known = [point.costs for point in found.points if point.costs]
     return next((name for name in found.shown if len({costs.get(name) for costs in known}) > 1), found.shown[0])
 
@@ -115,13 +115,13 @@ def _at(point: Trial, path: str) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
 
-def _value(point: Trial, name: str, path: str) -> TrialValue:
+def _trial_value(point: Trial, name: str, path: str) -> TrialValue:
     value, low, high = (point.costs.get(key, math.nan) for key in (name, *(f"{name}_{end}" for end in ENDS)))
-    words = " ".join(map(_setting, point.settings))
+    words = " ".join(map(_setting_words, point.settings))
     return TrialValue(words, point.written[0], value, point.works, _at(point, path), low, high)
 
 
-def _setting(setting: str) -> str:
+def _setting_words(setting: str) -> str:
     path, _, value = setting.partition("=")
     return f"{short_path(path).rpartition('.')[2]} {spaced(value)}"
 

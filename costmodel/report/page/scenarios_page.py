@@ -41,18 +41,18 @@ def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPa
     best = "".join(_best([*filter(works, same)], kind) for kind, same in by_kind(views).items())
     return HtmlPage(
         f"{len(views)} scenarios",
-        [*map(_titled, views)],
+        [*map(_scenario_title, views)],
         f"{len(working)} of {len(views)} scenarios have a plan that works{best}.",
         "good" if len(working) == len(views) else "bad",
         [],
         parts,
-        [(verdict, f"{_titled(view)}: {words}") for view in views for verdict, words in findings(view)],
+        [(verdict, f"{_scenario_title(view)}: {words}") for view in views for verdict, words in findings(view)],
         commands,
         {"trace": traces.data()},
     )
 
 
-def _titled(view: PlanView) -> str:
+def _scenario_title(view: PlanView) -> str:
     return title(view.case)
 
 
@@ -79,8 +79,8 @@ def _best(working: Sequence[PlanView], kind: str) -> str:
     best = max(working, key=lambda view: view.answer.costs[column])
     value = words_of(kind).result(column, best.answer.costs[column])
     if len(working) > 1:
-        return f"; {_titled(best)} {compared.words}, {value}"
-    return f"; {_titled(best)}: {value} {compared.of}"
+        return f"; {_scenario_title(best)} {compared.words}, {value}"
+    return f"; {_scenario_title(best)}: {value} {compared.of}"
 
 
 def scenarios_figure(views: Sequence[PlanView]) -> Bars | None:
@@ -88,7 +88,7 @@ def scenarios_figure(views: Sequence[PlanView]) -> Bars | None:
     kind, same = next(iter(by_kind(views).items()))
     by = words_of(kind).compared.by
     shown = [view for view in same if not view.answer.refused]
-    bars = [FigureEntry(_titled(view), view.answer.costs[by], "first" if works(view) else "second", by)
+    bars = [FigureEntry(_scenario_title(view), view.answer.costs[by], "first" if works(view) else "second", by)
             for view in shown]  # fmt: skip
     if not bars:
         return None
@@ -98,7 +98,7 @@ def scenarios_figure(views: Sequence[PlanView]) -> Bars | None:
 
 def scenarios_lines(views: Sequence[PlanView]) -> list[Line]:
     """A line for each scenario, and how to write a page of them."""
-    rows = [(_titled(view), _conclusion(view)) for view in views]
+    rows = [(_scenario_title(view), _conclusion(view)) for view in views]
     grid = CellTable(("scenario", "conclusion"), rows, "kl", headed=False, indent="")
     return [grid, Text(), Text("Add -o page.html.")]
 
@@ -107,12 +107,12 @@ def scenarios_json(views: Sequence[PlanView]) -> dict[str, Any]:
     """The plan of every scenario as plain values."""
     rows = []
     for view in views:
-        stated = {"title": _titled(view), "workload": view.case.kind, "conclusion": _conclusion(view)}
+        stated = {"title": _scenario_title(view), "workload": view.case.kind, "conclusion": _conclusion(view)}
         rows += [{**stated, **plan} for plan in view.plain()["plans"] or [{}]]
     return {**head("costmodel/report/v1"), "plans": rows}
 
 
-def _cells(view: PlanView, traces: Traces, shown: Sequence[bool]) -> list[Cell]:
+def _result_cells(view: PlanView, traces: Traces, shown: Sequence[bool]) -> list[Cell]:
     heads = words_of(view.case.kind).compared.heads
     return [
         opened(result_cell(view, name), traces) if known else "" for known, (_, name) in zip(shown, heads, strict=True)
@@ -123,7 +123,9 @@ def _side_by_side(found: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
     held, rows = words_of(kind).compared, list[list[Cell]]()
     for view, traces in found:
         shown = [not view.answer.refused and (works(view) or not is_money(column)) for _, column in held.heads]
-        rows.append([_titled(view), *_cells(view, traces, shown), workload_of(view.case).kept(view.answer).words])
+        rows.append(
+            [_scenario_title(view), *_result_cells(view, traces, shown), workload_of(view.case).kept(view.answer).words]
+        )
     heads = ("scenario", *(words for words, _ in held.heads), "plan")
     figure = scenarios_figure([view for view, _ in found])
     tables = [PageTable(heads, rows, f"l{'r' * len(held.heads)}l")]
@@ -138,12 +140,12 @@ def _side_by_side(found: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
 def _of_scenario(view: PlanView, key: str, traces: Traces) -> list[Part]:
     """A scenario's conclusion with its time and memory."""
     if view.answer.refused:
-        return [Part(key, _titled(view), _conclusion(view))]
+        return [Part(key, _scenario_title(view), _conclusion(view))]
     heads = words_of(view.case.kind).compared.heads
-    cells = _cells(view, traces, [True] * len(heads))
+    cells = _result_cells(view, traces, [True] * len(heads))
     rows: list[list[Cell]] = [[words, cell] for (words, _), cell in zip(heads, cells, strict=True)]
-    first = Part(key, _titled(view), _conclusion(view), tables=[PageTable(("", ""), rows, "lr")])
+    first = Part(key, _scenario_title(view), _conclusion(view), tables=[PageTable(("", ""), rows, "lr")])
     sections = [*view.time(), memory_section(view.ledger())]
     parts = [section_part(each, traces) for each in sections if each.face != "terminal"]
-    return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{_titled(view)}: {part.title.lower()}")
+    return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{_scenario_title(view)}: {part.title.lower()}")
                      for part in parts)]  # fmt: skip

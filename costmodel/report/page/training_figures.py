@@ -23,7 +23,7 @@ def roofline_figure(found: Sequence[Operation]) -> Plot:
         lines.append(PlotLine([corner for corner in corners if low <= corner[0] <= high], "fourth",
                               f"peak {show(roof.peak, 'FLOP/s')}"))  # fmt: skip
     points = [
-        PlotPoint(item.intensity, item.attained, _direction(item.name),
+        PlotPoint(item.intensity, item.attained, _role_of_direction(item.name),
                   f"{item.name}: {show(item.attained, 'FLOP/s')}, {show_time(item.seconds)}", item.name,
                   radius=3 + 8 * (item.seconds / longest) ** 0.5)
         for item in found
@@ -45,16 +45,16 @@ def roofline_figure(found: Sequence[Operation]) -> Plot:
 _DIRECTIONS = {"first": "forward", "second": "input gradient", "third": "weight gradient"}
 
 
-def _direction(name: str) -> str:
+def _role_of_direction(name: str) -> str:
     return next((role for role, words in _DIRECTIONS.items() if name.endswith(words)), "first")
 
 
 def timeline_figures(facts: PlanFacts) -> list[Callable[[float], SvgFigure]]:
     """A timeline of every window that is drawn."""
-    return [_timeline(facts, window, place) for place, window in enumerate(facts.windows)]
+    return [_pipeline_timeline(facts, window, place) for place, window in enumerate(facts.windows)]
 
 
-def _timeline(facts: PlanFacts, window: Window, place: int) -> Timeline:
+def _pipeline_timeline(facts: PlanFacts, window: Window, place: int) -> Timeline:
     ranks = sorted({event.rank for event in window.events})
     spans = [
         PlotSpan(

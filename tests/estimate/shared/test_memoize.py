@@ -48,7 +48,7 @@ def test_it_reads_no_choice_that_it_does_not_name(
 ) -> None:
     asked, block = inputs(shape, workload={"tuning": tuning}), one_row(Structure(**choices), **SIZES)
     expected = evaluate(asked, dataclasses.replace(block, known={})).costs.row()
-    monkeypatch.setattr(blocks, "_of", _bare)
+    monkeypatch.setattr(blocks, "_structure_of_choices", _bare)
     assert evaluate(asked, block).costs.row() == pytest.approx(expected, rel=0, abs=0, nan_ok=True)
 
 
@@ -57,7 +57,7 @@ def test_nor_does_a_shipped_plan(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     asked = training_inputs(load(name))
     plan = asked.case.scenario.plan
     assert plan is not None
-    monkeypatch.setattr(blocks, "_of", _bare)
+    monkeypatch.setattr(blocks, "_structure_of_choices", _bare)
     assert np.isfinite(evaluate(asked, plan_block(asked, plan)[0]).costs.row()["step_time"])
 
 

@@ -621,7 +621,7 @@ class StateSpaceKind(MixerKind[StateSpace]):
         return ((part.heads, part.head_dim, 3.0), (part.kv_heads, own.state, 2.0))
 
 
-def _projections(hidden: Number, own: LinearAttention, part: Mixer) -> Iterator[Matmul]:
+def _linear_projections(hidden: Number, own: LinearAttention, part: Mixer) -> Iterator[Matmul]:
     yield Matmul("linear qkv", linear_attention_width(part.heads, own.value_dim, part.kv_heads, own.key_dim), hidden)
     columns = linear_gate_columns(part.heads, own.value_dim, own.key_dim, rule=own.rule)
     yield Matmul("linear gates", columns, hidden)
@@ -645,13 +645,13 @@ class LinearKind(MixerKind[LinearAttention]):
         part = Mixer(heads, key_heads, own.value_dim, 0.0)
         with term("linear attention"):
             held = linear_gate_parameters(heads, own.value_dim, key_heads, own.key_dim, own.conv or 0.0, rule=own.rule)
-            for matrix in _projections(model.hidden, own, part):
+            for matrix in _linear_projections(model.hidden, own, part):
                 held = held + table_parameters(matrix.n, matrix.k)
         return Mixer(heads, key_heads, own.value_dim, held)
 
     def matrices(self, hidden: Number, own: LinearAttention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
         """The weight matrices as one rank multiplies them."""
-        *ahead, out = _projections(hidden, own, part)
+        *ahead, out = _linear_projections(hidden, own, part)
         yield from ahead
         if own.rule == "kimi-delta":
             yield Matmul("linear decay up", part.kv_heads * own.key_dim, own.key_dim)

@@ -36,14 +36,14 @@ def context_traffic(
     """Context-parallel traffic: ring, all-gather, or all-to-all of heads for tokens; `core` is the attention time."""
     if single_rank(block.cp) or part.mixer is None:
         return NOTHING
-    once = _exchanged(inputs, cp, block, part, part.mixer, core)
+    once = _boundary_traffic(inputs, cp, block, part, part.mixer, core)
     if not again:
         return once
     anew = tuple(replace(item, again=item.forward) for item in once.exchanges)
     return LayerTraffic("cp", once.forward, once.backward + once.forward, anew)
 
 
-def _exchanged(
+def _boundary_traffic(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, mixer: Mixer, core: ForwardBackward
 ) -> LayerTraffic:
     first, *others = (_of_mixer(inputs, cp, block, row, own, mine, core) for row, own, mine in each(part.kind, mixer))

@@ -80,12 +80,12 @@ FORMS: dict[Schedule, ScheduleShape] = {
 }
 
 
-def _lying(how: Lying) -> tuple[Schedule, ...]:
+def _schedules_laid(how: Lying) -> tuple[Schedule, ...]:
     return tuple(schedule for schedule, form in FORMS.items() if form.lying == how)
 
 
 PLAIN: tuple[PlainSchedule, ...] = get_args(PlainSchedule)
-LOOPED, FOLDED, BOTH_WAYS = _lying("looped"), _lying("folded"), _lying("both ways")
+LOOPED, FOLDED, BOTH_WAYS = _schedules_laid("looped"), _schedules_laid("folded"), _schedules_laid("both ways")
 
 
 def summed_once(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
@@ -488,25 +488,25 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
 def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
     """Leading layers in the first and the last stage, which one rank of a bidirectional pipeline both runs."""
     last = block.pp - 1
-    return _of_chunk(count, before, 0.0), _of_chunk(count, before, last)
+    return _layers_of_chunk(count, before, 0.0), _layers_of_chunk(count, before, last)
 
 
 def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:
     """Leading layers in each chunk of a rank; in a bidirectional pipeline in its stage of each direction."""
     schedule, back = block.structure.schedule, block.pp - 1 - rank
-    yield _of_chunk(count, before, rank)
+    yield _layers_of_chunk(count, before, rank)
     if schedule in FOLDED:
-        yield _of_chunk(count, before, block.pp + back)
+        yield _layers_of_chunk(count, before, block.pp + back)
     elif schedule in BOTH_WAYS:
-        yield _of_chunk(count, before, back)
+        yield _layers_of_chunk(count, before, back)
     else:
         for turn in range(1, int(count)):  # a layer or more in every chunk before
             if np.any(block.vpp > turn):
                 stage = float(turn) * block.pp + rank
-                yield np.where(block.vpp > turn, _of_chunk(count, before, stage), 0.0)
+                yield np.where(block.vpp > turn, _layers_of_chunk(count, before, stage), 0.0)
 
 
-def _of_chunk(count: Number, before: Before, stage: Number) -> Number:
+def _layers_of_chunk(count: Number, before: Before, stage: Number) -> Number:
     start = before(stage)
     return leading_layers(count, start, before(stage + 1) - start)
 
@@ -596,7 +596,7 @@ def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str
     for rank in ranks[1:]:
         slower.append(rank.total >= slowest)
         slowest = np.where(slower[-1], rank.total, slowest)
-    shares = {name: _of_slowest(ranks, slower, _part(name)) for name in PASS_TERMS}
+    shares = {name: _of_slowest(ranks, slower, _time_of_part(name)) for name in PASS_TERMS}
     with term("busiest stage"):
         terms = {name: each if nothing(each) else micro_batches * each for name, each in shares.items()}
         return terms, micro_batches * slowest
@@ -625,5 +625,5 @@ def _where(mask: Any, one: Number, other: Number) -> Number:
 
 
 @functools.cache
-def _part(name: str) -> Part:
+def _time_of_part(name: str) -> Part:
     return lambda both: summed(getattr(both.forward, name), getattr(both.backward, name))

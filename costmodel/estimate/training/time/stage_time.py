@@ -205,11 +205,11 @@ def slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowe
     stated = inputs.case.scenario.assume.stragglers
     if stated.jitter is None and stated.spread is None and stated.slow_part is None:
         return None
-    return _slowed(inputs, block, micro_batches)
+    return _slowed_time(inputs, block, micro_batches)
 
 
 @memoized(*WAITING)
-def _slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed:
+def _slowed_time(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed:
     stated, sync = inputs.case.scenario.assume.stragglers, sync_of(block.structure.sync)
     with term("stragglers"):
         ranks: Number = np.ones(len(block))

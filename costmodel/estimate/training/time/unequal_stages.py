@@ -82,18 +82,18 @@ def kinds_of_stages(inputs: TrainingInputs, block: Block, count: Number) -> list
     """The layers on each kind of node that make the slowest stage as fast as whole layers allow."""
     with term("stages of groups"):
         paces = [_pace(kind, block, count) for _, kind in inputs.groups]
-        counts = [_rows(stages_of(inputs, block, nodes), block) for nodes, _ in inputs.groups]
+        counts = [_one_per_plan(stages_of(inputs, block, nodes), block) for nodes, _ in inputs.groups]
     kinds = [[place for place, each in enumerate(counts) for _ in range(int(each[row]))] for row in range(len(block))]
     total = int(float(layer_count(inputs.model)))
     layers = [_split(total, paces, on, row) for row, on in enumerate(kinds)]
     return [_as_kind(inputs, paces, kinds, layers, place) for place in range(len(paces))]
 
 
-def _rows(amount: Number, block: Block) -> NDArray[np.float64]:
+def _one_per_plan(amount: Number, block: Block) -> NDArray[np.float64]:
     return np.broadcast_to(np.asarray(amount, dtype=np.float64), (len(block),))
 
 
-def _layers(inputs: TrainingInputs, first: Number, middle: Number, last: Number) -> StageLayers:
+def _stage_layers(inputs: TrainingInputs, first: Number, middle: Number, last: Number) -> StageLayers:
     return StageLayers(layer_count(inputs.model), first, middle, last)
 
 
@@ -108,16 +108,16 @@ def _pace(inputs: TrainingInputs, block: Block, count: Number) -> _Pace:
     """Times and memory of a layer and a stage on one kind of node, from evaluations with two numbers of layers."""
     some = layer_count(inputs.model)
     none, many = _NONE * some, some + some
-    one, two = (_micro_batch(inputs, block, count, _layers(inputs, each, each, none)) for each in (some, many))
+    one, two = (_micro_batch(inputs, block, count, _stage_layers(inputs, each, each, none)) for each in (some, many))
     layer = time_of_another(one, two, some)
-    head = _micro_batch(inputs, block, count, _layers(inputs, none, none, some)) - one
-    less, more = (_memory(inputs, block, count, _layers(inputs, each, each, each)) for each in (some, many))
+    head = _micro_batch(inputs, block, count, _stage_layers(inputs, none, none, some)) - one
+    less, more = (_worst_memory(inputs, block, count, _stage_layers(inputs, each, each, each)) for each in (some, many))
     most = layers_in_memory(some, less, memory_of_another(less, more, some), inputs.usable)
     figures = (layer, time_beside_layers(one, some, layer), np.maximum(head, 0.0), most)
-    return _Pace(*(_rows(figure, block) for figure in figures))
+    return _Pace(*(_one_per_plan(figure, block) for figure in figures))
 
 
-def _memory(inputs: TrainingInputs, block: Block, count: Number, layers: StageLayers) -> Number:
+def _worst_memory(inputs: TrainingInputs, block: Block, count: Number, layers: StageLayers) -> Number:
     return ledger(inputs, block, layers, stage_parameters(inputs, block, layers), count).worst
 
 
@@ -147,7 +147,7 @@ def _as_kind(
         timed.append(_ranks([_as_long(paces, row, place, at, on, each) for at in range(len(on))]))
         held.append(_ranks([float(count) if kind == place else _NONE for kind, count in zip(on, each, strict=True)]))
         own.append(tuple(count for kind, count in zip(on, each, strict=True) if kind == place))
-    of_time, of_memory = (_layers(inputs, *np.array(rows).T) for rows in (timed, held))
+    of_time, of_memory = (_stage_layers(inputs, *np.array(rows).T) for rows in (timed, held))
     return KindStages(of_time, of_memory, tuple(own))
 
 

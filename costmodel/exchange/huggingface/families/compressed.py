@@ -39,12 +39,12 @@ def _attention(config: Config) -> list[str]:
     if types.value is not None:
         if not as_many(config, types.value, count, "layer_types"):
             return [_WINDOW] * count
-        return [_known(config, kind, "layer_types", kind in _BY_RATIO.values()) for kind in types.value]
+        return [_known_kind(config, kind, "layer_types", kind in _BY_RATIO.values()) for kind in types.value]
     if ratios.value is not None:
         if len(ratios.value) < count:
             _too_few(config, count)
             return [_WINDOW] * count
-        return [_of_ratio(config, ratio) for ratio in ratios.value[:count]]
+        return [_mixer_of_ratio(config, ratio) for ratio in ratios.value[:count]]
     return [_SPARSE if index > 2 and index % 2 else _HEAVY for index in range(count)]
 
 
@@ -56,12 +56,12 @@ def _too_few(config: Config, count: int) -> None:
         config.refuse("X005", sentence, ratios.place, "one entry for every layer")
 
 
-def _of_ratio(config: Config, ratio: object) -> str:
+def _mixer_of_ratio(config: Config, ratio: object) -> str:
     whole = ratio if isinstance(ratio, int) and not isinstance(ratio, bool) else -1
-    return _known(config, _BY_RATIO.get(whole, ratio), "entry_ratios", whole in _BY_RATIO)
+    return _known_kind(config, _BY_RATIO.get(whole, ratio), "entry_ratios", whole in _BY_RATIO)
 
 
-def _known(config: Config, kind: object, field: str, known: bool) -> str:
+def _known_kind(config: Config, kind: object, field: str, known: bool) -> str:
     if known and isinstance(kind, str):
         return kind
     key = "layer_types" if field == "layer_types" else "compress_ratios"
@@ -83,11 +83,11 @@ def _hashed(config: Config) -> list[bool]:
     return [_FEEDS.get(str(kind), False) for kind in types.value]
 
 
-def _layers(config: Config) -> Sequence[CompressedLayer]:
+def _compressed_layers(config: Config) -> Sequence[CompressedLayer]:
     return [CompressedLayer(*mark) for mark in zip(_attention(config), _hashed(config), strict=True)]
 
 
-def _half(config: Config, mark: CompressedLayer) -> Half:
+def _layer_half(config: Config, mark: CompressedLayer) -> Half:
     rates = {_SPARSE: "sparse_rate", _HEAVY: "heavy_rate"}
     rate, sparse = rates.get(mark.attention), mark.attention == _SPARSE
     own = compressed_attention(config, rate=rate, indexed=sparse)
@@ -101,11 +101,11 @@ def _half(config: Config, mark: CompressedLayer) -> Half:
 def _ahead(config: Config) -> Half:
     """The multi-token-prediction module: window attention, or the kind that the ratio after the last layer gives."""
     ratios, count = config["entry_ratios"].value or [], layer_count(config)
-    kind = _of_ratio(config, ratios[count]) if len(ratios) > count else _WINDOW
-    return _half(config, CompressedLayer(kind, hashed=False))
+    kind = _mixer_of_ratio(config, ratios[count]) if len(ratios) > count else _WINDOW
+    return _layer_half(config, CompressedLayer(kind, hashed=False))
 
 
-def _rotated(config: Config) -> OriginValue:
+def _rope_written(config: Config) -> OriginValue:
     share = config["rotary_share"].value
     if share is None:
         return config["written_rope"]
@@ -120,7 +120,7 @@ FAMILIES = [
         vocab=129280, hidden=4096, layer_count=43, heads=64, head_dim=option("head_dim", default=512),
         max_sequence=1048576, query_rank=option("q_lora_rank", default=1024),
         written_rope=option("qk_rope_head_dim", default=64), rotary_share=option("partial_rotary_factor"),
-        rope_dim=DerivedValue("qk_rope_head_dim, or head_dim x partial_rotary_factor", _rotated),
+        rope_dim=DerivedValue("qk_rope_head_dim, or head_dim x partial_rotary_factor", _rope_written),
         window=option("sliding_window", default=128), sinks=YES,
         output_groups=option("o_groups", default=8), output_rank=option("o_lora_rank", default=1024),
         sparse_rate=option("compress_rate_csa", "compress_rates.compressed_sparse_attention", default=4),
@@ -134,7 +134,7 @@ FAMILIES = [
         shared_hidden=same("expert_hidden"),
         hash_layers=option("num_hash_layers", default=3, null=assumed(3, "as the class takes it")),
         mlp_types=option("mlp_layer_types"), prediction_depth=option("num_nextn_predict_layers"),
-        layers=_layers, build=_half, ahead=_ahead,
+        layers=_compressed_layers, build=_layer_half, ahead=_ahead,
         refusals=(
             Refusal("num_key_value_heads", (1,), "all heads of the class read one key"),
             Refusal("n_shared_experts", (1,), "the class builds one shared expert"),

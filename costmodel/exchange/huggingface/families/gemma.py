@@ -84,8 +84,8 @@ def _layers(config: Config) -> Sequence[SharingLayer]:
     return marks
 
 
-def _layer(config: Config, mark: SharingLayer) -> Half:
-    layer: Half = {"norms": config["norms"], "attention": _attention(config, mark)}
+def _layer_section(config: Config, mark: SharingLayer) -> Half:
+    layer: Half = {"norms": config["norms"], "attention": _attention_half(config, mark)}
     if config["side_rank"].value is not None:
         layer["side_rank"] = config["side_rank"]
     if config["experts"].value is not None:
@@ -97,7 +97,7 @@ def _layer(config: Config, mark: SharingLayer) -> Half:
     return layer
 
 
-def _attention(config: Config, mark: SharingLayer) -> Half:
+def _attention_half(config: Config, mark: SharingLayer) -> Half:
     half = attention(config, windowed=mark.windowed)
     if not mark.windowed:
         half["head_dim"] = config["global_head_dim"]
@@ -144,7 +144,7 @@ GEMMA_4 = GEMMA.like(
     experts=DerivedValue("num_experts, with enable_moe_block", _routed), top_k=option("top_k_experts"),
     expert_hidden=option("moe_intermediate_size"), router_bias=YES,
     shared_hidden=DerivedValue("the MLP beside the experts", _wide_experts),
-    layers=_layers, build=_layer,
+    layers=_layers, build=_layer_section,
     refusals=(
         Refusal("per_layer_config", (None,), "its layers may have any heads"),
         Refusal("use_bidirectional_attention", (None, "vision"), "every token sees all others, as in an encoder"),
@@ -162,7 +162,7 @@ GEMMA_3N = GEMMA.like(
     entry_rows=option("vocab_size_per_layer_input", default=262144),
     entry_width=option("hidden_size_per_layer_input", default=256),
     streams=option("altup_num_inputs", default=4), stream_rule=Fact("alternating"),
-    side_rank=option("laurel_rank", default=64), layers=_layers, build=_layer,
+    side_rank=option("laurel_rank", default=64), layers=_layers, build=_layer_section,
     quiet=("hidden_activation", "final_logit_softcapping", "altup_active_idx", "altup_coef_clip", "altup_correct_scale",
            "activation_sparsity_pattern"),
 )  # fmt: skip

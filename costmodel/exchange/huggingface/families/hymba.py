@@ -52,7 +52,7 @@ def _numbers(listed: Any) -> list[int]:
     return [int(each) for each in listed] if whole else []
 
 
-def _layer(config: Config, mark: HymbaLayer) -> Half:
+def _layer_section(config: Config, mark: HymbaLayer) -> Half:
     half = attention(config, windowed=mark.windowed) | {"value_dim": config["attention_value_dim"]}
     if mark.shared:
         half["shared_kv"] = config.derived(True, "not the first of its group", "block_types")
@@ -88,7 +88,7 @@ HYMBA = REMOTE.like(
     meta_tokens=option("num_memory_tokens"), window_pattern=option("sliding_window"),
     window=DerivedValue("sliding_window + num_memory_tokens", _window),
     numbered_layers=option("global_attn_idx"), block_types=option("kv_reuse_group"),
-    layers=_layers, build=_layer,
+    layers=_layers, build=_layer_section,
     refusals=(
         Refusal("mamba_conv_bias", (True,), _CONVOLUTION), Refusal("mamba_proj_bias", (False,), "one matrix has both"),
         Refusal("kv_reuse_every_i_layer", (-1, None), _REUSE), Refusal("kv_weight_reuse", (False,), _REUSE),

@@ -48,13 +48,13 @@ def _kimi_mixers(config: Config) -> list[Mixer]:
     return ["full" if index + 1 in listed else "linear" for index in range(count)]
 
 
-def _latent(config: Config) -> list[Mixer]:
+def _kimi_layer_mixers(config: Config) -> list[Mixer]:
     return ["latent" if mixer == "full" else mixer for mixer in by_type(_kimi_mixers)(config)]
 
 
 _KIMI_BIASES = uncounted_parameters(
     "the matrices down to the latent vectors and the output have biases",
-    lambda config: _latent(config).count("latent") * latent_biases(config),
+    lambda config: _kimi_layer_mixers(config).count("latent") * latent_biases(config),
     lambda config: config.flag("biases"),
 )
 
@@ -126,7 +126,7 @@ FAMILIES = [
         linear_conv=option("linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim", default=4),
         linear_chunk=Fact(64), numbered_layers=option("linear_attn_config.full_attn_layers"),
         layer_types=option("layer_types"), mlp_types=option("mlp_layer_types"), prediction_depth=Fact(None),
-        layers=layers(_latent, by_mlp_type(leading_dense)), tied=NO,
+        layers=layers(_kimi_layer_mixers, by_mlp_type(leading_dense)), tied=NO,
         losses=(_KIMI_BIASES,),
         refusals=(*DEEPSEEK_V3.refusals, Refusal("tie_word_embeddings", (False,), "the class ties nothing")),
         quiet=(*DEEPSEEK_V3.quiet, "mla_use_nope", "moe_renormalize", "moe_router_activation_func",

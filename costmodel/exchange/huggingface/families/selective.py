@@ -18,7 +18,7 @@ _QUIET = (
 _BIASED_CONVOLUTION = "the convolution of the document's selective scan has a bias"
 
 
-def _inner(config: Config) -> OriginValue:
+def _inner_width(config: Config) -> OriginValue:
     wide = config["expansion"].value
     inner = int(config.number("hidden") * wide) if isinstance(wide, int | float) else 1
     return config.derived(max(1, inner), "expand x hidden size", "expansion", "hidden")
@@ -32,7 +32,7 @@ def _rank(config: Config) -> OriginValue:
     return config.derived(-(-config.number("hidden") // 16), "hidden size / 16, rounded up", "hidden")
 
 
-INNER = DerivedValue("expand x hidden size", _inner)
+INNER = DerivedValue("expand x hidden size", _inner_width)
 RANK = DerivedValue("as stated, else hidden size / 16, rounded up", _rank)
 
 

@@ -29,9 +29,9 @@ def listed(found: Listed, held: Held | None = None, prices: Prices | None = None
     for kind, entries in found.items():
         lines.append(styled(kind, HEAD))
         if entries and held is not None:
-            lines.append(_compared(entries, held))
+            lines.append(_evidence_table(entries, held))
         elif entries and prices is not None:
-            lines.append(_priced(entries, prices))
+            lines.append(_price_table(entries, prices))
         else:
             lines.append(CellTable(("name", "title"), entries, "ll", headed=False) if entries else styled("  none"))
     if held is not None:
@@ -41,7 +41,7 @@ def listed(found: Listed, held: Held | None = None, prices: Prices | None = None
     return lines
 
 
-def _priced(entries: Sequence[tuple[str, str]], prices: Prices) -> CellTable:
+def _price_table(entries: Sequence[tuple[str, str]], prices: Prices) -> CellTable:
     rows = []
     for name, title in entries:
         price = prices[name]
@@ -50,7 +50,7 @@ def _priced(entries: Sequence[tuple[str, str]], prices: Prices) -> CellTable:
     return CellTable(("name", "USD/GPU/h", "date", "title"), rows, "lrll", drop=("title",))
 
 
-def _compared(entries: Sequence[tuple[str, str]], held: Held) -> CellTable:
+def _evidence_table(entries: Sequence[tuple[str, str]], held: Held) -> CellTable:
     rows = []
     for name, title in entries:
         runs = held.get(name)

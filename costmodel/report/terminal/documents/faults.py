@@ -17,10 +17,10 @@ _WINDOW, _NARROW_WINDOW = 100, 16
 
 def faults(found: Sequence[Fault], width: int | None = None) -> Iterator[Text]:
     """Every fault with its place, the line with a caret, and the remedy; no wider than a terminal."""
-    yield from laid(_faults(found, width), width)
+    yield from laid(_fault_lines(found, width), width)
 
 
-def _faults(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
+def _fault_lines(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
     gathered = gathered_faults(found)
     for alike in gathered[:MOST_FAULTS]:
         yield from fault_lines(alike[0], width)

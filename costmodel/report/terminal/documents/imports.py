@@ -32,8 +32,8 @@ def document(read: ImportedFile) -> list[Line]:
 def summary(read: ImportedFile, written: Path | None) -> list[Line]:
     """What was read from a file and what was lost; the next command if a document was written."""
     found = read.found
-    values = [(path, _plain(value), str(origin)) for path, value, origin in origins(read) if not is_fixed(path)]
-    lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model(read)]
+    values = [(path, _plain_text(value), str(origin)) for path, value, origin in origins(read) if not is_fixed(path)]
+    lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model_lines(read)]
     lines += [line for kind in _KINDS[:-1] for line in _losses(found, kind)]  # what matters comes first
     lines += [styled(f"  ▲ {fault.code} {fault.with_near_word}", WARN) for fault in found.warnings]
     lines += [styled(f"  ? {fault.sentence}: {fault.hint}", WARN) for fault in found.missing]
@@ -48,14 +48,14 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
     return lines
 
 
-def _model(read: ImportedFile) -> list[Line]:
+def _model_lines(read: ImportedFile) -> list[Line]:
     if read.parameters is None:
         return []
     of = f", the shape of {read.twin} of the library" if read.twin else ""
     return [styled(f"{read.parameters:,.0f} parameters{of}")]
 
 
-def _plain(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
@@ -107,13 +107,13 @@ def as_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:
             {"kind": loss.kind, "sentence": loss.sentence, "line": loss.place.line if loss.place else None}
             for loss in found.losses
         ],
-        "keys": _keys(found),
+        "keys": _key_fields(found),
         "warnings": [{"code": fault.code, "sentence": fault.sentence} for fault in found.warnings],
         "missing": [{"code": fault.code, "sentence": fault.sentence, "help": fault.hint} for fault in found.missing],
     }
 
 
-def _keys(found: Imported | ImportedResults) -> list[dict[str, Any]]:
+def _key_fields(found: Imported | ImportedResults) -> list[dict[str, Any]]:
     return [
         {"key": key.name, "verdict": key.verdict, "line": key.place.line if key.place else None} for key in found.keys
     ]
@@ -123,7 +123,7 @@ def run_summary(found: ImportedRun) -> list[Line]:
     """What was read from a log, and which columns are still missing."""
     run = found.run
     lines = f"lines behind the warm-up: {run.lines}, which cover {run.steps} steps up to step {run.last}"
-    cells = [(name, _cell(value), COLUMNS[name].meaning) for name, value in found.row.items()]
+    cells = [(name, _cell_text(value), COLUMNS[name].meaning) for name, value in found.row.items()]
     stated: list[Line] = [
         styled(f"{found.file}: log of {run.format}", HEAD),
         drawn(f"{lines}; they differ by {percent(run.spread)}"),
@@ -138,14 +138,14 @@ def run_summary(found: ImportedRun) -> list[Line]:
     return [*stated, Text(), drawn("With -o runs.csv a table. Next: costmodel validate runs.csv")]
 
 
-def _cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def results_summary(found: ImportedResults) -> list[Line]:
     """The rows read from a benchmark's results, and which columns are still missing."""
     names = list(dict.fromkeys(name for row in found.rows for name in row if name not in ("id", "source")))
-    cells = [tuple(_cell(row.get(name, "")) for name in names) for row in found.rows]
+    cells = [tuple(_cell_text(row.get(name, "")) for name in names) for row in found.rows]
     stated: list[Line] = [
         styled(f"{found.file}: {number_of(len(found.rows), 'result')} of {found.program}", HEAD),
         *map(drawn, found.remarks),
@@ -170,7 +170,7 @@ def results_json(found: ImportedResults) -> dict[str, Any]:
         "format": found.program,
         "runs": list(found.rows),
         "remarks": list(found.remarks),
-        "keys": _keys(found),
+        "keys": _key_fields(found),
         "open": list(found.open),
     }
 

@@ -47,7 +47,7 @@ class TreeDrawing:
         if meaning:
             yield styled(f"  {meaning}")
         if root.written is not None:  # a figure that is a line of a document
-            yield styled(f"  ← {_written(root)}", DIM)
+            yield styled(f"  ← {_written_value(root)}", DIM)
         how = self.how(root)
         yield from (styled(f"  {text}", DIM) for text in ([*how[:2], how[-1]] if brief and len(how) > 3 else how))
 
@@ -62,7 +62,7 @@ class TreeDrawing:
         line = Text(f"{indent}{mark}{_title(node)}  {self.value(node)}{_aside(node)}")
         key = (node.name, node.value, node.equation.name if node.equation else node.operation)
         if node.written is not None:
-            line.append(f"  ← {_written(node)}", style=WARN if node.written.check == "known" else DIM)
+            line.append(f"  ← {_written_value(node)}", style=WARN if node.written.check == "known" else DIM)
         elif key in self.told and node.beneath:
             line.append("  as above", style=DIM)
         else:
@@ -95,7 +95,7 @@ class TreeDrawing:
 
     def place(self, node: ExplainedFigure) -> str:
         """The place where an input is written, and its source."""
-        return _written(node)
+        return _written_value(node)
 
     def how(self, node: ExplainedFigure) -> list[str]:
         """The formula of a figure, in a line or more; for counts only the numbers."""
@@ -156,7 +156,7 @@ def _aside(node: ExplainedFigure) -> str:
     return f" ({', '.join(stated)})" if stated else ""
 
 
-def _written(node: ExplainedFigure) -> str:
+def _written_value(node: ExplainedFigure) -> str:
     assert node.written is not None
     return written_words(node.written)
 

@@ -32,10 +32,10 @@ def words_json() -> dict[str, Any]:
 def page(about: Page, values: KeyValues = ()) -> list[Line]:
     """The page of a word, with the values that a scenario states for it."""
     stated = [styled(f"  {path} is {value}, from {origin}") for path, value, origin in values]
-    return [*_about(about), *([Text(), *stated] if stated else [])]
+    return [*_page_lines(about), *([Text(), *stated] if stated else [])]
 
 
-def _about(about: Page) -> list[Line]:
+def _page_lines(about: Page) -> list[Line]:
     lines: list[Line] = [Text.assemble((about.word, HEAD), f"  {about.title}"), Text()]
     if about.nearest_to:
         others = f"; also {', '.join(each.word for each in about.others)}" if about.others else ""

@@ -145,11 +145,11 @@ def cache_rows(kinds: Sequence[CacheKind], columns: Sequence[str]) -> CellTable:
     if len(kinds) > 1:
         sums = tuple(map(sum, zip(*(kind.held for kind in kinds), strict=True)))
         shown.append(CacheKind("all", sum(kind.layers for kind in kinds), sums))
-    rows = [(kind.name, counted(kind.layers), *map(_held, kind.held)) for kind in shown]
+    rows = [(kind.name, counted(kind.layers), *map(_memory_words, kind.held)) for kind in shown]
     return CellTable(("cache by layers", "layers", *columns), rows, "lr" + "r" * len(columns), indent="  ")
 
 
-def _held(nbytes: float) -> str:
+def _memory_words(nbytes: float) -> str:
     return show_memory(nbytes) if nbytes else "—"
 
 
@@ -192,9 +192,9 @@ def ledger_note(answer: Answer, name: str) -> str:
     inputs, structure = answer.inputs, answer.evaluation.block.structure
     states, optimizer = inputs.stack.states, f"{float(inputs.optimizer_state):.3g} B a parameter"
     notes = {
-        "weights": _weights(answer),
-        "gradients": _gradients(answer),
-        "optimizer": f"{optimizer}, {_sharded(answer)}" if _zero(answer) >= 1 else optimizer,
+        "weights": _weight_words(answer),
+        "gradients": _gradient_words(answer),
+        "optimizer": f"{optimizer}, {_sharding_words(answer)}" if _zero(answer) >= 1 else optimizer,
         "activations": choice_words(structure)[0],
     }
     if ledger_label(answer, "gathered") == "copies":
@@ -215,12 +215,12 @@ def _zero(answer: Answer) -> int:
     return answer.evaluation.block.structure.zero if _shards(answer) else 0
 
 
-def _sharded(answer: Answer) -> str:
+def _sharding_words(answer: Answer) -> str:
     replicas = float(answer.evaluation.block.dp_replicate[0])
     return "sharded over dp" if replicas == 1 else "sharded over dp / dp_replicate"
 
 
-def _weights(answer: Answer) -> str:
+def _weight_words(answer: Answer) -> str:
     inputs, structure = answer.inputs, answer.evaluation.block.structure
     states, narrow, zero = inputs.stack.states, inputs.narrow, _zero(answer)
     kept = 0.0 if narrow and narrow.primary else states.weights
@@ -228,12 +228,12 @@ def _weights(answer: Answer) -> str:
     words = f"{kept:.0f}{copies} B a parameter"
     words += ", once for each direction" if weight_replication(structure.schedule) > 1 else ""
     if zero == 3:
-        return f"{words}, {_sharded(answer)}"
+        return f"{words}, {_sharding_words(answer)}"
     whole = states.sharded_master and zero > 0
-    return f"{words}, {_sharded(answer)}, and {states.compute:.0f} B whole" if whole else words
+    return f"{words}, {_sharding_words(answer)}, and {states.compute:.0f} B whole" if whole else words
 
 
-def _gradients(answer: Answer) -> str:
+def _gradient_words(answer: Answer) -> str:
     inputs, block = answer.inputs, answer.evaluation.block
     zero, offload, width = _zero(answer), block.structure.offload, inputs.widths.gradient
     late = bool(np.any(summed_once(inputs, block)))
@@ -246,4 +246,6 @@ def _gradients(answer: Answer) -> str:
     if zero < 2:
         return words
     kept = kept_gradient(inputs.stack.states, width, zero=zero)
-    return f"{words}, whole until the last micro-batch" if late else f"{kept:.0f} B a parameter, {_sharded(answer)}"
+    return (
+        f"{words}, whole until the last micro-batch" if late else f"{kept:.0f} B a parameter, {_sharding_words(answer)}"
+    )

@@ -128,19 +128,19 @@ def not_resharded(inputs: TrainingInputs, block: Block) -> str:
     return f"{rule}{counted(nodes - 1)} are left when one fails; {remedy}"
 
 
-def _overlapping(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+def _overlap_reason(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     every, write = costs["checkpoint_interval"], costs["checkpoint_write"]
     needed = show(costs["checkpoint_size"] / (every + costs["checkpoint_blocking"]), "B/s")
     return f"a checkpoint every {show_time(every)} takes {show_time(write)} to write; use {needed}"
 
 
-def _copies(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+def _copies_reason(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     taken, holds = costs["checkpoint_host"] + costs["host_memory"], float(inputs.host.capacity)
     mode = inputs.run.checkpoint.mode if inputs.run is not None else ""
     return f"mode {mode} takes {gib(taken)} GiB on each host, {gib(taken - holds)} GiB over the {gib(holds)} GiB it has"
 
 
-def _endless(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+def _endless_reason(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     apart, restart, stop = (show_time(costs[name]) for name in ("mtbf", "restart_time", "checkpoint_blocking"))
     said = f"failures are {apart} apart, a restart takes {restart} and a checkpoint stops it for {stop}"
     asked = inputs.run
@@ -213,7 +213,7 @@ PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "R013": not_resharded,
 }
 RUN_SENTENCES: dict[str, Callable[[TrainingInputs, dict[str, float]], str]] = {
-    "R001": _overlapping,
-    "R002": _copies,
-    "R007": _endless,
+    "R001": _overlap_reason,
+    "R002": _copies_reason,
+    "R007": _endless_reason,
 }

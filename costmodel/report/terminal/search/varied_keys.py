@@ -23,10 +23,10 @@ def few(values: Sequence[str]) -> str:
 
 def headings(paths: Sequence[str]) -> list[str]:
     """For each varied path, its shortest ending that is unique, is no column of plans, and names more than a bound."""
-    return [_heading(path, [other for other in paths if other != path]) for path in paths]
+    return [_column_heading(path, [other for other in paths if other != path]) for path in paths]
 
 
-def _heading(path: str, others: Sequence[str]) -> str:
+def _column_heading(path: str, others: Sequence[str]) -> str:
     parts = path.split(".")
     ends = [".".join(parts[start:]) for start in range(len(parts) - 1, -1, -1)]
     free = (end for end in ends if end not in _TAKEN and not any(f".{other}".endswith(f".{end}") for other in others))

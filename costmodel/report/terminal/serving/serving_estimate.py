@@ -179,14 +179,14 @@ def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
         *([_benchmark(benchmark)] if benchmark else []),
         *_pair(answer, ("requests", "requests_per_s"), most, mark=_chance(answer)),
         *_in_time(answer),
-        *_pair(answer, ("load", "saturation_share", _load(costs)), beside),
+        *_pair(answer, ("load", "saturation_share", _load_words(costs)), beside),
         *_pair(
             answer, _NONE if answer.groups else ("in flight", "concurrency", flying), _NONE if single else _PER_USER
         ),
         *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
     ]
     if not answer.groups:
-        rows.append(("memory", held, "cache pool", _pool(costs), limits_on(answer, "memory_peak")))
+        rows.append(("memory", held, "cache pool", _pool_words(costs), limits_on(answer, "memory_peak")))
         rows += _pair(answer, _NONE, ("which holds", "concurrency_steady", fits))
         rows += [*_least(answer), *_offline(answer), *_beginnings(answer), *_speculation(answer), *_apart(answer)]
     chance = _chance(answer)
@@ -361,11 +361,11 @@ def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     ]
 
 
-def _load(costs: dict[str, float]) -> str:
+def _load_words(costs: dict[str, float]) -> str:
     return f"{result('saturation_share', costs['saturation_share'])} of saturation"
 
 
-def _pool(costs: dict[str, float]) -> str:
+def _pool_words(costs: dict[str, float]) -> str:
     return f"{gib(costs['cache_pool'])} GiB, {significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens"
 
 
@@ -435,7 +435,7 @@ def _costs(costs: dict[str, float]) -> list[Line]:
     """Rent for tokens, and what it may be where steps take longer or shorter."""
     if math.isnan(costs["cost_per_mtoken"]):
         return [styled("  cost          no price known; --price 2.50USD/GPU/h sets one")]
-    words, every = _cost(costs), result("cost_per_mtoken", costs["cost_per_mtoken"])
+    words, every = _cost_words(costs), result("cost_per_mtoken", costs["cost_per_mtoken"])
     whole = f"  cost          {words}; or {every} per M generated, prompts counted as free"
     lines: list[Line] = [Abridged(whole, short=f"  cost          {words}", added="other figures")]
     named = (("prompt", "cost_per_minput"), ("cached", "cost_per_mcached"), ("generated", "cost_per_moutput"))
@@ -444,7 +444,7 @@ def _costs(costs: dict[str, float]) -> list[Line]:
     return [*lines, Abridged(f"  {BAND}     {stated}", short="", added="other figures")] if stated else lines
 
 
-def _cost(costs: dict[str, float]) -> str:
+def _cost_words(costs: dict[str, float]) -> str:
     prompts, answers = (result(name, costs[name]) for name in ("cost_per_minput", "cost_per_moutput"))
     if not math.isnan(costs["cost_per_mcached"]):
         prompts = f"{prompts} ({result('cost_per_mcached', costs['cost_per_mcached'])} cached)"

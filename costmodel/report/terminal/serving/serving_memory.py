@@ -28,7 +28,7 @@ _PLACES = {"memory": "host memory", "drives": "the host's drives", "store": "a s
 def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> MemoryLedger:
     """The memory breakdown of a replica's most loaded accelerator; levers: changes of the KV cache that were tried."""
     use, costs = answer.evaluation.memory, answer.costs
-    tokens = f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_blocks(answer)}"
+    tokens = f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_block_words(answer)}"
     libraries = "context and libraries" + (", NCCL" if one(costs["gpus"]) > 1 else "")
     if one(graphs := graph_memory(answer.inputs)):
         libraries += f", {gib(one(graphs))} of captured graphs"
@@ -42,7 +42,7 @@ def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> Memor
     note = note if fits else f"of {gib(one(use.allowed))} GiB that the engine may use: {note}"
     short = f"  {room_words(one(use.asked), one(use.allowed))}   does not fit"
     return MemoryLedger(
-        _head(answer),
+        _memory_head(answer),
         ["fullest"],
         lines,
         [LedgerSum("asked" if fits else "needed", len(lines), note)],
@@ -72,7 +72,7 @@ def _host_json(answer: ServingAnswer) -> dict[str, Any]:
     }
 
 
-def _head(answer: ServingAnswer) -> str:
+def _memory_head(answer: ServingAnswer) -> str:
     engine, use = answer.inputs.engine, answer.evaluation.memory
     share = f"{one(use.fraction) * 100:.3g} %"
     of = {
@@ -100,7 +100,7 @@ def _step_note(answer: ServingAnswer) -> str:
     return f"logits of {inputs.sequences:,.0f} sequences, or a layer at the full budget"
 
 
-def _blocks(answer: ServingAnswer) -> str:
+def _block_words(answer: ServingAnswer) -> str:
     layout, block = answer.evaluation.layout, answer.inputs.engine.block
     dcp, groups = float(layout.dcp[0]), float(layout.dp_attention[0])
     held = answer.costs["cache_pool_tokens"] / groups / dcp
@@ -120,7 +120,7 @@ def _asked_note(answer: ServingAnswer) -> str:
 def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     """Rows on the KV cache per token, and on the requests that fit in a replica's KV-cache pool."""
     costs, load = answer.costs, answer.inputs.load
-    held = _mebibytes(one(answer.evaluation.memory.one_request))
+    held = _mebibyte_words(one(answer.evaluation.memory.one_request))
     longest = f"{float(load.longest):,.0f}"
     own = answer.inputs.engine.memory.definition == "share-of-total"
     logged = f" (vLLM logs: Maximum concurrency for {longest} tokens per request)" if own else ""
@@ -154,7 +154,9 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
     if not fixed:
         return []
     growing = sum(kind.layers for kind in kinds if kind.held[0])
-    aside = " and ".join(f"{_mebibytes(kind.held[1])} for {kind.layers:.0f} layers ({kind.name})" for kind in fixed)
+    aside = " and ".join(
+        f"{_mebibyte_words(kind.held[1])} for {kind.layers:.0f} layers ({kind.name})" for kind in fixed
+    )
     rest = "a token beyond adds nothing" if _within_windows(answer) else "a token adds nothing"
     rest = f"a token adds to the other {growing:.0f}" if growing else rest
     rows = [("", f"of that {aside}; {rest}")]
@@ -180,7 +182,7 @@ def _fixed(kinds: Sequence[CacheKind]) -> list[CacheKind]:
     return [kind for kind in kinds if not kind.held[0] and kind.held[1]]
 
 
-def _mebibytes(nbytes: float) -> str:
+def _mebibyte_words(nbytes: float) -> str:
     return f"{significant(nbytes / 2**20)} MiB"
 
 
@@ -235,14 +237,14 @@ def _start(answer: ServingAnswer) -> list[tuple[str, str]]:
 def _levers(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[tuple[str, str]]:
     """The KV-cache pool after each change that was tried; if the plan does not fit, only changes that make it fit."""
     helping = [each for each in levers if each.tokens or "M001" not in answer.broken]
-    words = [f"--set {each.assignment}: {_pool(each.tokens)}" for each in helping]
+    words = [f"--set {each.assignment}: {_pool_words(each.tokens)}" for each in helping]
     if levers and not helping:
         tried = [each.assignment for each in levers]
         words = [f"it does not fit with {listed(tried)} either"]
     return [("" if place else "what if", each) for place, each in enumerate(words)]
 
 
-def _pool(tokens: float) -> str:
+def _pool_words(tokens: float) -> str:
     return f"{significant(tokens / 1e3, 4)} k tokens of a replica" if tokens else "does not fit"
 
 

@@ -87,7 +87,7 @@ def _with_fewer(case: ServingCase, fewer: object) -> list[Line]:
     if not isinstance(fewer, FewerGpus) or fewer.trial.answer is None:
         return []
     taken = number_of(fewer.trial.answer.costs["gpus"], "GPU")
-    words, rate = f"Another plan takes {taken} at {_rate(fewer.trial)}:", _rate(fewer.trial)
+    words, rate = f"Another plan takes {taken} at {_rate_of(fewer.trial)}:", _rate_of(fewer.trial)
     if "--rate" in case.asked.words:
         return [typed(words, command(case, "scale", settings={**fewer.settings, "workload.rate": rate}))]
     return [typed(words, command(case, "scale", "--rate", rate, settings=fewer.settings))]
@@ -96,7 +96,7 @@ def _with_fewer(case: ServingCase, fewer: object) -> list[Line]:
 def _on_whole_nodes(kept: Sequence[ServingTrial]) -> list[Line]:
     """Which GPUs the rents count, if the GPUs of a rate do not fill their nodes."""
     answers = [(trial, trial.answer) for trial in kept if trial.answer is not None]
-    fleets = [(_rate(trial), fleet_of(answer.inputs, answer.costs["gpus"])) for trial, answer in answers]
+    fleets = [(_rate_of(trial), fleet_of(answer.inputs, answer.costs["gpus"])) for trial, answer in answers]
     if any(each.by_node and each.gpus < each.whole for _, each in fleets):
         return [styled("  a month: rent of whole nodes; rent/M out: of the GPUs in use")]
     open_ = [(rate, each) for rate, each in fleets if unpaid_words(each)]
@@ -135,7 +135,7 @@ def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
 
 def _without_safety(kept: Sequence[ServingTrial]) -> list[Line]:
     """The accelerators that expected figures need, with their chance to keep the limits."""
-    sizes = [(_rate(trial), trial.answer.costs, trial.expected.costs) for trial in kept
+    sizes = [(_rate_of(trial), trial.answer.costs, trial.expected.costs) for trial in kept
              if trial.answer is not None and trial.expected is not None]  # fmt: skip
     words = (
         f"{few['gpus']:,.0f} GPUs at {share_words(few[OWN], 0)}, {costs['gpus']:,.0f} at {share_words(costs[OWN], 0)}"
@@ -145,7 +145,7 @@ def _without_safety(kept: Sequence[ServingTrial]) -> list[Line]:
     return [styled(f"  {'; '.join(words)}: --safe off takes the first", DIM)] if sizes else []
 
 
-def _rate(trial: ServingTrial) -> str:
+def _rate_of(trial: ServingTrial) -> str:
     return trial.settings[0].partition("=")[2]
 
 

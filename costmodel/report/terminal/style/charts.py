@@ -43,31 +43,31 @@ def scatter(
 
     ticks: values of x with their labels; by default, ticks divide the axis evenly
     """
-    return WidthDrawing(lambda width: _lines(points, titles, shown, width, ticks))
+    return WidthDrawing(lambda width: _chart_lines(points, titles, shown, width, ticks))
 
 
-def _lines(
+def _chart_lines(
     points: Sequence[ScatterPoint],
     titles: tuple[str, str],
     shown: tuple[Callable[[float], str], Callable[[float], str]],
     width: int | None,
     stated: Sequence[tuple[float, str]],
 ) -> list[Text]:
-    (low_x, high_x), (low_y, high_y) = _range([p.x for p in points]), _range([p.y for p in points])
+    (low_x, high_x), (low_y, high_y) = _value_range([p.x for p in points]), _value_range([p.y for p in points])
     labels = {row: shown[1](low_y + (high_y - low_y) * (HIGH - 1 - row) / (HIGH - 1)) for row in range(0, HIGH, _TICKS)}
     margin = max(map(cell_len, labels.values()))
     wide = WIDE if width is None else max(NARROWEST, min(WIDE, width - margin - len("   ┤")))
     cells = [[" "] * wide for _ in range(HIGH)]
     for point in points:
-        row = HIGH - 1 - _place(point.y, low_y, high_y, HIGH)
-        cells[row][_place(point.x, low_x, high_x, wide)] = point.mark
+        row = HIGH - 1 - _cell_index(point.y, low_y, high_y, HIGH)
+        cells[row][_cell_index(point.x, low_x, high_x, wide)] = point.mark
     lines = [*laid([styled(f"  {titles[1]}")], width)]
     for row, cell in enumerate(cells):
         edge = f"{labels[row]:>{margin}} ┤" if row in labels else f"{'':>{margin}} │"
         lines.append(drawn(f"  {edge}{''.join(cell)}".rstrip()))
     even = [round(tick * (wide - 1) / _TICKS) for tick in range(_TICKS + 1)]
     ticks = [(place, shown[0](low_x + (high_x - low_x) * place / (wide - 1))) for place in even]
-    ticks = sorted((_place(x, low_x, high_x, wide), text) for x, text in stated) or ticks
+    ticks = sorted((_cell_index(x, low_x, high_x, wide), text) for x, text in stated) or ticks
     places = [place for place, _ in ticks]
     axis = "".join("┬" if column in places else "─" for column in range(wide))
     lines.append(drawn(f"  {'':>{margin}} └{axis}"))
@@ -75,12 +75,12 @@ def _lines(
     return [*lines, *laid([styled(f"  {titles[0]:>{margin + 2 + wide}}")], width)]
 
 
-def _range(values: Sequence[float]) -> tuple[float, float]:
+def _value_range(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     return (low, high) if high > low else (low, low + (abs(low) or 1.0))
 
 
-def _place(value: float, low: float, high: float, cells: int) -> int:
+def _cell_index(value: float, low: float, high: float, cells: int) -> int:
     return min(cells - 1, max(0, round((value - low) / (high - low) * (cells - 1))))
 
 

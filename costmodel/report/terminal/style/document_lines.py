@@ -48,13 +48,13 @@ def cell_table(table: Table, most: int | None) -> CellTable:
     """The table for a terminal, without columns that only pages show."""
     shown = [place for place, column in enumerate(table.columns) if column.face != "page"]
     columns = [table.columns[place] for place in shown]
-    rows = [[_text(row[place]) for place in shown] for row in table.rows[:most]]
+    rows = [[_cell_text(row[place]) for place in shown] for row in table.rows[:most]]
     heads, align = [column.head for column in columns], "".join(column.align for column in columns)
     if table.sums:
         rule = [_rule([row[place] for row in rows], column) for place, column in enumerate(columns)]
         rows.insert(len(rows) - table.sums, rule)
     legend = {column.head: column.legend for column in columns if column.legend}
-    return CellTable(heads, rows, align, table.headed, _dropped(columns), table.gap, table.indent, legend=legend)
+    return CellTable(heads, rows, align, table.headed, _dropped_heads(columns), table.gap, table.indent, legend=legend)
 
 
 def _rule(cells: Sequence[str], column: Column) -> str:
@@ -62,9 +62,9 @@ def _rule(cells: Sequence[str], column: Column) -> str:
     return "─" * max(map(len, cells)) if column.align != "l" else ""
 
 
-def _dropped(columns: Sequence[Column]) -> list[str]:
+def _dropped_heads(columns: Sequence[Column]) -> list[str]:
     return [column.head for column in sorted(columns, key=lambda column: column.drop) if column.drop]
 
 
-def _text(cell: Cell) -> str:
+def _cell_text(cell: Cell) -> str:
     return cell if isinstance(cell, str) else cell.text

@@ -95,7 +95,7 @@ def listed(words: Iterable[str]) -> str:
     >>> listed(["2,048"]), listed(["1", "2", "4"])
     ('2,048', '1, 2 or 4')
     """
-    return _run(words, "or")
+    return _joined_with(words, "or")
 
 
 def joined(words: Iterable[str]) -> str:
@@ -104,10 +104,10 @@ def joined(words: Iterable[str]) -> str:
     >>> joined(["2,048"]), joined(["1", "2", "4"])
     ('2,048', '1, 2 and 4')
     """
-    return _run(words, "and")
+    return _joined_with(words, "and")
 
 
-def _run(words: Iterable[str], before_last: str) -> str:
+def _joined_with(words: Iterable[str], before_last: str) -> str:
     *ahead, last = words
     return f"{', '.join(ahead)} {before_last} {last}" if ahead else last
 

@@ -87,15 +87,15 @@ def is_plain() -> bool:
 
 def console(*, stderr: bool = False) -> Console:
     """A console that neither cuts nor wraps; without colour it writes plain text."""
-    return _console(stderr=stderr, width=10_000, height=50, soft_wrap=True)
+    return _new_console(stderr=stderr, width=10_000, height=50, soft_wrap=True)
 
 
 def live_console() -> Console:
     """A console on standard error as wide as its terminal, for a line that is drawn again and again."""
-    return _console(stderr=True)
+    return _new_console(stderr=True)
 
 
-def _console(*, stderr: bool, **layout: Any) -> Console:
+def _new_console(*, stderr: bool, **layout: Any) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     system: Literal["auto"] | None = None if is_plain() else "auto"
     screen = Console(file=stream, color_system=system, highlight=False, markup=False, **layout)
@@ -156,10 +156,10 @@ def visible(text: str) -> str:
     >>> visible("a\\x1b[31m\\tb\\u202e")
     'a�[31m b�'
     """
-    return text if text.isprintable() else "".join(map(_shown, text))
+    return text if text.isprintable() else "".join(map(_visible_letter, text))
 
 
-def _shown(letter: str) -> str:
+def _visible_letter(letter: str) -> str:
     category = unicodedata.category(letter)
     if letter in "\t\n\r" or category == "Zs":
         return " "

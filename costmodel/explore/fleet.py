@@ -113,6 +113,21 @@ class FleetRow:
         """The monthly rent of all accelerators in use, USD."""
         return sum(row.rent(MONTH).in_use for row in self.jobs)
 
+    @property
+    def done(self) -> float:
+        """The time after which the last job with an end is done, s; 0 where none ends."""
+        return max((row.time for row in self.jobs if math.isfinite(row.time)), default=0.0)
+
+    @property
+    def whole_cost(self) -> float:
+        """The rent until then: of each job with an end for its own time, of the others for all of it, USD."""
+        return sum(row.rent(min(row.time, self.done)).in_use for row in self.jobs)
+
+    @property
+    def rent_after(self) -> float:
+        """The monthly rent of the jobs without an end, USD."""
+        return sum(row.rent(MONTH).in_use for row in self.jobs if math.isinf(row.time))
+
 
 @record
 class Fleet:

@@ -315,7 +315,7 @@ def smallest_size(
     if any(asked.columns[column].unit == "s" for column in limits if column in asked.columns):
         return sizes.first(ladder, safe)
     if full or any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
-        several = [nodes for nodes in ladder[::-1] if _divides_often(nodes)]
+        several = [nodes for nodes in ladder[::-1] if full or _divides_often(nodes)]
         return sizes.first([*dict.fromkeys([float(max(most // each, 1.0)), *several] if full else several)], safe)
     return sizes.first([float(asked.case.cluster.nodes)], safe)
 
@@ -463,12 +463,17 @@ class _Sizes:
                 wanted = own * float(share(costs["run_time"], limit.value))
         return ladder.index(min(ladder, key=lambda nodes: abs(nodes - wanted)))
 
+    def _between(self, ladder: list[float], power: int, good: Callable[[float], bool]) -> int:
+        """The index of the largest good size from a power of two on, below the next; sizes come in descending order."""
+        above = (place for place in range(1, power) if ladder[place] < 2 * ladder[power])
+        return next((place for place in above if good(ladder[place])), power)
+
     def _first(self, ladder: list[float], good: Callable[[float], bool], start: int) -> int | None:
         """The index of the first good size, starting at a likely one; all sizes after it are good too.
 
         Sizes without a valid plan, as those that do not divide a batch, are passed over. From large to small sizes,
-        the largest of which have no plan, the largest and all powers of two are tried, and the size ahead of the first
-        good one.
+        the largest of which have no plan, the largest and all powers of two are tried, and those above the first good
+        one.
         """
         if ladder[0] > ladder[-1]:
             powers = [nodes for nodes in ladder if math.log2(nodes).is_integer()]
@@ -478,7 +483,7 @@ class _Sizes:
                 return 0
             largest = self._first_within(powers, good)
             found = None if largest is None else ladder.index(largest)
-            return found - 1 if found and good(ladder[found - 1]) else found
+            return found and self._between(ladder, found, good)
         low, high, steps = -1, start, 0
         while not good(ladder[high]):
             if high == len(ladder) - 1:

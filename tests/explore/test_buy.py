@@ -460,6 +460,13 @@ def test_a_site_holds_as_many_nodes_as_its_power_supplies() -> None:
     assert "783 kW" in text
 
 
+def test_a_site_takes_sizes_between_powers_of_two() -> None:
+    """551 kW are 45 DGX H100, of which 40 divide 80 layers by 5 and a batch of 1,024; 44 and 36 have no such plan."""
+    asked = {"model": "llama-3-70b", "batch": "1024", "sequence": "8192", "tokens": "1T", "price": "2USD/GPU/h"}
+    (row,) = costmodel.buy(node="dgx-h100", power="551kW", settings=["run=null"], **asked).found.working
+    assert row.nodes == 40
+
+
 def test_a_service_is_refused_where_the_site_has_too_little_power() -> None:
     served = costmodel.buy(node="neocloud-h100", power="12.3kW", **SERVED).found
     assert {row.gpus for row in served.working} == {5}
@@ -537,6 +544,13 @@ def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
     text = " ".join(str(answer.form("table")).split())
     assert f"{best.gpus:.0f} h100-sxm (p5) hold all jobs at once" in text
     assert " % spare" in text
+    served, trained = best.jobs
+    days = trained.time / 86400
+    whole = (trained.gpus + served.gpus) * 6.88 * 24 * days
+    assert best.whole_cost == pytest.approx(whole)
+    assert best.rent_after == pytest.approx(served.gpus * 6.88 * HOURS_OF_A_MONTH)
+    ends = f"With job 2 to the end, after {days:.1f} days, it costs ${whole / 1e3:.0f} k in all, then"
+    assert f"{ends} ${best.rent_after / 1e3:.0f} k a month for the others." in text
     assert f"Each job on its own best machine: ${best.rent / 1e3:.0f} k a month, about as much" in text
     assert "buy serve-llama-3.1-70b --with quickstart --node p5,g4dn-metal" in text
     assert "job 2: Llama 3 8B " in text

@@ -98,11 +98,23 @@ def _together(row: FleetRow) -> str:
         fewer = f" By expected figures {counted(row.expected)} would do; --safe sets the chance." if less else ""
         return f"All jobs at once need {gpus}: {_no_room(row)}.{fewer}"
     rent = f", {rounded_dollars(row.rent)} for {MONTHLY}" if math.isfinite(row.rent) else ""
+    whole = _whole_cost(row)
     if math.isinf(row.most):
-        return f"{gpus} hold all jobs at once{rent}."
+        return f"{gpus} hold all jobs at once{rent}.{whole}"
     apart = "" if row.nodes <= row.there else ", if jobs share nodes"
     idle = f"{counted(row.most - row.gpus)} of {number_of(row.most, 'GPU')} stay idle"
-    return f"{gpus} hold all jobs at once{apart}: {idle}, on {number_of(row.there, 'node')}{rent}."
+    return f"{gpus} hold all jobs at once{apart}: {idle}, on {number_of(row.there, 'node')}{rent}.{whole}"
+
+
+def _whole_cost(row: FleetRow) -> str:
+    """A sentence on the rent until the jobs with an end are done, and on that of the others from then on."""
+    if not row.done or not math.isfinite(row.whole_cost):
+        return ""
+    ending = [place for place, job in enumerate(row.jobs, 1) if math.isfinite(job.time)]
+    jobs = f"job{'s' if ending[1:] else ''} {' and '.join(map(str, ending))}"
+    after = f", then {rounded_dollars(row.rent_after)} a month for the others" if row.rent_after else ""
+    cost = f"it costs {rounded_dollars(row.whole_cost)} in all"
+    return f" With {jobs} to the end, after {show_time(row.done)}, {cost}{after}."
 
 
 def _no_room(row: FleetRow) -> str:
@@ -175,6 +187,8 @@ def fleet_json(found: Fleet) -> dict[str, Any]:
                 "nodes": known(row.nodes),
                 "nodes_shared": known(row.shared) if row.each_works else None,
                 "rent_usd_per_month": known(row.rent),
+                "done_after_s": known(row.done) if row.works else None,
+                "cost_until_done_usd": known(row.whole_cost) if row.works else None,
                 "jobs": [
                     {**machine_fields(job, each), "idle_gpus": known(each.idle)}
                     for job, each in zip(found.jobs, row.jobs, strict=True)

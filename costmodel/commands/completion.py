@@ -36,7 +36,7 @@ def scenarios_and_models(incomplete: str) -> list[str]:
 
 
 def shelves(incomplete: str) -> list[str]:
-    """Groups of documents, as `list` calls them."""
+    """The names of groups of documents, as `list` takes them."""
     return _names_that_start([*map(plural, FOLDER_OF), "hardware", "keys"], incomplete)
 
 

@@ -150,7 +150,7 @@ def _rank_words(rank: int | None) -> str:
 
 
 def ranks_of(text: str) -> Ranks:
-    """Two ranks of searches, as --plans states them."""
+    """The two ranks in searches that --plans states."""
     if not text:
         return None, None
     parts = [part.strip() for part in str(text).split(",")]  # of JSON anything

@@ -118,7 +118,7 @@ def _model_memory(model: str) -> Reply:
 @answering_in(*PAGE)
 @asking
 def comm(question: Question) -> Reply:
-    """Who talks over which link, how often, how long, and what of it is exposed.
+    """Every collective of a step: its ranks, link, count, time, and exposed part.
 
     Examples:
       costmodel comm llama-3-70b-512

@@ -307,7 +307,7 @@ def _one_form(how: Mapping[str, Any]) -> None:
 
 
 def _format_option(forms: Sequence[str]) -> Any:
-    """--format with the further forms among its choices."""
+    """The option --format, with a command's further formats among its choices."""
     named = [*AnswerFormat, *forms]
     choices = StrEnum("Format", {str(name).upper(): str(name) for name in named})  # type: ignore[misc]
     return Annotated[choices | None, get_args(FormatOption)[1]]

@@ -335,7 +335,7 @@ def _messages(sizes: Sequence[str], found: MeasuredCollective | None) -> list[fl
 
 
 def _apart(inputs: Machine, operation: Operation) -> float:
-    """How far ranks lie apart: those of a send are in neighbouring domains where there are several."""
+    """The distance between ranks of a group; ranks of a send are in neighbouring domains if there are several."""
     return float(min(inputs.domain, inputs.ranks / 2)) if operation == "send" else 1.0
 
 

@@ -364,7 +364,7 @@ class GivenNode:
 
     @property
     def accelerator(self) -> str:
-        """The name of its accelerator."""
+        """The name of the node's accelerator."""
         changed = [str(change.value) for change in self.changes if change.path == "cluster.node.accelerator"]
         own = self.node.accelerator
         return changed[-1] if changed else own if isinstance(own, str) else own.name

@@ -221,7 +221,7 @@ def _cautions(found: Scaled) -> list[str]:
 
 
 def _paying(found: Scaled) -> list[str]:
-    """Where more GPUs stop paying: a doubling saves less than a quarter of the time to a loss."""
+    """A sentence on the size from which a doubling saves less than a quarter of the time to a loss."""
     known = [row for row in found.rows if not math.isnan(row.to_loss)]
     if len(known) < 2:
         return []

@@ -248,7 +248,7 @@ def _no_number(word: str) -> None:
 
 
 def _texts(stated: Any) -> dict[str, str]:
-    """Texts by the file names that they replace."""
+    """The texts of a request, by the file names that they stand for."""
     if not isinstance(stated, dict) or not all(isinstance(text, str) for text in stated.values()):
         raise fail("H001", "texts maps names to texts", _REQUEST, 'for example {"config.json": "{…}"}')
     if len(stated) > _MOST_TEXTS:

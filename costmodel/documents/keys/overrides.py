@@ -37,7 +37,7 @@ _AS_SOLD, _USABLE = ".accelerator.memory.capacity", ".accelerator.memory.usable"
 
 
 def full(path: str) -> str:
-    """A path with its short form expanded."""
+    """The whole path of a key that is given in short form."""
     short = next((short for short in _SHORT if f"{path}.".startswith(f"{short}.")), "")
     return _SHORT[short] + path.removeprefix(short) if short else path
 

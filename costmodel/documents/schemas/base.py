@@ -468,7 +468,7 @@ class LaunchDefaults(Sourced):
 
 
 class Releases(Document):
-    """What launches switch on."""
+    """Settings that software switches on by default when it launches a job, by release."""
 
     schema_: Literal["costmodel/release/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")

@@ -25,7 +25,7 @@ class EquationFingerprint(Document):
 
 
 class Entry(Document):
-    """One scenario as it was."""
+    """A scenario's stored results, plan and inputs in a baseline."""
 
     title: str = Field(description="Title of the scenario")
     plan: dict[str, str | float | bool] = Field(description="The plan that was evaluated")

@@ -13,7 +13,7 @@ Tree = InstanceOf[dict[str, Any]]
 
 
 class Cited(Document):
-    """Where the table stands."""
+    """The paper or page that contains the table."""
 
     key: str = Field(description="Key of the source under 'sources', or of the bibliography")
     where: str = Field(description="Table, figure or page")
@@ -34,7 +34,7 @@ class Tolerance(Document):
 
 
 class Results(Document):
-    """What was measured."""
+    """The measured results of a run."""
 
     step_time: Seconds | None = optional("Time of a step")
     flop_rate: FlopRate | None = optional("Model FLOP a second of each accelerator")

@@ -25,26 +25,26 @@ StoreRate = Annotated[float, Quantity("B/node/s", 1)]
 
 
 class NodeStorage(Sourced):
-    """What a shared store gives each node of a job that takes the whole cluster."""
+    """Bandwidth of a shared store for each node of a job on the whole cluster."""
 
     write: StoreRate = Field(description="For each node")
     read: StoreRate = Field(description="For each node")
 
 
 class CheckpointStop(Sourced):
-    """What stops training at an asynchronous checkpoint beside the copy to the host."""
+    """Time for which an asynchronous checkpoint stops training, besides the copy to the host."""
 
     overhead: Seconds = Field(description="To plan it and to agree that all have copied")
 
 
 class WriteInterference(Sourced):
-    """What a write in the background takes from training."""
+    """Slowdown of training while a checkpoint is written in the background."""
 
     share: Share = Field(description="Share of training speed while it lasts")
 
 
 class RestartTime(Sourced):
-    """From an interruption until training continues, loading left out."""
+    """Time from an interruption until training continues, without loading the checkpoint."""
 
     time: Seconds = Field(description="Detection, new nodes, start of processes and communicators")
     low: Seconds = Field(description="Low end of the band, P10")
@@ -59,7 +59,7 @@ class NodeDraw(Sourced):
 
 
 class ServingDraw(Sourced):
-    """Power that nodes draw while they serve."""
+    """Power of nodes that run a service, as a share of their rating."""
 
     rated: Share = Field(description="Share of the rated power of the node")
     spread: Share = Field(description="Standard deviation of its logarithm from service to service")
@@ -78,13 +78,13 @@ class Cooling(Sourced):
 
 
 class StepVariation(Sourced):
-    """How steps of one job vary."""
+    """Variation of step times within one job."""
 
     tail: Multiple = Field(description="Ninetieth percentile of the time of a step over its median")
 
 
 class Practice(Document):
-    """How one cluster is run."""
+    """How a cluster is run: storage, checkpoints, restarts, power, cooling and failures."""
 
     schema_: Literal["costmodel/practice/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
@@ -102,7 +102,7 @@ class Practice(Document):
 
 
 class Tariff(Sourced):
-    """What electricity costs there."""
+    """Price of electricity on this grid."""
 
     price: EnergyPrice = Field(description="For energy at the meter of the data centre")
 

@@ -223,7 +223,7 @@ class Checkpointing(Document):
 
 
 class Restart(Document):
-    """From an interruption until training continues, loading left out."""
+    """Time from an interruption until training continues, without loading the checkpoint."""
 
     detect: Pause | None = optional("Time until the failure is detected, in addition to start")
     start: Pause | None = optional("New nodes, processes, communicators")
@@ -261,7 +261,7 @@ def _elastic(value: Any) -> Any:
 
 
 class Energy(Document):
-    """What the job draws, and from which grid."""
+    """Power that the job draws, and the grid that supplies it."""
 
     draw: Watts | None = optional("Power of each accelerator and its share of the node, in training")
     cap: Watts | None = optional("Power limit of each accelerator; default: its rated power")

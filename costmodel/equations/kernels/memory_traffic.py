@@ -119,7 +119,7 @@ def mlp_traffic(tokens: Number, ffn_hidden: Number, element: Number, *, gated: b
 
 @equation
 def rotary_traffic(tokens: Number, heads: Number, kv_heads: Number, head_dim: Number, element: Number) -> Number:
-    """Bytes of rotating queries and keys; backward rotates back and moves as many.
+    """Bytes that rotating queries and keys moves; backward moves the same number.
 
     2 e (a + k) d per token
 
@@ -168,7 +168,7 @@ def loss_traffic(tokens: Number, vocab: Number, element: Number, *, fused: bool)
 
 @equation
 def embedding_traffic(tokens: Number, hidden: Number, element: Number) -> Number:
-    """Bytes of looking tokens up, forward; the backward adds as many again into the gradient.
+    """Bytes that token look-up moves forward; backward adds the same number into the gradient.
 
     2 e h per token
 

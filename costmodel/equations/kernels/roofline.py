@@ -414,7 +414,7 @@ def capped_slowdown(slowdown: Number, clock_share: Number) -> Number:
 
 @equation
 def slowest_part(ranks: Number, variation: Number) -> Number:
-    """Slowdown of the slowest of many alike parts over one of them, for which a step that all make together waits.
+    """Slowdown of the slowest of many equal parts, for which a common step waits.
 
     1 + v √(2 ln n)
 

@@ -74,7 +74,7 @@ def hyper_connection_traffic(
 
 @equation
 def hyper_connection_activations(tokens: Number, hidden: Number, streams: Number, element: Number) -> Number:
-    """What one half keeps beside its norm: all streams as it found them, and its result.
+    """Bytes that one half of a layer saves beside its norm: all streams at its entry, and its result.
 
     e h (n + 1) per token
 
@@ -142,7 +142,7 @@ def alternating_traffic(tokens: Number, hidden: Number, streams: Number, element
 
 @equation
 def alternating_activations(tokens: Number, hidden: Number, streams: Number, element: Number) -> Number:
-    """What predicting and correcting the streams of a layer keeps: all streams three times, and three times one.
+    """Bytes saved to predict and correct the streams of a layer: all streams three times, and three times one.
 
     e h (3 n + 3) per token: the streams, predicted and corrected; the result of the layer, and two inputs of the router
 
@@ -158,7 +158,7 @@ def alternating_activations(tokens: Number, hidden: Number, streams: Number, ele
 
 @equation
 def stream_ends_activations(tokens: Number, hidden: Number, streams: Number, element: Number) -> Number:
-    """What making all streams of one, and one of all, keeps beside the last norm.
+    """Bytes saved where one stream becomes several, and several become one, beside the last norm.
 
     e h (3 n − 1) per token: the embedding with all that is made of it, the streams behind the last layer, and what all
     but one of them become
@@ -207,7 +207,7 @@ def side_branch_traffic(tokens: Number, hidden: Number, element: Number, *, back
 
 @equation
 def side_branch_activations(tokens: Number, hidden: Number, rank: Number, element: Number) -> Number:
-    """What the branch keeps beside its input, which attention reads too: the narrow vector, and the norm's input.
+    """Bytes that the side branch saves beside its input, which attention reads too: narrow vector, norm's input.
 
     e (h + r) per token
 
@@ -246,7 +246,7 @@ def layer_embedding_traffic(
 
 @equation
 def layer_embedding_activations(tokens: Number, hidden: Number, width: Number, element: Number) -> Number:
-    """What a layer keeps of it: the stream, the input of the last norm, and four narrow vectors.
+    """Bytes that a layer saves for its embedding: the stream, the input of the last norm, four narrow vectors.
 
     e (2 h + 4 w) per token: the entry, its norm's input, the gate before its function, the product of both
 

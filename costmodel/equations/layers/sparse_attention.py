@@ -84,7 +84,7 @@ def selected_activations(
     rope_dim: Number,
     element: Number,
 ) -> Number:
-    """What latent attention over selected tokens keeps: queries before and behind absorption, results in both widths.
+    """Bytes that latent attention over selected tokens saves: queries before and after absorption, both results.
 
     e a (d_n + 2 r + d_r + d_v) per token
 
@@ -103,7 +103,7 @@ def selected_activations(
 def indexer_activations(
     tokens: Number, heads: Number, head_dim: Number, top_k: Number, element: Number, index: Number
 ) -> Number:
-    """What an indexer keeps: its queries, key and weights, and an index for every token that it picks.
+    """Bytes that an indexer saves: its queries, key and weights, and an index for every token that it picks.
 
     e (a d + d + a) + i w per token
 
@@ -236,7 +236,7 @@ def compressor_traffic(
 def compressed_attention_activations(
     tokens: Number, heads: Number, head_dim: Number, output_groups: Number, output_rank: Number, element: Number
 ) -> Number:
-    """What attention with one key and value keeps: queries and results before and behind a rotation, narrow results.
+    """Bytes that attention with one key and value saves: queries, results before and after rotation, narrow results.
 
     e (4 a d + g r_o) per token
 
@@ -253,7 +253,7 @@ def compressed_attention_activations(
 
 @equation
 def narrow_activations(tokens: Number, query_rank: Number, head_dim: Number, element: Number) -> Number:
-    """What the narrow query and the key of a token keep: both before and behind their norm.
+    """Bytes saved for the narrow query and the key of a token: both before and after their norm.
 
     2 e (r + d) per token
 
@@ -271,7 +271,7 @@ def narrow_activations(tokens: Number, query_rank: Number, head_dim: Number, ele
 def compressor_activations(
     tokens: Number, head_dim: Number, entry_tokens: Number, series: Number, element: Number
 ) -> Number:
-    """What making entries keeps: vectors and gates of tokens, entries before and behind their norm.
+    """Bytes saved to make entries: vectors and gates of tokens, entries before and after their norm.
 
     2 e d (c + 1 / m) per token
 
@@ -290,7 +290,7 @@ def compressor_activations(
 def entry_choice_activations(
     tokens: Number, heads: Number, head_dim: Number, top_k: Number, element: Number, index: Number
 ) -> Number:
-    """What an indexer over entries keeps beside them: its queries and weights, and an index for every entry it picks.
+    """Bytes that an indexer over entries saves beside them: its queries, weights, and an index per picked entry.
 
     e a (d + 1) + i w per token
 

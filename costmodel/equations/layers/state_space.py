@@ -151,7 +151,7 @@ def linear_attention_activations(
     *,
     rule: LinearRule,
 ) -> Number:
-    """What linear attention keeps of its streams, its gates apart.
+    """Bytes that linear attention saves of its streams, without its gates.
 
     lightning e (4 k d_k + 5 a d_v) per token: queries, keys and values before and behind their SiLU, the core's
     output, the gate, and the gated output; gated-delta the same around a convolution and e a q more, the triangular
@@ -184,7 +184,7 @@ def linear_state_bytes(
     state_element: Number,
     element: Number,
 ) -> Number:
-    """What one layer of linear attention keeps of a sequence, however long: its state, and the convolution's inputs.
+    """Cache bytes of one layer of linear attention for a sequence of any length: state, inputs of the convolution.
 
     a d_k d_v e_s + (2 k d_k + a d_v) (c − 1) e
 
@@ -292,7 +292,7 @@ def state_space_traffic(
 def state_space_activations(
     tokens: Number, heads: Number, head_dim: Number, groups: Number, state_size: Number, element: Number
 ) -> Number:
-    """What a Mamba-2 mixer keeps: the projected input, and the outputs of scan, gate and norm.
+    """Bytes that a Mamba-2 mixer saves: the projected input, and the outputs of scan, gate and norm.
 
     e (5 a p + 2 g n + a) per token; the convolution runs again in backward
 
@@ -396,7 +396,7 @@ def selective_scan_traffic(
 def selective_scan_activations(
     tokens: Number, inner: Number, state_size: Number, rank: Number, element: Number, *, normalised: bool
 ) -> Number:
-    """What a Mamba-1 mixer keeps: its projected input, steps and matrices of the state, and results of the scan.
+    """Bytes that a Mamba-1 mixer saves: its projected input, steps and matrices of the state, results of the scan.
 
     e (3 d + r + 4 n) per token in one function, which makes convolution, steps and gated result again; with norms in
     it they are functions apart, which keep e (8 d + 2 r + 4 n), the convolved input both by token and by channel and
@@ -419,7 +419,7 @@ def selective_scan_activations(
 
 @equation
 def shared_output_parameters(hidden: Number, inner: Number) -> Number:
-    """Parameters that one output matrix for two mixers adds to those of both: two norms, less a matrix.
+    """Extra parameters of an output matrix that two mixers share: two norms more, one matrix less.
 
     2 d − h d
 
@@ -451,7 +451,7 @@ def shared_output_traffic(tokens: Number, inner: Number, element: Number, *, bac
 
 @equation
 def shared_output_activations(tokens: Number, inner: Number, element: Number) -> Number:
-    """What the mean keeps beside the two results: itself, the input of the output matrix.
+    """Bytes that the mean of two mixers saves beside their results: itself, the input of the output matrix.
 
     e d per token
 

@@ -75,7 +75,7 @@ def score_activations(
     dropout: bool,
     recompute: Recompute,
 ) -> Number:
-    """What the attention core keeps: the scores, or with a fused kernel one statistic per row.
+    """Bytes that the attention core saves: the scores, or with a fused kernel one statistic per row.
 
     unfused e a s² b, with dropout 2.5 e a s² b; recomputed nothing; fused 2 e a s b
 
@@ -138,7 +138,7 @@ def op_level_activations(
     element: Number,
     split: Number,
 ) -> Number:
-    """What per-operation recompute keeps: the layer's input, attention's output, every second matmul's output.
+    """Bytes saved under per-operation recompute: the layer's input, attention's output, every second matmul's output.
 
     e (c h / t + h + (2 a + k) d + f + 2 a) per token;  c = 1, with t > 1 three, for scattered sums are kept
 
@@ -159,7 +159,7 @@ def op_level_activations(
 
 @equation
 def logit_bytes(tokens: Number, vocab: Number, kept: Number) -> Number:
-    """Logits and what the loss makes of them.
+    """Bytes of logits, and of the tensors that the loss computes from them.
 
     q V per token
 

@@ -9,7 +9,7 @@ from costmodel.ground.equation import Number, equation
 
 @equation
 def attention_cache_bytes(tokens: Number, kv_heads: Number, head_dim: Number, element: Number) -> Number:
-    """Keys and values that one attention layer keeps.
+    """Cache bytes of one attention layer: keys and values.
 
     2 e k d n
 
@@ -28,7 +28,7 @@ def attention_cache_bytes(tokens: Number, kv_heads: Number, head_dim: Number, el
 
 @equation
 def latent_cache_bytes(tokens: Number, kv_rank: Number, rope_dim: Number, packed: Number, element: Number) -> Number:
-    """What one layer of latent attention (MLA) keeps: the compressed vector and the key with positions.
+    """Cache bytes of one layer of latent attention (MLA): the compressed vector and the key with positions.
 
     (q r + e d_r) n: 1,152 B a token in 16 bits; 656 B in vLLM's fp8_ds_mla, of which q = 1 + 4/128
 
@@ -57,7 +57,7 @@ def state_cache_bytes(
     state_element: Number,
     element: Number,
 ) -> Number:
-    """What one state-space layer keeps of a sequence, however long: its state, and the last inputs of its convolution.
+    """Cache bytes of one state-space layer for a sequence of any length: its state, last inputs of its convolution.
 
     a p n e_s + (a p + 2 g n) (c − 1) e
 
@@ -200,7 +200,7 @@ def mean_context(prompt: Number, output: Number, variation: Number) -> Number:
 
 @equation
 def entry_cache_bytes(tokens: Number, entry_tokens: Number, head_dim: Number, element: Number) -> Number:
-    """What one layer keeps of the entries of a sequence: one vector for a run of tokens.
+    """Cache bytes of one layer for the compressed entries of a sequence: one vector for a run of tokens.
 
     e d n / m
 
@@ -217,7 +217,7 @@ def entry_cache_bytes(tokens: Number, entry_tokens: Number, head_dim: Number, el
 
 @equation
 def compressor_state_bytes(entry_tokens: Number, head_dim: Number, series: Number, element: Number) -> Number:
-    """What an engine keeps of the tokens whose entry is not made yet: their vectors and gates.
+    """Cache bytes of tokens whose compressed entry is not made yet: their vectors and gates.
 
     2 e m c² d
 

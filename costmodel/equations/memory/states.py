@@ -110,7 +110,7 @@ def gathered_bytes(unit: Number, compute: Number, gradient: Number, prefetch: Nu
 
 @equation
 def matrices_bytes(unit: Number, matrix: Number, compute: Number, gradient: Number) -> Number:
-    """Weights that are whole under a stage 3 that gathers nothing ahead, and the gradient of the largest of them.
+    """Bytes of unsharded weights under ZeRO 3 without prefetch, with the gradient of the largest of them.
 
     c P + g M
 
@@ -146,7 +146,7 @@ def gradient_traffic(parameters: Number, gradient: Number) -> Number:
 
 @equation
 def update_bytes(updated: Number, step_gradient: Number, roots: Number, root: Number, of_backward: Number) -> Number:
-    """What the optimizer's step holds for a moment, beyond what backward held, which is gone by then.
+    """Temporary bytes of the optimizer's step, beyond those of backward, which are freed by then.
 
     max((g + n r) Ψ − A, 0)
 
@@ -181,7 +181,7 @@ def overhead_bytes(context: Number, communicators: Number, communicator: Number)
 
 @equation
 def reserved_bytes(allocated: Number, fragmentation: Number) -> Number:
-    """What the caching allocator holds back beyond what tensors use.
+    """Bytes that the caching allocator reserves beyond those that tensors use.
 
     φ × allocated
 

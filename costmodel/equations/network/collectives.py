@@ -311,7 +311,7 @@ def tree_latency(inside: Number, domains: Number, start: Number, near_latency: N
 
 @equation
 def pipelined_time(latency: Number, wire: Number, bandwidth: Number) -> Number:
-    """Time of a message that is cut into pieces which follow each other, as many as make it fastest.
+    """Time of a message that is pipelined in the number of pieces that makes it fastest.
 
     α + w + 2 √(α w), w = wire bytes / B: over d steps k pieces take (d + k − 1)(α/d + w/k), least at k = d √(w/α)
 

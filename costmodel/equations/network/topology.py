@@ -254,7 +254,7 @@ def first_inside(stride: Number, domain: Number, place: Number) -> Number:
 
 @equation
 def ranks_inside(ranks: Number, stride: Number, domain: Number, first: Number, domains: Number) -> Number:
-    """Members of a group in the domain that holds the most of them.
+    """Ranks of a group in the domain with the most of them.
 
     n in one domain; else min(⌈D / s⌉, max(h, n − h))
 
@@ -273,7 +273,7 @@ def ranks_inside(ranks: Number, stride: Number, domain: Number, first: Number, d
 
 @equation
 def domains_filled(ranks: Number, inside: Number) -> Number:
-    """Scale-up domains that so many ranks fill.
+    """Scale-up domains that a number of ranks fills.
 
     ⌈n / g⌉
 
@@ -321,7 +321,7 @@ def ranks_in_whole_groups(domain: Number, ranks: Number) -> Number:
 
 @equation
 def groups_beside(domains: Number, domain: Number, larger: Number, count: Number, ranks: Number) -> Number:
-    """Groups that lie whole in a domain beside so many larger ones, which a scheduler places first.
+    """Groups that fit whole into a domain besides larger groups, which a scheduler places first.
 
     by first fit: F ⌊(D − k m) / n⌋ + ⌊(D − r m) / n⌋ + (d − F − 1) ⌊D / n⌋ with k = ⌊D / m⌋, F = ⌊c / k⌋, r = c − F k
 

@@ -12,7 +12,7 @@ from costmodel.ground.equation import Number, equation
 
 @equation
 def heads_message(tokens: Number, heads: Number, head_dim: Number, element: Number) -> Number:
-    """Queries, keys, values or outputs of so many tokens.
+    """Bytes of the queries, keys, values or outputs of a number of tokens.
 
     e a d t
 
@@ -66,7 +66,7 @@ def merge_traffic(tokens: Number, heads: Number, head_dim: Number, element: Numb
 def exchange_buffer(
     tokens: Number, heads: Number, kv_heads: Number, head_dim: Number, element: Number, *, cp_type: ContextParallel
 ) -> Number:
-    """What a rank holds of other ranks' tokens while one layer's attention runs backward.
+    """Bytes of other ranks' tokens that a rank holds while one layer's attention runs backward.
 
     p2p 8 e k d t: keys, values and their gradients, twice; all-gather 4 e k d t, of all tokens; a2a e (2 a + 2 k) d t
 
@@ -85,7 +85,7 @@ def exchange_buffer(
 
 @equation
 def gathered_buffer(tokens: Number, kv_rank: Number, rope_dim: Number, head_dim: Number, element: Number) -> Number:
-    """What a rank holds of a sequence while sparse attention over gathered latents runs backward.
+    """Bytes of a sequence that a rank holds while sparse attention over gathered latents runs backward.
 
     2 e (r + p + i) t: a latent, a rotary key and an index key a token, and their gradients
 

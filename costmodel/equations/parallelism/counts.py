@@ -161,7 +161,7 @@ def padded_vocab(vocab: Number, multiple: Number, tp: Number) -> Number:
 
 @equation
 def remainder(amount: Number, parts: Number) -> Number:
-    """What is left over when a whole is cut into so many equal parts.
+    """Remainder of a division into equal parts.
 
     x mod n
 

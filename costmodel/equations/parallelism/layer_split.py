@@ -93,7 +93,7 @@ def stated_before(
 
 @equation
 def leading_layers(layers_leading: Number, layers_before: Number, layers: Number) -> Number:
-    """Of the layers of a chunk, those of the kind that comes before all others.
+    """Layers of a chunk that are of the leading kind, which comes before all others.
 
     min(max(Lₐ − B, 0), L)
 

@@ -90,7 +90,7 @@ def up_projection_bytes(tokens: Number, heads: Number, qk_dim: Number, value_dim
 
 @equation
 def recomputed_share(recompute_layers: Number, vpp: Number, layers: Number) -> Number:
-    """Share of a rank's layers that recompute of the first so many of every model chunk reaches.
+    """Share of a rank's layers that are recomputed, if the first few of every model chunk are.
 
     min(N v / max(L, 1), 1)
 

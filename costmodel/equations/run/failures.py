@@ -254,7 +254,7 @@ def most_replicas_on_node(accelerators: Number, stride: Number) -> Number:
 
 @equation
 def ranks_of_whole_replicas(nodes: Number, accelerators: Number, replica_ranks: Number) -> Number:
-    """Ranks of the whole replicas on so many nodes.
+    """Ranks of the whole replicas that fit on a number of nodes.
 
     ⌊m n / r⌋ r
 

@@ -234,7 +234,7 @@ def decoding_time(shorter_length: Number, longer_length: Number, shorter_time: N
 
 @equation
 def stream_left(output: Number, square: Number) -> Number:
-    """Part of an answer that is still to come when a steady stream of them is looked at.
+    """Mean part of an answer that is still to be generated, in a steady stream of answers.
 
     E[L²] / (2 E[L]²)
 

@@ -40,7 +40,7 @@ def residual_spread(median_error: Number, tail_error: Number) -> Number:
 
 @equation
 def doublings_outside(amount: Number, range_low: Number, range_high: Number) -> Number:
-    """How often a size must be halved or doubled to lie in the range that a fit was made on.
+    """Halvings or doublings from a size to the nearest one in the range of a fit.
 
     log₂(x / x₁) above, log₂(x₀ / x) below, 0 inside
 
@@ -199,7 +199,7 @@ def ninetieth_percentile(amount: Number, spread: Number) -> Number:
 
 @equation
 def percentile_at(amount: Number, spread: Number, deviations: Number) -> Number:
-    """Value that lies so many standard deviations beyond a prediction.
+    """Value at a number of standard deviations from a prediction.
 
     x e^(z σ)
 
@@ -235,7 +235,7 @@ def spreads_away(amount: Number, allowance: Number, spread: Number) -> Number:
 
 @equation
 def normal_share(deviations: Number) -> Number:
-    """Share of a normal variable that lies below so many standard deviations over its mean.
+    """Cumulative normal distribution at a number of standard deviations.
 
     Φ(z) = 1 − φ(z) (b₁ u + b₂ u² + b₃ u³ + b₄ u⁴ + b₅ u⁵), u = 1 / (1 + 0.2316419 z); 1 − Φ(−z) below 0
 
@@ -363,7 +363,7 @@ def implied_slowdown(time: Number, gap: Number) -> Number:
 
 @equation
 def slowed_step(term_share: Number, term_factor: Number) -> Number:
-    """How many times as long a step takes if one of its terms takes so many times as long.
+    """Step time over that before, when one of its terms changes by a factor.
 
     1 + s (f − 1)
 
@@ -380,7 +380,7 @@ def slowed_step(term_share: Number, term_factor: Number) -> Number:
 
 @equation
 def cause_distance(amount: Number, expected: Number, spread: Number) -> Number:
-    """How far a value that would explain a gap is from what is expected, in standard deviations.
+    """Distance of the value that would explain a gap from its prior, in standard deviations.
 
     |ln(x/x₀)| / σ
 
@@ -401,7 +401,7 @@ def cause_distance(amount: Number, expected: Number, spread: Number) -> Number:
 
 @equation
 def expected_error(error: Number, covariance: Number, spread: Number) -> Number:
-    """How far a figure is expected to be off once another one was measured.
+    """Expected error of a figure after another one was measured.
 
     e c / σ²
 
@@ -436,7 +436,7 @@ def covariance_left(covariance: Number, first_covariance: Number, second_covaria
 
 @equation
 def expected_move(covariance: Number, spread: Number) -> Number:
-    """How far the measurement of one figure is expected to move another.
+    """Expected change of a figure when another one is measured.
 
     c / σ
 

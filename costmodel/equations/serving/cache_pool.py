@@ -273,7 +273,7 @@ def kept_chance(lasting: Number, spacing: Number) -> Number:
 
 @equation
 def kept_beginning_tokens(share: Number, tokens: Number, spacing: Number, kept_chance: Number) -> Number:
-    """Tokens of a kind of beginnings that the cache holds: of as many as there are, those that are kept.
+    """Tokens of a kind of shared prompt beginnings that stay in the cache.
 
     p n d h, as p d different ones are in use
 
@@ -309,7 +309,7 @@ def scattered_hit(hit_share: Number, replicas: Number) -> Number:
 
 @equation
 def shared_host_rate(link: Number, share: Number, bandwidth: Number, ranks: Number) -> Number:
-    """Rate at which each accelerator of a node reads from its host while all of them read.
+    """Rate at which each accelerator reads from the host while all accelerators of the node read.
 
     min(η B, M / n)
 

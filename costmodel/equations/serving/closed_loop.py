@@ -69,7 +69,7 @@ def surplus_wait(users: Number, concurrency: Number, request_rate: Number) -> Nu
 
 @equation
 def answer_time_of_users(users: Number, request_rate: Number, pause: Number) -> Number:
-    """Time of an answer, from the request to its last token, where all users together send so many requests.
+    """Time from a request to its last token, by the rate of all users' requests (Little's law).
 
     N / λ − Z
 
@@ -119,7 +119,7 @@ def burst_first_token_time(
 
 @equation
 def time_under_cap(time: Number, loop_time: Number, waiting_probability: Number) -> Number:
-    """Time of a request at a rate of which the client sends no more than so many before one is answered.
+    """Time of a request at a stated rate, when the client caps the requests in flight.
 
     t (min(t, t_c) / t)^√C
 
@@ -138,7 +138,7 @@ def time_under_cap(time: Number, loop_time: Number, waiting_probability: Number)
 
 @equation
 def loop_tokens_per_gpu(users: Number, output: Number, ttft: Number, tpot: Number, ranks: Number) -> Number:
-    """Tokens generated a second by each accelerator where so many users wait for one answer after the other.
+    """Tokens per second of each accelerator in a closed loop of users.
 
     c o / ((f + (o − 1) t) n)
 
@@ -221,7 +221,7 @@ def requests_per_step(users: Number, steps: Number, token_budget: Number, tokens
 
 @equation
 def of_others(amount: Number, users: Number) -> Number:
-    """What a request meets of a loop: the part of all users but its own.
+    """Load that a request meets in a closed loop: that of all users but its own.
 
     a (N − 1) / N
 

@@ -12,7 +12,7 @@ from costmodel.ground.equation import Number, equation
 
 @equation
 def expert_read_probability(tokens: Number, probability: Number) -> Number:
-    """Probability that at least one of so many tokens is sent to an expert.
+    """Probability that an expert gets at least one of a number of tokens.
 
     1 − (1 − p)^m
 

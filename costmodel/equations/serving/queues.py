@@ -222,7 +222,7 @@ def found_busy(utilisation: Number, gap_variation: Number) -> Number:
 
 
 def _root(busy: Number, square: Number, *, count: int) -> Number:
-    """The root of a convex function by Newton's method from its left, after so many rounds."""
+    """The root of a convex function by a number of Newton steps from its left."""
     if count == 0:
         return 0.0
     found = _root(busy, square, count=count - 1)
@@ -233,7 +233,7 @@ def _root(busy: Number, square: Number, *, count: int) -> Number:
 
 @equation
 def burst_growth(utilisation: Number, found_busy: Number, gap_variation: Number, variation: Number) -> Number:
-    """How many times as long a line before one server is as that of arrivals at random.
+    """Length of the line before one server over that with random arrivals.
 
     σ (1 − ρ) / (ρ (1 − σ)) × 2 (c² + v²) / ((1 + c²) (1 + v²)): of a busy server (c² + v²) / (1 + v²)
 
@@ -274,7 +274,7 @@ def burst_variance(variance: Number, grown: Number, utilisation: Number, found_b
 
 @equation
 def shared_burst_growth(gap_variation: Number, variation: Number) -> Number:
-    """How many times as long the line before several servers is as that of arrivals at random.
+    """Length of the line before several servers over that with random arrivals.
 
     (c² + v²) / (1 + v²)
 
@@ -448,7 +448,7 @@ def _busy_growth(utilisation: Number, busy_share: Number) -> Number:
 
 @equation
 def spare_slots(request_slots: Number, base_load: Number, utilisation: Number) -> Number:
-    """By how many standard deviations of the requests in flight there are more slots than requests.
+    """Spare slots, in standard deviations of the requests in flight.
 
     (c − m) / √(m / (1 − ρ)) with their mean m = (A + ρ) / (1 − ρ)
 

@@ -43,7 +43,7 @@ def normal_quantile(tail_share: Number) -> Number:
 
 @equation
 def lognormal_percentile(fastest: Number, mean: Number, variance: Number, deviations: Number) -> Number:
-    """Time that so many standard deviations lead to, of a time that is log-normal above the fastest one.
+    """Percentile of a time that is log-normal above its fastest value, by standard deviations.
 
     l + m e^(z σ − σ²/2), m = mean − l, σ² = ln(1 + variance / m²); ∞ where the mean is
 
@@ -221,7 +221,7 @@ def remaining_error(whole_error: Number, error: Number) -> Number:
 
 @equation
 def chance_of_both(deviations: Number, other_deviations: Number, correlation: Number) -> Number:
-    """Chance that two normal variables both lie below so many standard deviations over their means.
+    """Chance that two correlated normal variables both lie below their bounds.
 
     Φ(h) Φ(k) + (1/2π) ∫ exp(−(h² + k² − 2 h k sin θ) / (2 cos² θ)) dθ, θ from 0 to arcsin r; over r = 0.9
     min(Φ(h), Φ(k)) less the integral from arcsin r to π/2; by Gauss's ten points
@@ -250,12 +250,12 @@ def chance_of_both(deviations: Number, other_deviations: Number, correlation: Nu
 
 
 def _pair(one: Number, other: Number, middle: Number, off: Number) -> Number:
-    """What both angles so far from the middle add."""
+    """Sum of the integrand at two angles placed symmetrically around the middle."""
     return _strip(one, other, middle - off) + _strip(one, other, middle + off)
 
 
 def _strip(one: Number, other: Number, angle: Number) -> Number:
-    """What a little more of the angle whose sine is the correlation adds to the chance."""
+    """Integrand of the chance over the angle whose sine is the correlation."""
     free = np.cos(angle) ** 2
     density: Number = np.exp(-(one**2 + other**2 - 2 * one * other * np.sin(angle)) / (2 * free)) / (2 * np.pi)
     return density

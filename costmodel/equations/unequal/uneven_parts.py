@@ -133,7 +133,7 @@ def whole_shares(total: int, speeds: Parts, fixed: Parts, caps: Parts, least: in
 
 @equation
 def time_of_another(once: Number, twice: Number, count: Number) -> Number:
-    """Time of one more of something, from the time of so many and that of twice as many.
+    """Time of one more micro-batch or layer, from the time of a number of them and of twice that number.
 
     (T₂ − T₁) / n
 
@@ -148,7 +148,7 @@ def time_of_another(once: Number, twice: Number, count: Number) -> Number:
 
 @equation
 def time_beside_layers(once: Number, layers: Number, layer_time: Number) -> Number:
-    """What a stage takes beside its layers.
+    """Time of a pipeline stage without its layers.
 
     max(T − l t, 0)
 
@@ -163,7 +163,7 @@ def time_beside_layers(once: Number, layers: Number, layer_time: Number) -> Numb
 
 @equation
 def memory_of_another(needed: Number, needed_twice: Number, layers: Number) -> Number:
-    """Memory that one more layer needs, from that of so many and that of twice as many.
+    """Memory that one more layer needs, from the memory of a number of them and of twice that number.
 
     (M₂ − M₁) / l
 

@@ -62,7 +62,7 @@ class Evaluation:
 
 
 def verdict(memory_share: float) -> str:
-    """fits up to 90 % of usable memory, tight up to all of it, else does not fit."""
+    """The verdict on memory: "fits" up to 90 % of usable memory, "tight" up to all of it, else "does not fit"."""
     return "fits" if memory_share <= FITS else "tight" if memory_share <= TIGHT else "does not fit"
 
 

@@ -71,7 +71,7 @@ def fitted_time(inputs: Machine, message: Number, group: Group, operation: Opera
 def ring_inside_time(
     inputs: Machine, fit: CollectiveFit, message: Number, group: Group, operation: Operation, ranks: Number
 ) -> Number:
-    """Time of a ring over so many ranks inside the fullest domain, by a fit."""
+    """Time of a ring over the given number of ranks inside the fullest domain, by a fit."""
     latency = group_latency(group.inside, fit.start, fit.hop)
     wire = handled_bytes(wire_bytes(message, ranks, operation=operation), group.inside, fit.own)
     return blended_time(latency, wire, inside_bandwidth(inputs, fit, group.inside), fit.blend)

@@ -409,7 +409,7 @@ def network_rate(inputs: Machine, share: float, group: Group, operation: Operati
 
 
 def link_of(inputs: Machine, ranks: Number) -> Number:
-    """Bandwidth of one rank's link in a domain with so many ranks."""
+    """Bandwidth of one rank's link in a domain with the given number of ranks."""
     full, topology = inputs.case.scale_up.bandwidth, inputs.case.node.scale_up.topology
     with term("link"):
         return link_bandwidth(full, inputs.pair_bandwidth, inputs.host_bandwidth, ranks, topology=topology)

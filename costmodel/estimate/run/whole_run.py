@@ -82,7 +82,7 @@ class Checkpoint:
 
 
 def checkpoint(inputs: TrainingInputs, run: RunInputs, block: Block, models: float = 1.0) -> Checkpoint:
-    """Size, times and host memory of a checkpoint of so many models, as the scenario saves it."""
+    """Size, times and host memory of a checkpoint of the given number of models, as the scenario saves it."""
     asked, nodes = run.checkpoint, inputs.case.scenario.cluster.nodes
     with term("checkpoint"):
         parameters = saved_parameters(inputs) if models == 1 else models * saved_parameters(inputs)
@@ -336,7 +336,7 @@ def whole_run(
     models: float = 1.0,
     read: Number | None = None,
 ) -> RunFigures:
-    """Figures of the run with this step time, where so many models are saved together.
+    """Figures of the run with this step time, where the given number of models are saved together.
 
     read: tokens that a step reads, if not all that it trains on
     """

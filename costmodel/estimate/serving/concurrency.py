@@ -162,7 +162,7 @@ class LoopTimes:
 
 @record
 class _Passed:
-    """Steps of a request when each step answers so many others, and the room of a step for prompts."""
+    """Steps of a request when each step answers the given number of others, and the room of a step for prompts."""
 
     room: Number
     line: Number
@@ -260,7 +260,7 @@ def _whole_steps(load: Load, layout: PlanColumns, tokens: Number) -> Number:
 
 
 def _step(load: Load, point: OperatingPoint, answered: Number, *, prompts: bool = True) -> Number:
-    """Mean time of a step that answers so many requests; without prompts, of one that only decodes them."""
+    """Mean time of a step that answers the given number of requests; without prompts, of one that only decodes them."""
     with term("mean step" if prompts else "without prompts"):
         tokens = answered * load.worked if prompts else 0.0
         return mixed_step_time(point.alpha, point.beta, answered * load.steps, point.gamma, tokens)

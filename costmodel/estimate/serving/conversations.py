@@ -40,7 +40,7 @@ def conversing(inputs: ServingInputs, replicas: float, *, hosted: bool = False) 
 
 
 def found_of(inputs: ServingInputs, replicas: Number) -> Number:
-    """Prompt tokens cached on the replica that a request goes to, with so many replicas."""
+    """Prompt tokens cached on the replica that a request goes to, with the given number of replicas."""
     load = inputs.load
     return hit_tokens(load.shared + _kept(inputs, replicas) * load.history, load.prompt, inputs.engine.block)
 

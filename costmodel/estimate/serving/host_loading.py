@@ -49,7 +49,7 @@ NOTHING = HostLoading()
 
 
 def cached_bytes(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
-    """Cache bytes of so many tokens of one sequence, on a rank of the most loaded stage."""
+    """Cache bytes of the given number of tokens of one sequence, on a rank of the most loaded stage."""
     return stage_share(inputs, layout) * rank_cache(inputs, layout, tokens)
 
 

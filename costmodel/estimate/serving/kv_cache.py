@@ -64,7 +64,7 @@ INDEX_SCALES = 4.0  # bytes beside an index key: a scale in fp32
 
 
 def layer_cache(inputs: ServingInputs, kind: Layers, tp: Number, tokens: Number) -> Number:
-    """KV-cache bytes of one layer for a sequence with so many tokens, on a rank of tp."""
+    """KV-cache bytes of one layer for a sequence with the given number of tokens, on a rank of tp."""
     return mixer_cache(kind, tp, tokens, cache_width(inputs))
 
 
@@ -96,7 +96,7 @@ def cache_block(inputs: ServingInputs, layout: PlanColumns) -> Number:
 
 
 def rank_cache(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
-    """KV-cache bytes of all layers on a rank for a sequence with so many tokens, without a pipeline."""
+    """KV-cache bytes of all layers on a rank for a sequence with the given number of tokens, without a pipeline."""
     return sequence_cache(inputs, layout.tp, own_tokens(layout, tokens))
 
 
@@ -290,7 +290,7 @@ def divides(layout: PlanColumns, value: Number) -> Number:
 
 
 def row_transfers(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Number) -> Iterator[Transfer]:
-    """Collectives of one attention layer with dcp, for so many queries of one attention group."""
+    """Collectives of one attention layer with dcp, for the given number of queries of one attention group."""
     ranks = _ranks(inputs, layout)
     heads, query, result = _widths(layout, part)
     merged = inputs.engine.decode_context and inputs.engine.decode_context.merged
@@ -320,7 +320,7 @@ def row_time(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Numb
 
 
 def prompt_transfer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tokens: Number) -> Transfer:
-    """All-gather of earlier tokens in one latent attention layer with dcp, for so many prompt tokens."""
+    """All-gather of earlier tokens in one latent attention layer with dcp, for the given number of prompt tokens."""
     ranks, load = _ranks(inputs, layout), inputs.load
     with term("gather earlier tokens"):
         prompts, budget = tokens / load.computed, layout.budget

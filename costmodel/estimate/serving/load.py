@@ -125,21 +125,21 @@ class Engines:
     held: Mapping[str, Number] = field(default_factory=dict)  # results that do not depend on the load
 
     def point(self, concurrency: Number) -> OperatingPoint:
-        """Operating point with so many sequences in flight on each replica."""
+        """Operating point with the given number of sequences in flight on each replica."""
         return operating_point(self.inputs, self.layout, concurrency, self.steps)
 
     def rate(self, concurrency: Number) -> Number:
-        """Requests per second of each replica at so many sequences in flight."""
+        """Requests per second of each replica at the given number of sequences in flight."""
         point = operating_point(self.inputs, self.layout, concurrency, self.steps, line=False)
         return replica_rate(self.inputs, point)
 
     def state(self, concurrency: Number) -> SteadyState:
-        """Steady state with so many sequences in flight, where others wait for a slot."""
+        """Steady state with the given number of sequences in flight, where others wait for a slot."""
         point = self.point(concurrency)
         return steady_state(self.inputs, point, replica_rate(self.inputs, point), self.bounds.slots)
 
     def worst_gap(self, concurrency: Number) -> Number:
-        """Longest step with so many sequences in flight."""
+        """Longest step with the given number of sequences in flight."""
         return worst_gap(self.inputs, self.layout, self.point(concurrency), self.steps, self.bounds.slots)
 
     def rows(self, places: Places) -> Engines:

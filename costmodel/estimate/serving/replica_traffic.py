@@ -48,7 +48,7 @@ def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> It
 def _of(
     inputs: ServingInputs, layout: PlanColumns, tokens: Number, own: Number, *, prompts: bool
 ) -> Iterator[Transfer]:
-    """Collectives for so many tokens, `own` of them in the busiest attention group."""
+    """Collectives for the given number of tokens, `own` of them in the busiest attention group."""
     tp = engine_group(inputs, layout, "tp", layout.tp)
     message = activation_message(own, inputs.model.hidden, inputs.types.wide)
     count: Number = 0.0

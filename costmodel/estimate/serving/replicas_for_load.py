@@ -159,7 +159,7 @@ def rent_needed(inputs: ServingInputs, gpus: Number) -> Number:
 
 
 def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[str, Number]:
-    """Nodes for so many accelerators, and their rent for a month and for an offline batch."""
+    """Nodes for the given number of accelerators, and their rent for a month and for an offline batch."""
     each = inputs.case.node.accelerators
     with term("whole nodes"):
         whole = accelerators_rented(gpus, each)
@@ -172,7 +172,7 @@ def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[
 
 
 def fleet_of(inputs: ServingInputs, gpus: float) -> Fleet:
-    """The nodes for so many accelerators, and their rent.
+    """The nodes for the given number of accelerators, and their rent.
 
     Where --gpus asked for a part of a node and more are needed, every node is filled with replicas.
     """

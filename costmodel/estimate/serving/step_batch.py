@@ -92,7 +92,7 @@ class AttentionGroups:
         return np.where(self.count > 1, np.maximum(np.minimum(busiest, self.budget), even), tokens)
 
     def pieces(self, prompts: Number) -> Number:
-        """Prompt chunks of a step that has any, if steps have so many on average."""
+        """Prompt chunks of a step that has some, from the mean number over all steps."""
         if self.wait is None:
             return prompts_of_a_step_with_any(prompts)
         return prompts_gathered(prompts, self.count, self.wait)

@@ -68,7 +68,7 @@ class RowTimes:
         return RowTimes(self.every + times, None if self.own is None else self.own + times)
 
     def at(self, rows: Number, own: Number) -> Number:
-        """Time at so many rows, `own` of them in the busiest group."""
+        """Time at the given number of rows, `own` of them in the busiest group."""
         found = self.every.at(rows)
         return found if self.own is None else found + (self.own.at(own) - self.own.at(rows))
 
@@ -119,7 +119,7 @@ class StepTable:
         return launched + self.host.at(decodes)
 
     def decode(self, decodes: Number) -> Number:
-        """Step time of so many sequences."""
+        """Step time of the given number of sequences."""
         return longer(self._decode(self._sequences(decodes)), self.time_factor)
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
@@ -263,7 +263,7 @@ _MARGIN = 1e-3  # by which a search may be off that another one starts from
 
 
 def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> Number:
-    """One result of the engines with so many sequences in flight."""
+    """One result of the engines with the given number of sequences in flight."""
     if name == "latency":
         return state.ttft + (engines.inputs.load.longest_answer - 1.0) * state.tpot
     if name == "worst_gap":
@@ -295,7 +295,7 @@ def limits_of(inputs: ServingInputs) -> RequestLimits:
 
 
 def load_factor(inputs: ServingInputs, held: dict[str, Number], rate: Number, answer: Number) -> Number:
-    """Load over the scenario's load, if so many requests per second are answered in such a time."""
+    """Load over the scenario's load, by the requests per second and the time in which they are answered."""
     if ARRIVING in held:
         return share(rate, held[ARRIVING])
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
@@ -353,7 +353,7 @@ class KnownLoads:
 def reached(
     engines: Engines, bounds: Sequence[tuple[str, float]], known: KnownLoads | None = None
 ) -> list[Reached | None]:
-    """Where results of a replica under its load reach their bounds; None for results proportional to step time.
+    """The growth of step time at which a replica's results reach their bounds; None if proportional to step time.
 
     Each bound has rows of its own, so that one search finds all. known: what earlier searches at other rates found
     """

@@ -68,7 +68,7 @@ def token_p99_apart(load: Load, step_of: Callable[[Number], Number], one: Number
 
 
 def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Steps, state: SteadyState) -> Number:
-    """How much longer a step is at the P99 of sequences in flight than at their mean.
+    """Extra time of a step at the P99 of sequences in flight, over that at their mean.
 
     It is looked up, for steps do not grow evenly: one that reads all experts grows less than one that does not.
     """

@@ -371,7 +371,7 @@ STAGES = PerStage._fields
 
 
 def stages_of(pp: float) -> tuple[int, ...]:
-    """Indices into STAGES that exist in a pipeline with so many ranks."""
+    """Indices into STAGES that exist in a pipeline with the given number of ranks."""
     return {1: (0,), 2: (0, 2)}.get(int(pp), (0, 1, 2))
 
 

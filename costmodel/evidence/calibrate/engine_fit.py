@@ -265,7 +265,7 @@ class ServingProblem:
 
     @property
     def rows(self) -> list[ServingRow]:
-        """All rows, in the order of their groups."""
+        """All benchmark rows, sorted by group."""
         return [row for group in self.groups for row in group.rows]
 
     @property

@@ -147,7 +147,7 @@ def own_source(where: str) -> str:
 
 
 def on_scale(prior: Prior, value: float) -> float:
-    """A value on its fitted scale."""
+    """A constant's value on the scale it is fitted on, such as its logarithm."""
     return math.log(value / (1 - value)) if prior.share else math.log(value)
 
 

@@ -59,7 +59,7 @@ def layout_of(filling: Filling) -> RowLayout:
 
 
 def micro_batch(filling: Filling, global_batch: float, dp: float, usual: float) -> float:
-    """The cell; else from gradient accumulation; else by rule, reduced until it divides the batch."""
+    """The micro-batch of a row: stated, else by gradient accumulation, else by rule so that it divides the batch."""
     row = filling.row
     stated, accumulated = row.number("micro_batch"), row.number("grad_accum")
     if stated is not None:

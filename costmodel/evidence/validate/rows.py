@@ -353,7 +353,7 @@ MOST_APART = 64  # ranks that share the experts, the most in published runs
 
 
 def has_experts(row: CsvRow) -> bool:
-    """Whether the model of a row has any."""
+    """Whether the model of a row has experts."""
     return row.text("arch").lower() == "moe" or (row.number("n_experts") or 0) > 0
 
 

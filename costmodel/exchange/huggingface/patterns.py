@@ -159,7 +159,7 @@ def dense(config: Config) -> list[Feed]:
 
 
 def sparse(config: Config) -> list[Feed]:
-    """Experts in every layer, if there are any."""
+    """A rule that puts experts into every layer of a model that has experts."""
     return [sparse_feed(config)] * layer_count(config)
 
 
@@ -200,7 +200,7 @@ def by_mlp_type(otherwise: Feeds) -> Feeds:
 
 
 def sparse_feed(config: Config) -> Feed:
-    """Experts if the model has any, else an MLP."""
+    """The feed-forward half of a layer: experts if the model has them, else an MLP."""
     return "mlp" if config["experts"].value is None else "experts"
 
 

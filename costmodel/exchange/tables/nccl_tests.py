@@ -321,7 +321,7 @@ def _alike(front: str) -> str:
 
 
 def _behind(line: str, patterns: list[re.Pattern[str]]) -> str:
-    """A line without its longest matching prefix."""
+    """The rest of a line after the longest prefix that it starts with."""
     ends = [found.end() for pattern in patterns if (found := pattern.match(line))]
     return line[max(ends, default=0) :]
 

@@ -513,6 +513,6 @@ def _scored(
 
 
 def _off(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:
-    """How far a measured term is from the one that a cause gives, in standard deviations."""
+    """The distance of a measured term from the one that a cause predicts, in standard deviations."""
     spread = math.hypot(TERM_SPREAD * last.terms[name], DUST * last.step)
     return abs(measured.terms[name] - last.terms[name]) / spread

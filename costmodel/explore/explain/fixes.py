@@ -79,7 +79,7 @@ def _of_the_run(answer: Answer, code: str) -> Iterator[Remedy]:
 
 
 def _valid(answer: Answer, code: str) -> Iterator[Remedy]:
-    """Values that remove a reason why the plan is invalid, by key; of the likely keys, else of any."""
+    """Values that make an invalid plan valid, by key: of the likely keys first, else of any key."""
     tried: list[tuple[str, Any, tuple[str, ...]]] = []
     for group in paths(code):
         tried = tried or [
@@ -463,7 +463,7 @@ def _ranks_left(answer: Answer) -> list[int]:
 
 
 def _accelerators(answer: Answer) -> list[int]:
-    """Other numbers of accelerators in a node, up to twice as many."""
+    """Settings for other numbers of accelerators per node, up to twice the current one."""
     now = number(answer.inputs.case.node.accelerators)
     return _near(now, range(1, int(2 * now) + 1))
 

@@ -283,7 +283,7 @@ def _our_keys(meant: Meant) -> str:
 
 
 def _units(unit: Any) -> str:
-    """The units of a word; u is any."""
+    """The units of a glossary word; "u" stands for any unit."""
     shown = [str(item) for item in (unit if isinstance(unit, list) else [unit])]
     return " or ".join("any unit" if item == "u" else item for item in shown)
 

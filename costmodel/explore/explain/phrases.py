@@ -99,7 +99,7 @@ class Found:
 
 @functools.lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """A word without its ending.
+    """A word reduced to its stem, for comparing phrases.
 
     >>> [stem(word) for word in ("checkpointing", "checkpoints", "sharded", "shards", "quantisation", "batches")]
     ['checkpoint', 'checkpoint', 'shard', 'shard', 'quant', 'batch']

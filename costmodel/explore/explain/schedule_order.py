@@ -79,7 +79,7 @@ def _plain(ranks: int, batches: int, chunks: int, warm: int) -> Iterator[Operati
 
 
 def _turn(ranks: int, chunks: int, position: int) -> tuple[int, int]:
-    """Chunk and micro-batch of a rank's forward: groups of as many micro-batches as ranks pass through each chunk."""
+    """Chunk and micro-batch of a rank's n-th forward; micro-batches pass each chunk in groups of one per rank."""
     if chunks == 1:
         return 0, position
     group, rest = divmod(position, ranks * chunks)

@@ -258,7 +258,7 @@ class PlanFacts:
 
     @functools.cached_property
     def losses(self) -> list[TimeLoss]:
-        """From the ideal, all model FLOP at the peak, to the step: what is computed again, kernels, every term."""
+        """The losses from the ideal time (model FLOP at the peak) to the step: recompute, kernels, each other term."""
         return time_losses(self.answer.inputs, self.answer.evaluation)
 
     @property

@@ -167,7 +167,7 @@ class ReportFacts:
 
     @property
     def measured(self) -> list[Compared]:
-        """Measured runs on its accelerator."""
+        """Published measured runs on the scenario's accelerator."""
         return runs_on(self.asked.accelerator.name)
 
 

@@ -183,7 +183,7 @@ def _read(kind: str, name: str) -> Any:
 
 
 def _as_many(case: ResolvedScenario, node: Node) -> tuple[str, ...]:
-    """Settings for another node with as many accelerators in all; empty where that needs a part of a node."""
+    """Settings for another node with the same number of accelerators in all; empty if nodes do not divide it."""
     wanted = number(case.node.accelerators * case.scenario.cluster.nodes)
     named = f"cluster.node={node.name}"
     if node.accelerators == case.node.accelerators:

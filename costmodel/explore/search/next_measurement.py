@@ -59,7 +59,7 @@ class Expected:
         return int(np.argmin(self.places))
 
     def shift(self, entry: int) -> Array:
-        """How far measuring a plan, or a kind of error, is expected to move each plan."""
+        """The expected change of each plan's prediction when a plan or a kind of error is measured."""
         return np.asarray(
             expected_move(self.covariance[: len(self.places), entry], self.covariance[entry, entry] ** 0.5)
         )
@@ -99,7 +99,7 @@ class Measurement:
 
 @record
 class Advice:
-    """How sure the best line is, and what to measure, most useful first.
+    """The chance that line 1 is best, and the measurements to make, most useful first.
 
     chance: that it is the best of those compared. loss: what choosing it loses on average, as a share of its figure
     measured: lines with the time that was measured over the one predicted. order: lines by what is expected now, each

@@ -48,7 +48,7 @@ class Span:
 
 @record
 class Axis:
-    """A key and its values."""
+    """A varied key of the scenario, and the values to try."""
 
     path: str
     values: tuple[str, ...]

@@ -242,7 +242,7 @@ class Target:
         return self.excess(trial) <= 0
 
     def excess(self, trial: TrialResults) -> float:
-        """How far a plan misses the target, 0 or less where it reaches it; NaN where it breaks a limit."""
+        """The relative distance of a plan from the target; at most 0 if reached, NaN if a limit is broken."""
         over = self.value(trial) - self.bound
         return -over if self.at_least else over
 
@@ -391,7 +391,7 @@ class Tally(Generic[Plan]):
 
     @property
     def refused(self) -> Counter[str]:
-        """How many plans each reason refuses."""
+        """The number of plans that each reason refuses."""
         return self.whole.refused
 
     def merge(self, other: Tally[Plan]) -> None:

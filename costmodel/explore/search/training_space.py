@@ -34,7 +34,7 @@ _MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
 
 @record
 class Ranked:
-    """One plan with its costs."""
+    """A ranked plan with its results."""
 
     structure: Structure
     sizes: dict[str, float]
@@ -115,7 +115,7 @@ class GridPart:
 
     @property
     def candidates(self) -> int:
-        """The number of plans in it."""
+        """The number of plans in this part of the grid."""
         return (self.stop - self.start) * self.grid.behind * len(self.grid.structures)
 
 

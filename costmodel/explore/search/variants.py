@@ -101,7 +101,7 @@ class Variants(Generic[Inputs]):
         return error.faults[0]
 
     def possible(self) -> Iterator[Inputs]:
-        """The inputs of every variant that has any."""
+        """The inputs of every variant that can be built."""
         for number in range(len(self)):
             try:
                 found = self.of(number)

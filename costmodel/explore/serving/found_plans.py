@@ -140,7 +140,7 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
 
 
 def _pool_error(inputs: ServingInputs, layout: PlanColumns, name: str) -> PoolError | None:
-    """How far the ranked figure moves if the KV-cache pool is one spread smaller; None where it hardly moves."""
+    """The relative change of the ranked result if the KV-cache pool is one spread smaller; None if negligible."""
     spread, memory = number(spreads(inputs).pool), inputs.engine.memory
     pool = number(evaluated(inputs, layout).results.column("cache_pool"))
     less = memory.model_copy(update={"driver": memory.driver + pool * spread})

@@ -178,7 +178,7 @@ def _loads(
 
 
 def _loaded(inputs: ServingInputs, load: float) -> ServingInputs:
-    """The scenario under another load of its kind."""
+    """The scenario with another value of its load, such as another rate."""
     case, workload = inputs.case, inputs.case.scenario.workload
     kind = next(name for name in LOAD_KEYS if getattr(workload, name) is not None)
     changed = workload.model_copy(update={kind: float(load)})

@@ -105,7 +105,7 @@ def _smaller_instances(answer: ServingAnswer, name: str) -> list[Iterator[tuple[
 
 
 def _more_nodes(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """The nodes that the plan needs."""
+    """Settings for the number of nodes that the plan needs."""
     sizes = sizes_of_cluster(answer.inputs.case)
     yield sizes.settings(sizes.number(answer.costs["gpus"]))
 

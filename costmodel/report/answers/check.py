@@ -84,7 +84,7 @@ def _check_drawing(found: Sequence[CheckedScenario]) -> Draw:
 
 
 def _head(checked: CheckedScenario) -> list[Text]:
-    """What was computed, with the price if a cost is checked; the line of the job is left out."""
+    """The head of a check: model, machine and software, with the price if a cost is checked."""
     head = varied_head(checked.asked, (), priced=any(is_money(finding.name) for finding in checked.findings))
     job = {line.plain for line in job_lines(checked.asked.case.asked.assumed)}
     return [line for line in head if isinstance(line, Text) and line.plain not in job]

@@ -139,7 +139,7 @@ def _rank_words(answer: CollectiveAnswer) -> str:
 
 
 def _table(answer: CollectiveAnswer) -> Table:
-    """A row for every size; measured times and the error of the prediction where there are any."""
+    """A row for each size, with measured times and the error of the prediction if known."""
     beside, alone = answer.measured is not None, "GB/s alone, as nccl-tests measures it"
     columns = [Column("size"), Column("time"), Column(BAND, drop=6 if beside else 0)]
     columns += [Column("measured"), Column("error")] if beside else []

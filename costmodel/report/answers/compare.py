@@ -346,7 +346,7 @@ def conclusion(found: Difference) -> str:
 
 
 def _whole(before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """How much longer or shorter the whole run is, if both sides have one."""
+    """Words on the change of the whole run's length, if both sides have a run."""
     if not all("goodput" in side and side.get("run_time_s") for side in (before, after)):
         return ""
     change = after["run_time_s"] / before["run_time_s"] - 1

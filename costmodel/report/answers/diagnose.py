@@ -85,7 +85,7 @@ def _explain(found: Diagnosis) -> Callable[[str], str]:
 
 
 def _part(found: Diagnosis, one: Explanation) -> str:
-    """How much of the gap a cause can explain at most."""
+    """The largest share of the gap that a cause can explain, in words."""
     most = "nothing" if one.explains == 0 else show_time(abs(one.explains))
     return f"explains {most} of {show_time(abs(found.gap))}"
 

@@ -68,7 +68,7 @@ class RlView:
 
     @property
     def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """The traces of its figures."""
+        """The traced equations behind the figures of the plan."""
         return self.facts.nodes
 
     @property

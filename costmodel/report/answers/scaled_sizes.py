@@ -145,7 +145,7 @@ def _term(found: Scaled, term: str) -> str:
 
 
 def bend(found: Scaled) -> str:
-    """Where a doubling first keeps less than 95 % of the throughput per accelerator, and why."""
+    """The size at which a doubling first keeps less than 95 % of the throughput per accelerator, and the cause."""
     compared = [row for row in found.known if row.efficiency >= 0]
     if len(compared) < 2:
         return "With one size there is no trend." if compared else "No size has an answer."

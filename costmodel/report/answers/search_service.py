@@ -110,7 +110,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return "meet all limits" if self.is_limited else "answer the load"
 
     def sure(self, chance: float) -> str:
-        """A chance as the table prints it."""
+        """The text of a chance in the table."""
         return _percents(chance)
 
     @property

@@ -162,7 +162,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return [*self._roomier(), *self._unsure(), *self._offloaded(plans), *stated]
 
     def _offloaded(self, plans: Sequence[Ranked]) -> list[Line]:
-        """What ↑ means; and that activations are not offloaded, if the best plan recomputes and its stack could."""
+        """The legend of ↑, and a note if the best plan recomputes although its stack could offload."""
         if any(plan.structure.offload for plan in plans):
             return [styled("  ↑act, ↑opt, ↑par: activations, optimizer states, parameters on the host", DIM)]
         if not plans or plans[0].structure.recompute == "none":
@@ -301,7 +301,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return any(map(is_money, (self.objective, *(() if front is None else (front.axes.x, front.axes.y)))))
 
     def _whole(self, plan: Ranked) -> str:
-        """A plan in all its sizes and choices."""
+        """The words for a plan with every degree, size and choice."""
         values = self.found.values(plan.variant)
         varied = [
             f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)
@@ -325,7 +325,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return CellTable(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
 
     def _unsure(self) -> list[Line]:
-        """How many of the first plans could be the fastest, with the chances that plan 1 is faster."""
+        """A line on the number of plans that may be the fastest, with the chances that plan 1 is faster."""
         chances = self.found.chances
         count = unsure(chances)
         if count < 2:

@@ -123,7 +123,7 @@ def _turned(
 
 
 def turned_words(knob: Knob) -> str:
-    """How far an input is varied: to both sides, or for a share at most to 100 %."""
+    """The words for how far an input is varied: both ways, a share at most to 100 %."""
     whole = next((text for text in ("1", "100 %") if knob.turned[1] == text), "")
     return f"−{knob.spread * 100:.3g} % to {whole}" if whole else f"±{knob.spread * 100:.3g} %"
 

@@ -64,7 +64,7 @@ class ServingView:
 
     @property
     def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """The traces of its figures."""
+        """The traced equations behind the figures of the plan."""
         return self.facts.nodes
 
     @property
@@ -94,7 +94,7 @@ class ServingView:
         return found
 
     def lines(self) -> list[Line]:
-        """Times, rates, memory and cost under its load."""
+        """The lines on times, rates, memory and cost under the scenario's load."""
         return serving_estimate.estimate_lines(self.answer, self.answer.benchmark)
 
     def bound(self) -> Line:

@@ -118,7 +118,7 @@ def _is_risky(found: Swept, point: Trial) -> bool:
 
 
 def _conclusion(found: Swept) -> str:
-    """How many combinations work, and which is the best."""
+    """The conclusion: the number of combinations that work, and the best one."""
     works, best = sum(point.works for point in found.points), _best(found)
     words = f"{works} of {number_of(len(found.points), 'combination')} work{'s' if works == 1 else ''}."
     if best is None:

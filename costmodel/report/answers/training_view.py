@@ -75,7 +75,7 @@ class TrainingView:
 
     @property
     def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """The traces of its figures."""
+        """The traced equations behind the figures of the plan."""
         return self.facts.nodes
 
     @property

@@ -68,7 +68,7 @@ class Part:
 
 @record
 class HtmlPage:
-    """A page: its conclusion first."""
+    """A page that begins with its conclusion."""
 
     title: str
     subtitle: Sequence[str]
@@ -121,7 +121,7 @@ def row_commands(case: LoadedScenario, settings: Iterable[Mapping[str, str]]) ->
 
 
 def settings_of(stated: Iterable[str]) -> dict[str, str]:
-    """Settings as `path=value`, by their path."""
+    """The value of each setting `path=value`, by its path."""
     return {path: value for path, _, value in (setting.partition("=") for setting in stated)}
 
 

@@ -359,7 +359,7 @@ def _boxes_overlap(one: _Box, other: _Box) -> bool:
 
 
 def _anchored(box: _Box, anchor: str) -> tuple[float, float]:
-    """Where a text with an anchor must be placed to fill a box."""
+    """The x at which a text with an anchor fills a box."""
     return {"start": box[0], "middle": (box[0] + box[2]) / 2, "end": box[2]}[anchor], box[1] + 10
 
 

@@ -127,7 +127,7 @@ def _setting_words(setting: str) -> str:
 
 
 def scale_figure(found: Scaled) -> Plot | Bars:
-    """A result over the sizes, with its band."""
+    """A figure that plots a result with its band over the sizes."""
     name, asked = found.scaling.figure, found.asked
     values = []
     for row in found.rows:

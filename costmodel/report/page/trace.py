@@ -26,7 +26,7 @@ def without_traces() -> Iterator[None]:
 
 
 def is_light() -> bool:
-    """Whether pages that are drawn now are without traces."""
+    """Whether pages are being drawn without traces."""
     return bool(_light)
 
 

@@ -38,7 +38,7 @@ class EngineRelease(Sourced):
 
 
 class Release(Document):
-    """What a document describes."""
+    """The software release that a document describes."""
 
     version: str = Field(description="Release, or a range of them")
     date: str = Field(description="Month it was looked at")
@@ -107,7 +107,7 @@ class EngineDefaults(Document):
 
 
 class EngineHost(Sourced):
-    """What a step takes beside the device's own operations."""
+    """Host time of a step, besides the operations on the device."""
 
     step: Seconds = Field(description="Each step: scheduling, sampling, launching what is in no graph")
     look: Seconds = Field(default=0.0, description="Each look for new requests, of which poll states how often")
@@ -207,7 +207,7 @@ class EngineHostCache(Sourced):
 
 
 class EngineStart(Sourced):
-    """What a replica takes from its start until it answers."""
+    """Time of a replica from its start until it can answer."""
 
     fixed: Seconds = Field(description="Libraries, processes and the tokenizer")
     read: Rate = Field(description="Rate at which a rank reads its weights, as far as its share of the drives allows")
@@ -241,7 +241,7 @@ class EngineSpread(Sourced):
 
 
 class Engine(Document):
-    """One serving engine, as it runs by default."""
+    """A serving engine with its default settings and constants."""
 
     schema_: Literal["costmodel/stack/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")

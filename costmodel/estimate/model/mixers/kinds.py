@@ -101,7 +101,7 @@ class GroupedKind(MixerKind[Attention]):
         return "attention with sinks" if own.sinks else "attention"
 
     def cache_label(self, own: Attention) -> str:
-        """The name of its cache.
+        """The name of this layer kind's cache, for tables.
 
         >>> GroupedKind().cache_label(Attention.model_construct(window=1024.0, shared_kv=False))
         'window of 1,024'
@@ -220,7 +220,7 @@ class LatentKind(MixerKind[LatentAttention]):
         return "latent attention" if own.indexer is None else "attention to selected tokens"
 
     def cache_label(self, own: LatentAttention) -> str:
-        """The name of its cache."""
+        """The name of this layer kind's cache, for tables."""
         return "latent attention" + (" with indexer" if own.indexer is not None else "")
 
     def narrow_width(self, hidden: Number, own: LatentAttention) -> Number:
@@ -314,7 +314,7 @@ class LatentKind(MixerKind[LatentAttention]):
             return kept + latents + indexer_activations(tokens, *chosen, element, INDEX) / split
 
     def cache(self, own: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
-        """Cache bytes of a sequence with so many tokens; every rank stores the whole cache."""
+        """Cache bytes of a sequence with the given number of tokens; every rank stores the whole cache."""
         return latent_cache_bytes(tokens, own.kv_rank, own.rope_dim, width.cache, width.cache) + _keys(
             own, tokens, width
         )
@@ -389,7 +389,7 @@ def _width(own: CompressedAttention, entries: Entries) -> float:
 
 
 def _picked(entries: Entries, tokens: Number) -> Number:
-    """Compressed entries that a query reads, out of those for so many tokens."""
+    """Compressed entries that a query reads, out of those for the given number of tokens."""
     with term("entries"):
         made = tokens / entries.rate
     return made if entries.indexer is None else np.minimum(made, entries.indexer.top_k)
@@ -403,7 +403,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
         return "compressed attention"
 
     def cache_label(self, own: CompressedAttention) -> str:
-        """The name of its cache."""
+        """The name of this layer kind's cache, for tables."""
         indexed = own.entries is not None and own.entries.indexer is not None
         return "compressed attention" + (" with indexer" if indexed else "")
 
@@ -508,7 +508,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
             return kept + narrow / split
 
     def cache(self, own: CompressedAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
-        """Cache bytes of a sequence with so many tokens; every rank stores the whole cache."""
+        """Cache bytes of a sequence with the given number of tokens; every rank stores the whole cache."""
         return self.held(own, window_tokens(tokens, own.window), tokens, width)
 
     def held(self, own: CompressedAttention, windowed: Number, tokens: Number, width: CacheWidth) -> Number:
@@ -522,7 +522,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
             return found + self.grown(own, tokens, width) + compressor_state_bytes(*sizes, width.state)
 
     def grown(self, own: CompressedAttention, tokens: Number, width: CacheWidth) -> Number:
-        """Cache bytes of the entries and index keys for so many tokens."""
+        """Cache bytes of the entries and index keys for the given number of tokens."""
         if own.entries is None:
             return 0.0
         with term("entries"):
@@ -544,7 +544,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
             return found + entry_cache_bytes(tokens, own.entries.rate, own.entries.indexer.head_dim, width.cache)
 
     def picked(self, own: CompressedAttention, tokens: Number) -> Number:
-        """Keys that a query reads out of so many tokens: of its window, and compressed entries."""
+        """Keys that a query reads out of the given number of tokens: of its window, and compressed entries."""
         seen = window_tokens(tokens, own.window)
         return seen if own.entries is None else seen + _picked(own.entries, tokens)
 
@@ -636,7 +636,7 @@ class LinearKind(MixerKind[LinearAttention]):
         return f"linear attention ({own.rule})"
 
     def cache_label(self, own: LinearAttention) -> str:
-        """The name of its cache."""
+        """The name of this layer kind's cache, for tables."""
         return "linear attention"
 
     def hold(self, model: Model, own: LinearAttention, tp: Number) -> Mixer:

@@ -103,7 +103,7 @@ class MixerKind(Generic[Own]):
         raise NotImplementedError
 
     def cache(self, own: Own, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-        """Cache bytes of a sequence with so many tokens in serving."""
+        """Cache bytes of a sequence with the given number of tokens in serving."""
         raise NotImplementedError
 
     def exchanged(self, own: Own, part: Mixer) -> Shapes:
@@ -111,7 +111,7 @@ class MixerKind(Generic[Own]):
         raise NotImplementedError
 
     def cache_label(self, own: Own) -> str:
-        """The name of its cache."""
+        """The name of this layer kind's cache, for tables."""
         return self.label(own)
 
     def token_bytes(self, own: Own, width: CacheWidth) -> Number:
@@ -123,7 +123,7 @@ class MixerKind(Generic[Own]):
         return self.cache(own, tp, tokens, width)
 
     def shared_keys(self, own: Own, tokens: Number) -> SharedKeys | None:
-        """The keys that one query reads out of so many tokens, if all heads share them; else None."""
+        """The keys that one query reads out of the given number of tokens, if all heads share them; else None."""
         return None
 
     def narrow_width(self, hidden: Number, own: Own) -> Number | None:

@@ -72,7 +72,7 @@ def _of_mixer(
 
 
 def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
-    """Bytes of the keys, or of the values, of so many tokens."""
+    """Bytes of the keys, or of the values, of the given number of tokens."""
     return heads_message(tokens, mixer.kv_heads, mixer.head_dim, inputs.widths.element)
 
 

@@ -262,7 +262,7 @@ class StageLayers:
         return share(self._counted(model, kind, held, self.leading[position]), whole)
 
     def _counted(self, model: Model, kind: Layers, held: Number, ahead: Number) -> Number:
-        """Layers of a kind among so many layers, `ahead` of which are leading layers."""
+        """Layers of a kind among the given number of layers, `ahead` of which are leading layers."""
         if kind.leading:
             return ahead
         return share(kind.count, self.total - model.layers[0].count) * (held - ahead)
@@ -331,7 +331,7 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
 
 
 def _divided(layers: Number, block: Block) -> StageLayers:
-    """Layers of the ranks, regardless of their kinds."""
+    """The number of layers of each rank, whatever their kinds."""
     if block.structure.split == "stated":
         return _stated(layers, block)
     if block.structure.split == "spread":
@@ -387,7 +387,7 @@ def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last
 
 
 def fewer_at_ends(layers: Number, block: Block) -> tuple[Number, Number]:
-    """How many fewer layers the first and the last chunk hold, by row.
+    """Layers that the first and the last chunk hold less than the others, by row.
 
     If not stated, the fewest that allow an even split.
     """

@@ -15,7 +15,7 @@ from costmodel.ground.equation import Number, term
 
 
 def forward_time(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
-    """Time of so many micro-batches through the model, without backward and update."""
+    """Time of the given number of micro-batches through the model, without backward and update."""
     layers = stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)
     own, work = trained(inputs, block, layers, parameters), stages(inputs, block, layers)

@@ -108,7 +108,7 @@ def _more(model: Model, block: Block, held: StageLayers, ahead: TokenPrediction)
 
 
 def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
-    """Collectives of so many layers of a kind, with the share of the layers that is recomputed."""
+    """Collectives of the given number of layers of a kind, with the share of the layers that is recomputed."""
     for item in (item for axis in work.traffic for item in axis.exchanges):
         yield layers, item, recomputed
 

@@ -49,7 +49,7 @@ def gathered_faults(found: Sequence[Fault]) -> list[list[Fault]]:
 
 
 def more_places(alike: Sequence[Fault]) -> str:
-    """In how many more places an equal fault occurs, with a few of these places."""
+    """The number of further places with the same fault, and a few of them."""
     places = ", ".join(_other_place(fault, alike[0]) for fault in alike[1 : _MOST_ALIKE + 1])
     return f"the same fault stands in {len(alike) - 1:,} more places: {places}, …"
 
@@ -67,7 +67,7 @@ def _other_place(fault: Fault, first: Fault) -> str:
 
 
 def fault_lines(fault: Fault, width: int | None = None) -> list[Text]:
-    """One fault as cargo would print it."""
+    """The lines of one fault: code, sentence, place with a caret, and hint."""
     word, color = ("warning", WARN) if fault.code in WARNINGS else ("error", BAD)
     lines = [Text.assemble((f"{word}[{fault.code}]", color), f": {visible(fault.sentence)}")]
     place = fault.place

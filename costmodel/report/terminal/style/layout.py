@@ -375,7 +375,7 @@ def of_length(items: Iterable[Line], *, verbose: bool = True) -> list[PlainLine]
 
 
 def as_many(before: str, words: Sequence[str], between: str) -> str:
-    """As many words as fit in a line of a usual terminal, and the number of the others.
+    """The words that fit in a line of a usual terminal, and the number of the others.
 
     >>> as_many("more: ", ["a" * 40, "b" * 40, "c"], ", ")[40:]
     'aaaaaa, 2 more'

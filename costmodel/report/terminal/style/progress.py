@@ -87,7 +87,7 @@ def waiting_line(screen: Console, words: str, began: float) -> Progress:
 
 
 def fitting(parts: Sequence[str], room: int) -> str:
-    """As many parts as there is room for, and always the first.
+    """The first parts of a line that fit into its width; at least one.
 
     >>> fitting(["1 of 4", "best 812", "3/s"], 20), fitting(["1 of 4", "best 812", "3/s"], 10)
     ('1 of 4 · best 812', '1 of 4')

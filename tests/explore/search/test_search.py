@@ -19,7 +19,7 @@ from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import Answer, answer, predict
+from costmodel.estimate.evaluate.predict import Answer, answer, plan_block, predict, refusals
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.plan_constraints import CHECKS
@@ -64,21 +64,20 @@ def same_plan(plan: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @functools.cache
-def every_plan() -> list[tuple[dict[str, Any], Answer]]:
-    """Every plan of the space, asked alone."""
+def every_plan() -> list[tuple[dict[str, Any], tuple[str, ...]]]:
+    """Every plan of the space, and the reasons against it."""
     asked = inputs()
     plans = [dict(zip(SPACE, values, strict=True)) for values in itertools.product(*SPACE.values())]
-    return [(plan, ask(asked, **plan)) for plan in plans if (plan["vpp"] > 1) == (plan["schedule"] == "interleaved")]
+    plans = [plan for plan in plans if (plan["vpp"] > 1) == (plan["schedule"] == "interleaved")]
+    return [(plan, refusals(asked, plan_block(asked, Plan(**plan))[0])) for plan in plans]
 
 
 @functools.cache
 def one_by_one() -> dict[tuple[Any, ...], Answer]:
-    """The valid ones, each once."""
-    found: dict[tuple[Any, ...], Answer] = {}
-    for plan, given in every_plan():
-        if not given.refused:
-            found.setdefault(same_plan(plan), given)
-    return found
+    """The valid ones, each asked once and alone."""
+    asked, valid = inputs(), [plan for plan, refused in every_plan() if not refused]
+    first = {same_plan(plan): plan for plan in reversed(valid)}
+    return {same: answer(asked, Plan(**plan), bands=False) for same, plan in first.items()}
 
 
 def searched(case_: ResolvedScenario, size: int = 1000, *, workers: int = 1) -> TrainingSearch:
@@ -174,7 +173,7 @@ def test_counts_add_up() -> None:
 
 def test_reasons_are_those_of_the_plans() -> None:
     """Each candidate is counted under the first of its own reasons, in the order of the rules."""
-    counted = Counter(given.refused[0] if given.refused else "" for _, given in every_plan())
+    counted = Counter(refused[0] if refused else "" for _, refused in every_plan())
     tally = whole().tally
     assert sum(counted.values()) == tally.candidates
     for code in ("L001", "L003", "L008"):

@@ -132,3 +132,16 @@ def test_learned_positions_end_where_their_table_does() -> None:
     with pytest.raises(CostModelError, match="has learned positions for 1,024 tokens, and a request has 2,560"):
         inputs("model=gpt-2-small")
     assert inputs("model=gpt-2-small", "workload.prompt=500", "workload.output=500").load.prompt == 500
+
+
+@pytest.mark.parametrize(("node", "longer"), [("dgx-a100", True), ("dgx-h100", False)])
+def test_prompts_take_longer_where_kernels_widen_narrow_weights(node: str, *, longer: bool) -> None:
+    """Qwen3-14B in 4 bits on an A100 has its first token of 16,000 after 3.35 s (issue 20469 of vLLM), eagerly."""
+    load = "workload={{kind: serving, prompt: 16000, output: 200, concurrency: 1, precision: bf16{}}}"
+    cluster = f"cluster={{node: {node}, nodes: 1}}"
+    keys = ("model=qwen-3-14b", cluster, "plan={tp: 1}", "limits={}", "stack.graphs=false")
+    narrow, wide = (predicted(*keys, load.format(each)).costs for each in (", weights: int4-g128", ""))
+    assert (narrow["ttft"] > 1.2 * wide["ttft"]) is longer
+    assert narrow["tpot"] <= wide["tpot"]
+    if longer:
+        assert narrow["ttft"] == pytest.approx(3.35, rel=0.1)

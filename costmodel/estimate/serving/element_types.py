@@ -46,7 +46,7 @@ _KNOWN = {  # bytes of an element alone, of a scale, elements that share it: of 
 # q3_k_m all of these and the maps out of attention (llama_tensor_get_type of llama.cpp); shares of Llama 3.1 8B.
 _MIXES = {"q3_k_m": ("q3_k", "q4_k", 0.38), "q4_k_m": ("q4_k", "q6_k", 0.15), "q5_k_m": ("q5_k", "q6_k", 0.15)}
 # Of the rate of products in 16 bits, where kernels widen narrow weights on the way: on an A100 Marlin reaches 0.60 to
-# 0.66 of torch from 1,024 rows on, and 0.69 of unpacking first with 8,192 rows. No other part was measured [marlin-gemm].
+# 0.66 of torch from 1,024 rows on, and 0.69 of unpacking first with 8,192. No other part was measured [marlin-gemm].
 WIDENED = {"ampere": 0.65}
 WIDE = frozenset({"router", MIXING})  # matrices that stay wide where weights are quantised
 _WHOLE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}

@@ -102,7 +102,10 @@ def rl_memory(
     parts = [*_trained(trainer, models, row, kept=stays and not offload, beside=stays)]
     if engines is not None:
         use = engines.memory
-        held = (("engine weights", use.weights), ("engine step", use.activations), ("cache", use.pool))
+        step = at_row(use.activations, row)
+        if stays and engines.inputs.engine.memory.definition == "share-of-free-before":
+            step = max(step - sum(part.generating for part in parts), 0.0)  # what a share leaves, the trainer may hold
+        held = (("engine weights", use.weights), ("engine step", step), ("cache", use.pool))
         for name, column in held:
             nbytes = at_row(column, row)
             nbytes = max(nbytes, 0.0) if name == "cache" else nbytes

@@ -148,6 +148,14 @@ def test_a_reference_on_the_host_takes_no_memory_and_passes_the_link_twice() -> 
     assert moves.costs["switch"] - stays.costs["switch"] == pytest.approx(number(passed))
 
 
+def test_what_an_engine_leaves_of_shared_memory_the_trainer_may_hold() -> None:
+    """SGLang claims a share for weights and cache; steps and the trainer's own context pass in the rest."""
+    found = asked("stack=slime", "plan.cp=1")
+    assert found.works
+    assert found.memory.generating <= found.memory.engine_usable
+    assert asked("stack=slime", "plan.cp=1", "plan.rollout.memory=98 %").broken == ("M001",)  # no room for the context
+
+
 def test_engines_get_a_wave_at_a_time_and_wait_for_its_longest_answer() -> None:
     ppo = ("workload.algorithm=ppo", "workload.samples=1", "workload.mini_batch=null")
     waves, one = asked(*ppo, "workload.prompts=512", "workload.wave=128"), asked(*ppo, "workload.prompts=128")

@@ -27,7 +27,7 @@ _USUAL = {
     **because("tools and judges are programs", "environment", "workload"),
     **because("replicas agree at every step", "sync sites compression shares"),
     **because("it has one exchange for the context", "cp_type"),
-    **because("models beside the policy share its accelerators", "beside"),
+    **because("models beside the policy share its accelerators", "beside beside.critic beside.reference beside.reward"),
     **because("ranks lie in its own order", "order"),
     **because("the host is the only place", "offload_to offload_layers"),
     "stack.trainer": "the software has one trainer",

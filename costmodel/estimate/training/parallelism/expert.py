@@ -160,10 +160,11 @@ def _grouped(
 def _memory_bound(
     inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, rows: Number, *, backward: bool
 ) -> Number:
-    """Permutation of tokens by expert and back, and the activation function."""
+    """Permutation of tokens by expert and back, which masks replace, and the activation function."""
     with term("memory-bound backward" if backward else "memory-bound forward"):
         sizes = (tokens, held.hidden, held.of.top_k, held.of.count, inputs.widths.element)
-        permuted = stated.kernels.permute * permute_traffic(*sizes)
+        masked = stated.kernels.masked and not stated.dropless
+        permuted = 0.0 if masked else stated.kernels.permute * permute_traffic(*sizes)
         activated = held.each.traffic(rows, inputs.widths.element, backward=backward)
         return stream(inputs, permuted + activated)
 

@@ -184,6 +184,19 @@ def test_short_groups_run_slower() -> None:
     assert many > few
 
 
+@pytest.mark.parametrize(("capacity", "passes"), [({}, 2 * (1 + 2)), ({"capacity": 1}, 0)], ids=["sorted", "masked"])
+def test_maxtext_orders_tokens_unless_masks_fill_its_experts(capacity: dict[str, Any], passes: int) -> None:
+    """Two passes over a token and its two copies in each direction, times the stack's factor; masks are products."""
+    asked = inputs(mixed(), node="tpu-v5p-slice", stack="maxtext-tpu", assume={"experts": {"imbalance": 1, **capacity}})
+    assert asked.experts is not None
+    more = replace(asked.experts, kernels=asked.experts.kernels.model_copy(update={"permute": 4}))
+    plan = {"zero": 3, "ep": 1, "recompute": "none", "micro_batch": 1}
+    found = [costs(each, **plan)["memory_bound"] for each in (asked, replace(asked, experts=more))]
+    tokens = 64 * 4096 / asked.ranks
+    seconds = 2 * 2 * passes * tokens * 1024 / asked.rates.memory_bandwidth / asked.rates.memory_share
+    assert found[1] - found[0] == EQUAL(8 * asked.stack.kernels.traffic_factor * seconds)
+
+
 def test_host_time_grows_with_the_experts_of_a_rank() -> None:
     asked = inputs(mixed(count=64, ffn_hidden=128))
     assert costs(asked, ep=1)["launch"] > costs(asked, ep=8)["launch"] > 0

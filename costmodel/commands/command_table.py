@@ -34,26 +34,28 @@ class CommandEntry(NamedTuple):
         return found
 
 
-USED_BY_ALL = ("set", "output", "json", "verbose")
+USED_BY_ALL = ("set", "output", "verbose")
 # Options of a service, and of reinforcement learning.
 _SERVED, _RL = "rate concurrency users ttft tpot burstiness", "rl prompts samples iterations trainer rollout"
 _OTHERS = f"{_SERVED} {_RL} prompt answer"  # without trace, which is also an option of diagnose
 COMMANDS = {
-    "estimate": CommandEntry(LOOK, "estimate", "estimate", used="model gpu gpus batch rate stack"),
-    "memory": CommandEntry(LOOK, "estimate", "memory", used="model gpu gpus batch stack"),
-    "comm": CommandEntry(LOOK, "estimate", "comm", used="model gpu gpus batch"),
+    "estimate": CommandEntry(LOOK, "estimate", "estimate", used="model gpu gpus sequence batch rate stack"),
+    "memory": CommandEntry(LOOK, "estimate", "memory", used="model gpu gpus sequence batch prompt stack"),
+    "comm": CommandEntry(LOOK, "estimate", "comm", used="model gpu gpus sequence batch stack"),
     "pipeline": CommandEntry(
-        LOOK, "estimate", "pipeline", used="schedule model gpu gpus batch", refuses=f"{_OTHERS} trace"
+        LOOK, "estimate", "pipeline", used="schedule model gpu gpus sequence batch", refuses=f"{_OTHERS} trace"
     ),
-    "run": CommandEntry(LOOK, "estimate", "run", used="model gpu gpus tokens", refuses=f"{_SERVED} trace"),
+    "run": CommandEntry(
+        LOOK, "estimate", "run", used="model gpu gpus sequence batch tokens price", refuses=f"{_SERVED} trace"
+    ),
     "collective": CommandEntry(LOOK, "collective", "collective", used="gpu gpus measured algorithm"),
     "explain": CommandEntry(LOOK, "explain", "explain", used="depth worth model gpu gpus"),
-    "buy": CommandEntry(CHOOSE, "buy", "buy", used="model rate tokens deadline budget prices"),
-    "search": CommandEntry(CHOOSE, "search", "search", used="top over pareto model gpu gpus"),
-    "sweep": CommandEntry(CHOOSE, "vary", "sweep", used="over show best model gpu gpus"),
-    "scale": CommandEntry(CHOOSE, "vary", "scale", used="ranks rate weak model gpu"),
+    "buy": CommandEntry(CHOOSE, "buy", "buy", used="model rate prompt answer ttft tokens budget"),
+    "search": CommandEntry(CHOOSE, "search", "search", used="top over pareto model gpu gpus sequence"),
+    "sweep": CommandEntry(CHOOSE, "vary", "sweep", used="over show best model gpu gpus sequence"),
+    "scale": CommandEntry(CHOOSE, "vary", "scale", used="ranks rate weak model gpu sequence price"),
     "sensitivity": CommandEntry(CHOOSE, "vary", "sensitivity", used="of top model gpu gpus"),
-    "solve": CommandEntry(CHOOSE, "vary", "solve", used="vary for best model gpu gpus"),
+    "solve": CommandEntry(CHOOSE, "vary", "solve", used="vary for best model gpu gpus price"),
     "diff": CommandEntry(COMPARE, "diff", "diff", used="plans model gpu gpus"),
     "check": CommandEntry(COMPARE, "check", "check", used="against update within model gpu gpus"),
     "diagnose": CommandEntry(COMPARE, "diagnose", "diagnose", used="step trace term from model gpu", refuses=_OTHERS),

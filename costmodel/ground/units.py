@@ -15,6 +15,7 @@ from costmodel.ground.errors import Place
 # Durations below a bound are written in a unit of so many seconds.
 _SPANS = ((1e-3, "us", 1e-6), (1.0, "ms", 1e-3), (600.0, "s", 1.0), (5400.0, "min", 60.0), (172800.0, "h", 3600.0))
 _DAY, _YEAR, _CENTURY = 86400.0, 31_557_600.0, 100 * 31_557_600.0
+_UNITS = {**{size: words for _, words, size in _SPANS}, _DAY: "days", _YEAR: "years"}  # of durations, in seconds
 _LONG = 1e15  # from here on numbers are in powers of ten
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _FINEST = 9  # digits of a percentage that is nearly the whole
@@ -152,21 +153,28 @@ def _with_prefix(value: float, unit: str, digits: int) -> str:
     return f"{significant(value, digits)} {unit}"
 
 
-def show_time(value: float, digits: int = 3) -> str:
-    """A duration in its usual unit.
+def show_time(value: float, digits: int = 3, *, unit: float | None = None) -> str:
+    """A duration in its usual unit, or in one that `time_unit` has for another.
 
     >>> show_time(17.14), show_time(4.2e-6), show_time(605), show_time(354 * 86400)
     ('17.1 s', '4.20 us', '10.1 min', '354 days')
     >>> show_time(math.inf), show_time(4e9), show_time(4e22)
     ('without end', '127 years', '1.27 × 10¹⁵ years')
+    >>> show_time(0.567, unit=1.0), show_time(150.0, unit=60.0), show_time(216000.0, unit=86400.0)
+    ('0.567 s', '2.50 min', '2.50 days')
     """
     if math.isinf(value):
         return "without end"
-    for limit, unit, size in _SPANS:
-        if abs(value) < limit:
-            return f"{significant(value / size, digits)} {unit}" if value else "0 s"
-    unit, size = ("days", _DAY) if abs(value) < _CENTURY else ("years", _YEAR)
-    return f"{significant(value / size, digits)} {unit}"
+    if not value:
+        return "0 s"
+    words, size = _usual_unit(value) if unit is None else (_UNITS[unit], unit)
+    return f"{significant(value / size, digits)} {words}"
+
+
+def _usual_unit(value: float) -> tuple[str, float]:
+    """The unit of a duration in words, and in seconds."""
+    days = ("days", _DAY) if abs(value) < _CENTURY else ("years", _YEAR)
+    return next(((words, size) for limit, words, size in _SPANS if abs(value) < limit), days)
 
 
 def time_unit(value: float) -> float:
@@ -175,7 +183,7 @@ def time_unit(value: float) -> float:
     >>> time_unit(17.14), time_unit(0.02), time_unit(605)
     (1.0, 0.001, 60.0)
     """
-    return next((size for limit, _, size in _SPANS if abs(value) < limit), _DAY if abs(value) < _CENTURY else _YEAR)
+    return _usual_unit(value)[1]
 
 
 def gib(value: float, digits: int = 3) -> str:

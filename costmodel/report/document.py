@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.ground.record import record
+from costmodel.ground.units import show_time, time_unit
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -181,8 +182,38 @@ class Section:
 
 
 def table_of(section: Section) -> Table | None:
-    """The table of a section."""
-    return section.table if section.table is None or isinstance(section.table, Table) else section.table()
+    """The table of a section; the times of a column share one unit."""
+    table = section.table if section.table is None or isinstance(section.table, Table) else section.table()
+    return None if table is None else _with_one_unit(table)
+
+
+_FAR = 1000.0  # times the shortest time of a column, from which on each has its own unit
+
+
+def _with_one_unit(table: Table) -> Table:
+    """A table in which the times of each column have the unit of the longest one, unless they lie far apart."""
+    units: dict[int, float] = {}
+    for place in range(len(table.columns)):
+        times = [cell.value for row in table.rows if _is_time(cell := row[place]) and isinstance(cell, Value)]
+        known = [time for time in times if time]
+        if len({time_unit(time) for time in known}) > 1 and max(known) < _FAR * min(known):
+            units[place] = time_unit(max(known))
+    if not units:
+        return table
+    rows = [[_in_unit(cell, units.get(place)) for place, cell in enumerate(row)] for row in table.rows]
+    return replace(table, rows=rows)
+
+
+def _is_time(cell: Cell) -> bool:
+    """Whether a cell is a duration in its usual unit."""
+    return isinstance(cell, Value) and bool(cell.value) and cell.text == show_time(float(cell.value or 0.0))
+
+
+def _in_unit(cell: Cell, unit: float | None) -> Cell:
+    """A cell with its time in a unit, if it is one."""
+    if unit is None or isinstance(cell, str) or not _is_time(cell):
+        return cell
+    return replace(cell, text=show_time(float(cell.value or 0.0), unit=unit))
 
 
 @record

@@ -60,6 +60,9 @@ def test_each_try_of_an_estimate_keeps_every_limit(settings: tuple[str, ...], ru
         assert run("estimate", *replaced(asked(settings), each)).code == 0, each
 
 
+NEXT = r"^Next(?:, (plan 1|with the|the \w+)[^:\n]*)?: costmodel ((\w+) .*)$"  # its label, the command and its verb
+
+
 @pytest.mark.share(3)
 @pytest.mark.parametrize("settings", SCENARIOS, ids=" ".join)
 def test_each_command_of_a_search_does_what_it_says(settings: tuple[str, ...], run: Any) -> None:
@@ -68,15 +71,15 @@ def test_each_command_of_a_search_does_what_it_says(settings: tuple[str, ...], r
     for options in tries(found.out):
         for command in ("search", "estimate"):
             assert run(command, *replaced(asked(settings), options)).code == 0, options
-    named = dict(re.findall(r"^(Best|Surest|Nearest|With the|Next)\b[^:\n]*: costmodel (.*)$", found.out, re.MULTILINE))
-    best = named.get("Best") or named.get("Surest")
+    named = {label or verb: words for label, words, verb in re.findall(NEXT, found.out, re.MULTILINE)}
+    best = named.get("estimate") or named.get("the surest") or named.get("plan 1")
     assert (best is not None) is (found.code == 0)
     if best is not None:
         assert run(*shlex.split(best)).code == 0
-    if "Next" in named:
-        assert run(*shlex.split(named["Next"])).code == 0
-    if "With the" in named:
-        _has_the_printed_chance(found.out, run(*shlex.split(named["With the"]), "--json"))
+    if "search" in named:
+        assert run(*shlex.split(named["search"])).code == 0
+    if "with the" in named:
+        _has_the_printed_chance(found.out, run(*shlex.split(named["with the"]), "--json"))
 
 
 def _has_the_printed_chance(out: str, same: Any) -> None:
@@ -156,12 +159,12 @@ def test_commands_after_a_search_over_values_have_no_flag_without_effect(
     """A share of the values, unless --whole asks for all."""
     found = run("search", *words, "--over", over)
     best = json.loads(run("search", *words, "--over", over, "--json").out)["plans"][0]
-    named = re.findall(r"^(Best|Surest|Nearest|The same|Next)\b[^:\n]*: costmodel (.*)$", found.out, re.MULTILINE)
+    named = re.findall(NEXT, found.out, re.MULTILINE)
     assert named
-    for label, command in named:
+    for label, command, verb in named:
         again = run(*shlex.split(command))
         assert "no effect" not in again.out
-        if label in ("Best", "Surest", "Nearest"):
+        if verb == "estimate" and label in ("", "plan 1", "the surest", "the nearest"):
             (same,) = json.loads(run(*shlex.split(command), "--json").out)["plans"]
             for key in ("gpus", "tp", "replicas", "saturation_per_s", "tpot_s", "rent_per_month_usd"):
                 assert same[key] == best[key]
@@ -229,7 +232,7 @@ def test_plans_of_equal_rent_are_ordered_by_their_room_to_the_limits(run: Any) -
 
 def test_the_sized_fleet_is_asked_for_on_the_gpus_that_it_fills(run: Any) -> None:
     out = run("search", *JOB[:4], "--gpus", "64", *JOB[4:]).out
-    (gpus,) = re.findall(r"^With the .* --gpus (\d+) ", out, re.M)
+    (gpus,) = re.findall(r"^Next, with the .* --gpus (\d+) ", out, re.M)
     (needed,) = re.findall(r"With plan 1, .*: (\d+) GPUs", out)
     assert int(needed) <= int(gpus) < int(needed) + 8
     assert "\n\n\n" not in out

@@ -24,7 +24,7 @@ SERVING = "serve-llama-3.1-70b"
         (
             ("search", NAME, "--workers", "1"),
             r"[\d,]+ valid of [\d,]+ plans · best [\d.,]+ \S+ · [\d,]+/s",
-            "Best: costmodel",
+            "Next: costmodel",
         ),
         (("sweep", NAME, "--over", "plan.tp=1,2,4,8"), r"\d of 4 combinations · [\d,]+/s", "4 points"),
         (("sensitivity", "quickstart"), r"\d+ of \d+ figures · [\d,]+/s", "batch 512"),

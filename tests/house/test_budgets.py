@@ -31,7 +31,7 @@ BUDGETS = {
     "exchange/training": 3_700,  # with recipes of torchtitan, written
     "explore": 18_000,  # one search; what to buy: machines, sizes, models, prices, with the equations of each figure
     "explore/serving": 3_750,  # a model on every machine, points of benchmarks
-    "ground": 2_000,
+    "ground": 2_050,  # with durations in a given unit
     "report": 1_500,  # with the document that all faces draw, and pictures of time and money
     "report/answers": 9_600,  # all faces of a question, views of plans, patches of documents, equations of a collective
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move

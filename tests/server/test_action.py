@@ -47,5 +47,5 @@ def test_the_image_needs_no_network_and_no_rights() -> None:
     image = ran("build", "--quiet", "--file", ".github/container/Dockerfile", ".")
     assert image.returncode == 0, image.stderr
     alone = ("run", "--rm", "--network", "none")
-    assert "Best: " in ran(*alone, image.stdout.strip(), "search", "quickstart").stdout
+    assert "Next: " in ran(*alone, image.stdout.strip(), "search", "quickstart").stdout
     assert ran(*alone, "--entrypoint", "id", image.stdout.strip(), "-un").stdout.strip() == "costmodel"

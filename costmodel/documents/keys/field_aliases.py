@@ -168,6 +168,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
         _HOSTED,
     ),
     ("page_size tokens_per_block", "stack.block", ""),
+    ("save_interval save_steps checkpoint_interval ckpt_interval", "run.checkpoint.steps", ""),
     ("isl input input_len input_tokens random_input_len prompt_tokens", "workload.prompt", ""),
     ("osl output_len output_tokens random_output_len answer_tokens max_tokens", "workload.output", ""),
     ("prefix prefix_len random_prefix_len", "workload.shared_prefix", ""),

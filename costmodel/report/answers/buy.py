@@ -115,7 +115,7 @@ def _closing(found: Bought, sentences: Sequence[str], day: Day | None, again: st
     if best is None or best.trial is None:
         return lines
     settings = trial_settings(best.trial, searched=False)
-    own = [styled(f"Best: {command(asked.case, 'estimate', settings=settings)}")]
+    own = [styled(f"This plan: {command(asked.case, 'estimate', settings=settings)}")]
     on_it = {path: value for path, value in settings.items() if path in ("cluster.node", "cluster.nodes")}
     priced = [] if best.price is None or not best.price.known else ["--price", _price_option(best.price)]
     plans = command(asked.case, "search", *priced, settings=on_it)

@@ -150,7 +150,7 @@ def _table(answer: CollectiveAnswer) -> Table:
 
 
 def _row_cells(row: SizeRow, *, measured: bool) -> list[Cell]:
-    levels = ("–" if level is None else show_time(level) for level in (row.inside, row.between))
+    levels = ("–" if level is None else Value(show_time(level), level) for level in (row.inside, row.between))
     band = between(show_time(row.low), show_time(row.high))
     rates = (significant(row.algbw / 1e9), significant(row.busbw / 1e9), significant(row.in_step_busbw / 1e9))
     real = row.measured

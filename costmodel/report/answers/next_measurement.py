@@ -138,7 +138,7 @@ def best_now(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
         return []
     first = advice.order[0][0]
     settings = words.settings(words.found.best[first - 1])
-    return [typed(f"Best now, line {first}:", command(words.case, "estimate", settings=settings))]
+    return [typed(f"Next, line {first}, the best now:", command(words.case, "estimate", settings=settings))]
 
 
 def _price(words: SearchWords[Inputs, Plan], advice: Advice, each: Measurement) -> float:

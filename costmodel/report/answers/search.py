@@ -236,14 +236,14 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     def closing(self) -> list[Line]:
         """The commands for the best plan."""
-        named = "Best:" if self.found.is_safe else "Surest:"
+        named = "Next:" if self.found.is_safe else "Next, the surest plan:"
         return [typed(named, command(self.case, "estimate", settings=self.settings(self.found.best[0])))]
 
     def front_closing(self) -> list[Line]:
         """The command for the knee of a front, or for its first plan."""
         assert self.found.front is not None
         plan = self.found.knee or self.found.front.rows[0]
-        label = "Knee" if self.found.knee else "Row 1"
+        label = "Next, the knee" if self.found.knee else "Next, row 1"
         broken = f" (✗ {' '.join(plan.broken)})" if plan.broken else " (at risk)" if self.found.is_risky(plan) else ""
         return [typed(f"{label}{broken}:", command(self.case, "estimate", settings=self.settings(plan)))]
 

@@ -294,15 +294,15 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     def closing(self) -> list[Line]:
         """The command for the best plan, for as many replicas as the rate needs, and for the search to ask next."""
         found, best = self.found, self.found.best[0]
-        verb = "Nearest" if best.broken else "Best" if found.is_safe else "Surest"
+        which = ", the nearest plan" if best.broken else "" if found.is_safe else ", the surest plan"
         fleet = found.smaller or found.fleet
-        verb = f"{verb}, plan 1" if fleet is not None else verb
-        lines: list[Line] = [typed(f"{verb}:", command(self.case, "estimate", settings=self.settings(best)))]
+        which = which or (", plan 1" if fleet is not None else "")
+        lines: list[Line] = [typed(f"Next{which}:", command(self.case, "estimate", settings=self.settings(best)))]
         if fleet is not None:
             lines = [Detail(lines, "a further command")]
             kind = "replica" if fleet.prefill is None else "instance"
-            named = f"With the {number_of(fleet.costs['replicas'], kind)} you need:"
-            named = f"Fewest GPUs, {fleet.costs['gpus']:,.0f}:" if found.smaller is not None else named
+            named = f"Next, with the {number_of(fleet.costs['replicas'], kind)} you need:"
+            named = f"Next, the fewest GPUs, {fleet.costs['gpus']:,.0f}:" if found.smaller is not None else named
             lines.append(typed(named, command(self.case, "estimate", settings=fleet_settings(found, fleet))))
         return lines
 

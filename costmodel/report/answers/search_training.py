@@ -242,8 +242,8 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         """The command for the best plan of the search, or for the surest."""
         own = self.found.yours
         beaten = self.found.your_rank == 1 and own is not None and own.costs != self.found.best[0].costs
-        named = "Surest:" if not self.found.is_safe else "Best of the search:" if beaten else "Best:"
-        return [typed(named, command(self.case, "estimate", settings=self.settings(self.found.best[0])))]
+        which = ", the surest plan" if not self.found.is_safe else ", the best of the search" if beaten else ""
+        return [typed(f"Next{which}:", command(self.case, "estimate", settings=self.settings(self.found.best[0])))]
 
     front_closing = closing
 

@@ -133,7 +133,7 @@ def test_a_measured_line_ranks_anew(run: Any) -> None:
     assert [each["measured"] for each in said["order"] if each["line"] == 1] == [True]
     text = run(*asked).out
     assert "What to measure next" in text
-    assert "Best now, line" in text.splitlines()[-1]
+    assert "the best now: costmodel" in text.splitlines()[-1]
     first = next(each for each in said["order"] if each["line"] == 1)
     assert first["over_predicted"] == pytest.approx(593 / 700, rel=0.01)  # of tokens a second
     assert "measure_next" not in json.loads(run("search", "megatron-7.5b-512", "--json").out)

@@ -138,7 +138,7 @@ def test_the_command_below_an_answer_leads_to_its_figures(asked: tuple[str, ...]
     (plan,) = json.loads(run(*shlex.split(table), "--json").out)["plans"]
     for name in ("tp", "pp", "replicas", "gpus", "tpot_s"):
         assert plan[name] == first[name]
-    (sized,) = re.findall(r"^With the [\d,]+ \w+ you need: costmodel (.*)", out, re.M)
+    (sized,) = re.findall(r"^Next, with the [\d,]+ \w+ you need: costmodel (.*)", out, re.M)
     (fleet,) = json.loads(run(*shlex.split(sized), "--json").out)["plans"]
     assert fleet["gpus"] == first["gpus_needed"]
     (tpot,) = re.findall(r"With [\d,]+ \w+: (\S+) ms per token", out)

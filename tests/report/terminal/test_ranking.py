@@ -44,7 +44,7 @@ def test_one_s_own_plan_may_be_better_than_all_that_is_searched(run: Any) -> Non
     assert "ranks 1st; none is better" in apart
     assert re.search(r"(?m)^Best of the search: ", apart)
     among = run("search", "quickstart").out
-    assert re.search(r"(?m)^Best: ", among)
+    assert re.search(r"(?m)^Next: ", among)
 
 
 def test_of_several_scenarios_one_s_own_says_which_it_is(run: Any) -> None:

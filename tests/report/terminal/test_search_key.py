@@ -22,7 +22,7 @@ def test_a_search_shows_the_rate_that_the_load_gets(load: tuple[str, ...], run: 
     assert "req/s: the rate at which the scenario's load is answered" in out
     head, row = (re.split(r" {2,}", line.strip()) for line in out.splitlines() if re.match(r"  (#|1) ", line))
     shown = dict(zip(head, row, strict=False))
-    best = re.findall(r"^Best[^:]*: costmodel (.*)$", out, re.MULTILINE)[0]
+    best = re.findall(r"^Next[^:]*: costmodel (estimate .*)$", out, re.MULTILINE)[0]
     (same,) = json.loads(run(*shlex.split(best), "--json").out)["plans"]
     assert float(shown["req/s"]) == pytest.approx(same["requests_per_s"], rel=0.005)
     assert float(shown["tok/s/GPU"]) == pytest.approx(float(shown["req/s"]) * 500 / 8, rel=0.01)

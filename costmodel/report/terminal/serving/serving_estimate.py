@@ -402,7 +402,10 @@ def bound_words(answer: ServingAnswer) -> str:
     longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])
     share = f"{value / costs['tpot'] * 100:.0f} % of a token's time" if costs["tpot"] else ""
     words = {"prompts between": "other requests' prefill"}.get(longest, longest)
-    return f"{words[0].upper()}{words[1:]} takes {share}. {_rate_bound(answer)}"
+    chance, stated = costs[OWN], bool(_chance(answer)) and has_limits(answer.inputs.case)
+    known = stated and math.isfinite(chance)
+    sure = f"The chance to meet all limits is {share_words(chance, 0)}. " if known else ""
+    return f"{sure}{words[0].upper()}{words[1:]} takes {share}. {_rate_bound(answer)}"
 
 
 def _rate_bound(answer: ServingAnswer) -> str:

@@ -234,7 +234,7 @@ def _diff_function() -> Callable[..., Result]:
 
     signature = inspect.signature(_diff, eval_str=True)
     *own, _ = signature.parameters.values()
-    flags = [_plain(each).replace(kind=_BY_NAME) for each in flag_options().values()]
+    flags = [_parameter_of_option(each).replace(kind=_BY_NAME) for each in flag_options().values()]
 
     def diff(*given: Any, **named: Any) -> Result:
         bound = _bound("diff", diff.__signature__, {}, given, named)  # type: ignore[attr-defined]
@@ -302,8 +302,8 @@ def _signature(
     """The signature of a function: the scenario, the options of the command, settings, flags."""
     scenario = inspect.Parameter("scenario", _BY_PLACE, default=None, annotation=Scenario | None)
     settings = inspect.Parameter("settings", _BY_NAME, default=(), annotation=Settings)
-    options = [_plain(each) for each in own.values() if each.name != "assignments"]
-    common = [_plain(each).replace(kind=_BY_NAME) for each in flags.values()]
+    options = [_parameter_of_option(each) for each in own.values() if each.name != "assignments"]
+    common = [_parameter_of_option(each).replace(kind=_BY_NAME) for each in flags.values()]
     verbose = inspect.Parameter("verbose", _BY_NAME, default=False, annotation=bool)
     ahead, behind = [scenario] if asks else [], [verbose, *([settings] if asks or "assignments" in own else [])]
     return inspect.Signature(
@@ -354,7 +354,7 @@ def scenario_asked(name: str, options: Mapping[str, Any], *, planned: bool) -> L
 _BY_PLACE, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
-def _plain(option: inspect.Parameter) -> inspect.Parameter:
+def _parameter_of_option(option: inspect.Parameter) -> inspect.Parameter:
     """A command's option as a parameter of a function; booleans are keyword-only."""
     annotation, kind = option.annotation, _BY_NAME if isinstance(option.default, bool) else option.kind
     annotation = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation

@@ -144,12 +144,12 @@ def calibrate(
         _suited_to_serving(files[0], kernels)
         return _calibrate_from_benchmarks(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     runs = of_runs(files[0])
-    _suited(files[0], "runs" if runs else "kernels", kernels, {"--where": bool(where)} | steps)
+    _refuse_unsuited(files[0], "runs" if runs else "kernels", kernels, {"--where": bool(where)} | steps)
     if runs:
         return _calibrate_from_runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     found = calibrated(files, node)
     decisions = decide(found, replace=replace)
-    texts = _written(lambda: updated_document(decisions, source)) if write else {}
+    texts = _write_fits(lambda: updated_document(decisions, source)) if write else {}
     written = list(texts)
     document = lambda: report.kernels(found, decisions, written)  # noqa: E731
     return pages.drawn(document, lambda: report.kernels_json(found, decisions, written), "fits")
@@ -163,7 +163,7 @@ def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
 
     found = followed(folder, GivenBesideFile(node=node or "", gpu=gpu), node)
     texts = {path: text for path, (_, text) in found.documents.items()}
-    written = list(_written(lambda: texts, own=True)) if write else []
+    written = list(_write_fits(lambda: texts, own=True)) if write else []
     fits = (found.training, *found.engines)
     return pages.drawn(
         lambda: report.followed(found, written),
@@ -173,7 +173,7 @@ def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
     )
 
 
-def _written(texts: Callable[[], Mapping[Path, str]], *, own: bool = False) -> Mapping[Path, str]:
+def _write_fits(texts: Callable[[], Mapping[Path, str]], *, own: bool = False) -> Mapping[Path, str]:
     """The documents with the fits, once they are written; other processes that calibrate in this folder wait.
 
     own: fits to your own runs, whose priors are the shipped documents
@@ -188,7 +188,7 @@ def _written(texts: Callable[[], Mapping[Path, str]], *, own: bool = False) -> M
     return documents
 
 
-def _suited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mapping[str, bool]) -> None:
+def _refuse_unsuited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mapping[str, bool]) -> None:
     """Refuse an option of the other kind of table."""
     wrong, other = (of_kernels, "kernels") if held == "runs" else (of_runs, "runs")
     for option in (name for name, given in wrong.items() if given):
@@ -203,7 +203,7 @@ def _calibrate_from_runs(
     from costmodel.report.answers import calibrate as report
 
     found = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
-    documents = _written(lambda: texts(found), own=not afresh) if write else {}
+    documents = _write_fits(lambda: texts(found), own=not afresh) if write else {}
     answer, result = lambda: report.runs(found, documents), lambda: report.runs_json(found, documents)
     return pages.drawn(answer, result, "constants", yes=not (write and found.why))
 
@@ -221,6 +221,6 @@ def _calibrate_from_benchmarks(
     from costmodel.report.answers import calibrate as report
 
     found = engine_fit(files, where=where, leave_out=leave_out.value if leave_out else "", afresh=afresh)
-    documents = _written(lambda: engine_texts(found), own=True) if write else {}
+    documents = _write_fits(lambda: engine_texts(found), own=True) if write else {}
     answer, result = lambda: report.benchmarks(found, documents), lambda: report.benchmarks_json(found, documents)
     return pages.drawn(answer, result, "constants", yes=not (write and found.why))

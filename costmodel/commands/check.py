@@ -75,7 +75,7 @@ def check(
     from costmodel.report.answers import check as report
     from costmodel.report.machine import runner_forms
 
-    cases = _loaded(question, others or ())
+    cases = _load_scenarios(question, others or ())
     given = (update, exact, within != _WITHIN)
     if against is None and any(given):
         names = ", ".join(name for name, value in zip(_OF_BASELINE, given, strict=True) if value)
@@ -128,7 +128,7 @@ def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:
         write_file(path, baseline_text(renewed(_baseline(path, update=True), entries)))
 
 
-def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenario]:
+def _load_scenarios(question: Question, others: Sequence[str]) -> dict[str, LoadedScenario]:
     """Each scenario by its name in a baseline; raises the faults of all that cannot be read."""
     from costmodel.explore.compare.check import key_of
     from costmodel.explore.safety import preferring

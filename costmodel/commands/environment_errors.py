@@ -75,7 +75,7 @@ def surroundings(error: BaseException) -> CostModelError | None:
     if isinstance(error, MemoryError):
         return fail("C022", "there is not enough memory", None, "take fewer --workers, or raise the limit: ulimit -v")
     if isinstance(error, OSError):
-        return _refused(error)
+        return _fault_of_system(error)
     if isinstance(error, ImportError) and not (error.name or "").startswith("costmodel"):
         last = str(error).strip().rpartition("\n")[2]
         hint = "memory or open files may be short (ulimit -v, ulimit -n); else reinstall costmodel"
@@ -88,7 +88,7 @@ def surroundings(error: BaseException) -> CostModelError | None:
     return None
 
 
-def _refused(error: OSError) -> CostModelError:
+def _fault_of_system(error: OSError) -> CostModelError:
     """The fault for an error of the operating system."""
     name = f"{os.fsdecode(error.filename)} " if isinstance(error.filename, str | bytes) else ""
     if error.errno in _FULL:

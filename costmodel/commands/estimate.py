@@ -79,12 +79,12 @@ def memory(question: Question) -> Reply:
     from costmodel.report.answers import memory as report
 
     case = question.loaded()
-    view, served = commands_of(case).view(case, "memory"), _served(question, case)
+    view, served = commands_of(case).view(case, "memory"), _served_on_machines(question, case)
     document, result = partial(report.memory, view, served), partial(report.memory_json, view, served)
     return pages.of_view(view, document, result, "ledger", "memory")
 
 
-def _served(question: Question, case: LoadedScenario) -> list[ServedOn]:
+def _served_on_machines(question: Question, case: LoadedScenario) -> list[ServedOn]:
     """The model as a service on every machine on offer; empty if the user names a machine or another job."""
     from costmodel.documents.keys.overrides import path_of
     from costmodel.documents.reader.serving_scenario import serving

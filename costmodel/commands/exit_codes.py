@@ -84,7 +84,7 @@ def _streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _meant(error: BaseException | None) -> int:
+def _pending_exit_code(error: BaseException | None) -> int:
     """The exit code that was pending when a pipe was closed; 0 if there was none."""
     while error is not None:
         code = getattr(error, "exit_code", None)
@@ -102,9 +102,11 @@ def guarded(run: Callable[[], None]) -> NoReturn:
         run()
     except BrokenPipeError as error:
         discard(sys.stdout)
-        raise SystemExit(_meant(error)) from None
+        raise SystemExit(_pending_exit_code(error)) from None
     except SystemExit as left:  # Typer and Rich turn a closed pipe into one
-        raise SystemExit(_meant(left) if isinstance(left.__context__, BrokenPipeError) else _exit_code(left)) from None
+        raise SystemExit(
+            _pending_exit_code(left) if isinstance(left.__context__, BrokenPipeError) else _exit_code(left)
+        ) from None
     except Exception as error:
         _unless_interrupted()
         if is_completing():  # a shell shows no error messages during completion

@@ -52,7 +52,7 @@ _MEANT = {re.sub(r"[^a-z0-9]", "", one): one for one in ExportFormat} | {
 }
 
 
-def _offered(incomplete: str) -> list[str]:
+def _formats_that_start(incomplete: str) -> list[str]:
     """Formats whose names start with the incomplete word."""
     return [str(one) for one in ExportFormat if one.startswith(incomplete)]
 
@@ -68,7 +68,7 @@ def export(
             metavar="FORMAT",
             help=f"Format of the file: {', '.join(ExportFormat)}",
             show_default="megatron, or the engine or software of another scenario",
-            autocompletion=_offered,
+            autocompletion=_formats_that_start,
         ),
     ] = "",
     rank: Annotated[
@@ -102,7 +102,7 @@ def export(
     wanted = _format(to)
     planned = rank is None and (wanted is None or writer_of(wanted).plans_ahead)  # as estimate plans flags
     case = question.loaded(planned=planned)
-    found = _found(case, wanted, rank)
+    found = _export_plan(case, wanted, rank)
     return pages.drawn(
         lambda: report.export(found, lossy=lossy),
         lambda: report.export_json(found),
@@ -127,7 +127,7 @@ def _format(word: str) -> ExportFormat | None:
     raise fail("D009", f"no format is called '{word}'", place, f"{meant}known: {', '.join(ExportFormat)}")
 
 
-def _found(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> Found:
+def _export_plan(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> Found:
     """The plan of a scenario in a format, which must be one of its workload."""
     from costmodel.commands.by_workload import commands_of
     from costmodel.explore.workload_flags import flags_of, writer_of

@@ -100,7 +100,7 @@ def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = Fals
                 behind = _behind_links(path)
                 if folder:
                     behind.parent.mkdir(parents=True, exist_ok=True)
-                _beside(behind, data, made)
+                _write_temporary(behind, data, made)
         for path, temporary in made.items():
             os.replace(temporary, path)
     except OSError as error:
@@ -119,7 +119,7 @@ def _behind_links(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _beside(path: Path, data: bytes, made: dict[Path, str]) -> None:
+def _write_temporary(path: Path, data: bytes, made: dict[Path, str]) -> None:
     """Write data to a temporary file in the folder of a path, with the mode that the final file will have."""
     mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
     handle, made[path] = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")

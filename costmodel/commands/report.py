@@ -71,7 +71,7 @@ def report(
     _names_a_machine(question)
     questions = [question, *(replace(question, scenario=name, write=None, held=None) for name in others or ())]
     if watch:
-        return _watched(question, _only_file(questions), figure)
+        return _answers_while_watching(question, _only_file(questions), figure)
     return _reply(questions, figure)
 
 
@@ -97,7 +97,7 @@ def _only_file(questions: Sequence[Question]) -> str:
     return path
 
 
-def _watched(question: Question, path: str, figure: FigureName | None) -> Reply:
+def _answers_while_watching(question: Question, path: str, figure: FigureName | None) -> Reply:
     """The answer, and a new one after every change of the file; an unreadable file gives the reason and waits."""
     from costmodel.commands.exit_codes import print_faults
 

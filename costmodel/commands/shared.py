@@ -152,17 +152,17 @@ def deliver(
     wanted = "json" if as_json else "csv" if as_csv else form.value if form else _SUFFIXES.get(suffix, "table")
     if reply.again is not None and output is None:
         raise fail("C044", "--watch writes a file again and again, and none is named", None, "add -o page.html")
-    _put(reply, wanted, output, verbose=verbose)
+    _put_answer(reply, wanted, output, verbose=verbose)
     while reply.again is not None:
         reply = reply.again()
-        _put(reply, wanted, output, verbose=verbose)
+        _put_answer(reply, wanted, output, verbose=verbose)
     if reply.stopped:
         raise typer.Exit(Exit.INTERRUPTED)
     if not reply.yes:
         raise typer.Exit(Exit.NO)
 
 
-def _put(reply: Reply, wanted: str, output: Path | None, *, verbose: bool) -> None:
+def _put_answer(reply: Reply, wanted: str, output: Path | None, *, verbose: bool) -> None:
     """An answer in its form, printed or into its file; the name of the file goes to standard error."""
     from costmodel.commands.progress import working
 

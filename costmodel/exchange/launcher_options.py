@@ -123,7 +123,7 @@ def launched_accelerators(words: Sequence[Word]) -> dict[str, OriginValue]:
     tasks = _number(words, _TASKS)
     if per_node is not None and _has_option(words, _NODES) == (nodes is not None):
         return counted_by_node(per_node, nodes, "launcher")
-    return {"accelerators": tasks} if tasks is not None else _included(words)
+    return {"accelerators": tasks} if tasks is not None else _included_devices(words)
 
 
 def _has_option(words: Sequence[Word], names: tuple[str, ...]) -> bool:
@@ -170,7 +170,7 @@ def of_launcher(words: Sequence[Word]) -> Layer:
         verdict: Verdict = "read" if name in (*_PER_NODE, *_NODES, *_TASKS, "gres", _INCLUDED) else "no effect"
         if verdict == "no effect" and known and name not in _QUIET:
             verdict = "not expressible"
-        if name == _INCLUDED and "nodes" not in (counted := _included(words)):
+        if name == _INCLUDED and "nodes" not in (counted := _included_devices(words)):
             verdict = "approximated" if counted else "not expressible"
             layer.losses.append(Loss(verdict, "include: machines of which different numbers are used", word.place))
         layer.keys.append(StatedKey(printable(word.text.partition("=")[0]), verdict, word.place))
@@ -182,7 +182,7 @@ def of_launcher(words: Sequence[Word]) -> Layer:
     return layer
 
 
-def _included(words: Sequence[Word]) -> dict[str, OriginValue]:
+def _included_devices(words: Sequence[Word]) -> dict[str, OriginValue]:
     """The nodes and devices in deepspeed's option --include, such as localhost:0,1,2,3@other:0,1."""
     for index, word in enumerate(words):
         name, value = _option_spelling(word)

@@ -22,7 +22,7 @@ _FIXED = {"schema", "name", "title", "source", "sources"}  # keys that state whe
 def read_model(text: str, file: str) -> Foreign:
     """The model that a file states, including values from its format or class."""
     found = imported_model(text, file)
-    return Foreign(found.format, found.document, tuple(_assumed(found)), tuple(_remarks(found)))
+    return Foreign(found.format, found.document, tuple(_assumed_values(found)), tuple(_remarks(found)))
 
 
 def imported_model(text: str, file: str) -> Imported:
@@ -55,7 +55,7 @@ def name_of(file: str) -> str:
     return shown(re.sub(r"\s+", " ", name)).strip("'")
 
 
-def _assumed(found: Imported) -> list[Assumption]:
+def _assumed_values(found: Imported) -> list[Assumption]:
     """Values that the file does not state: assumed, left at a default, or fixed by the class."""
     return [
         Assumption(f"model.{path}", shown(_leaf_at(found.document, path)).strip("'"), origin.text)

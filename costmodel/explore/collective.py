@@ -220,17 +220,17 @@ def collective(
     ranks = float(inputs.ranks)
     if ranks < 2:
         raise fail("C004", "a collective needs two accelerators or more", None, "--gpus 8, for example")
-    members = group(inputs, "dp", 2.0 if operation == "send" else ranks, _apart(inputs, operation))
+    members = group(inputs, "dp", 2.0 if operation == "send" else ranks, _rank_distance(inputs, operation))
     rows = [_size_row(inputs, size, members, operation, algorithm) for size in _messages(sizes, found)]
     times = {} if found is None else found.times
-    rows = [_beside(row, times.get(row.size), float(members.ranks), operation) for row in rows]
+    rows = [_with_measured_time(row, times.get(row.size), float(members.ranks), operation) for row in rows]
     far = bool(members.domains > 1)
     beside = [(row.size, row.measured, row.time) for row in rows if row.measured is not None]
     sound = soundness(operation, float(members.ranks), beside, _apart_of(_fits(inputs, operation, far=far)))
     fitted = inputs.fitted_by(operation) if float(members.inside) > 1 or operation == "send" else operation
     stand_in = fitted if fitted != operation else ""
     shape = (ranks, float(members.inside), float(members.domains))
-    beyond = _outside(inputs, operation, members, rows)
+    beyond = _off_fit(inputs, operation, members, rows)
     return CollectiveAnswer(case, operation, *shape, tuple(rows), stand_in, remarks, beyond, found, sound, algorithm)
 
 
@@ -238,12 +238,12 @@ def explained(answer: CollectiveAnswer) -> dict[str, ExplainedFigure]:
     """The time of the largest size alone, and in a training step, as trees of equations."""
     inputs, size, operation = _machine(answer.case, answer.wanted), answer.rows[-1].size, answer.operation
     with trace():
-        members = group(inputs, "dp", 2.0 if operation == "send" else answer.ranks, _apart(inputs, operation))
+        members = group(inputs, "dp", 2.0 if operation == "send" else answer.ranks, _rank_distance(inputs, operation))
         message, in_step = leaf(size, "message"), "time in a step"
         if operation == "send":
             times = {"time": send_time(inputs, message, members)}
         else:
-            alone = _wanted(alone_times(inputs, message, members, operation), answer.wanted)[0].total
+            alone = _wanted_algorithms(alone_times(inputs, message, members, operation), answer.wanted)[0].total
             times = {"time": alone, in_step: collective_time(inputs, message, members, operation)}
         origins = {name: origin_of(time, name) for name, time in times.items()}
     return trees_of(Book(answer.case.trees, {}, {}), origins, dict.fromkeys(origins, "s"))
@@ -255,7 +255,7 @@ def _fit_of(inputs: Machine, operation: Operation, algorithm: str) -> Collective
     return alone.get(algorithm, inputs.collective(operation))
 
 
-def _outside(inputs: Machine, operation: Operation, members: Group, rows: Sequence[SizeRow]) -> tuple[OutsideFit, ...]:
+def _off_fit(inputs: Machine, operation: Operation, members: Group, rows: Sequence[SizeRow]) -> tuple[OutsideFit, ...]:
     """Ranks and sizes that lie outside the range of the fits of a collective inside one domain."""
     if operation == "send" or members.domains > 1:
         return ()
@@ -334,7 +334,7 @@ def _messages(sizes: Sequence[str], found: MeasuredCollective | None) -> list[fl
     return _table(_parse_bytes(sizes[0])) if len(sizes) == 1 else sorted({*map(_parse_bytes, sizes)})
 
 
-def _apart(inputs: Machine, operation: Operation) -> float:
+def _rank_distance(inputs: Machine, operation: Operation) -> float:
     """The distance between ranks of a group; ranks of a send are in neighbouring domains if there are several."""
     return float(min(inputs.domain, inputs.ranks / 2)) if operation == "send" else 1.0
 
@@ -349,7 +349,7 @@ def _parse_bytes(text: str) -> float:
     return size
 
 
-def _beside(row: SizeRow, measured: float | None, ranks: float, operation: Operation) -> SizeRow:
+def _with_measured_time(row: SizeRow, measured: float | None, ranks: float, operation: Operation) -> SizeRow:
     """A row with the measured time of its size, and the bus bandwidth of that time."""
     if measured is None:
         return row
@@ -370,7 +370,7 @@ def _size_row(inputs: Machine, size: float, members: Group, operation: Operation
         ways = [AloneTime("one send", in_step, 0.0)]
     else:
         in_step = float(collective_time(inputs, size, members, operation))
-        ways = _wanted(alone_times(inputs, size, members, operation), wanted)
+        ways = _wanted_algorithms(alone_times(inputs, size, members, operation), wanted)
     best, far, send = ways[0], bool(members.domains > 1), operation == "send"
     total = number(best.total)
     busbw = partial(bus_bandwidth, size, float(members.ranks), operation=operation)
@@ -395,7 +395,7 @@ def _size_row(inputs: Machine, size: float, members: Group, operation: Operation
     )
 
 
-def _wanted(ways: list[AloneTime], name: str | None) -> list[AloneTime]:
+def _wanted_algorithms(ways: list[AloneTime], name: str | None) -> list[AloneTime]:
     """The algorithms of that name, as with NCCL_ALGO; a fault where there is none."""
     found = [way for way in ways if name in (None, way.name)]
     if not found:

@@ -108,15 +108,15 @@ def export_engine(case: ServingCase, to: str, rank: int | None = None) -> Export
     """The scenario's plan as a command; on another engine than the scenario's with the same pool for the cache."""
     target, translated = ENGINES[to], ""
     check_hardware(case, _shipped(target.stack))
-    found, chosen = _asked(case, rank)
-    _checked(found)
+    found, chosen = _asked_plan(case, rank)
+    _check_exportable(found)
     if found.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
-        found, translated = _translated(found, _shipped(target.stack))
+        found, translated = _translate_engine(found, _shipped(target.stack))
     found, bound = with_longest_context(found, step_holds_request=target.step_holds_request)
     jobs = [_job(found, layout, use, bound) for layout, use in kinds_of(found.evaluation)]
     job = jobs[-1]
     if len(jobs) == 1:
-        job = replace(job, printed=_printed(found))
+        job = replace(job, printed=_printed_averages(found))
         return ExportedEngine(found, job, exported_command(target, job), chosen, translated)
     return ExportedEngine(found, job, exported_apart(target, jobs[0], job), chosen, translated, jobs[0])
 
@@ -126,7 +126,7 @@ def _shipped(name: str) -> Engine:
     return engine
 
 
-def _asked(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str]:
+def _asked_plan(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str]:
     """The scenario's own plan or one of its search, and in words where it is from, with its token budget."""
     if rank is None and case.scenario.plan is not None:
         own = predict(case, bands=False)
@@ -149,7 +149,7 @@ def _of_budget(origin: str, found: ServingAnswer) -> str:
     return f"plan: {origin}; token budget {_number(found.inputs.budget):,.0f}"
 
 
-def _checked(found: ServingAnswer) -> None:
+def _check_exportable(found: ServingAnswer) -> None:
     """A fault for a plan that is invalid, that does not fit, or that is of several kinds of nodes."""
     place = Place(found.inputs.case.file)
     if found.refused:
@@ -164,7 +164,7 @@ def _checked(found: ServingAnswer) -> None:
         raise fail("X009", "cluster.groups: one command is of nodes of one kind", at, hint)
 
 
-def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, str]:
+def _translate_engine(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, str]:
     """The plan on another engine, whose share of memory leaves the cache as large a pool."""
     before = found.inputs.engine
     kept = {key: getattr(before, key) for key in _KEPT} | {
@@ -186,7 +186,7 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
     share = _share_for(pool, with_share)
     same = 0 < share < 1
     again = with_share(rounded_share(share) if same else engine.memory.share)
-    _checked(again)
+    _check_exportable(again)
     taken, left = _number(again.evaluation.memory.fraction), _number(again.evaluation.memory.pool)
     cache = "the same pool" if same else f"its own: no share leaves as large a cache, this one {left / pool:.0%} of it"
     text = f"memory: {own:.4g} of {before.name} is {rounded_share(taken):.4g} of {engine.name}, {cache}"
@@ -264,7 +264,7 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
     )
 
 
-def _printed(found: ServingAnswer) -> str:
+def _printed_averages(found: ServingAnswer) -> str:
     """The averages that the benchmark of a closed loop prints, in words; it starts all of its users at once."""
     costs = with_benchmark(found).benchmark
     if costs is None:
@@ -311,7 +311,7 @@ def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> t
         longest, bound = budget, "a step, since prompts are computed whole"
     taken = _of_length(found, longest)
     for _ in range(_TRIES):
-        held = _held(taken)
+        held = _tokens_held(taken)
         if held >= longest or longest <= planned:
             break
         spread = 100 * inputs.engine.spread.pool
@@ -322,7 +322,7 @@ def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> t
     return taken, f"{bound}; workload.context sets another"
 
 
-def _held(found: ServingAnswer) -> int:
+def _tokens_held(found: ServingAnswer) -> int:
     """Tokens that one request can have in the KV-cache pool at one spread below its prediction; in the smaller pool of
     disaggregated instances.
     """

@@ -70,7 +70,7 @@ class ImportedFile:
         """The YAML of the document in a file of that path, whose name a model has."""
         found, tree = self.found, self.found.document
         if path is not None and "layers" in tree:
-            tree = {**tree, "name": _named(path)}
+            tree = {**tree, "name": _named_model(path)}
         return _text(self.file, found, tree)
 
 
@@ -93,7 +93,7 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         return _imported_file(first.file, found, DocumentReader().checked("model", found.document, first.file))
     if first.format in TOOLS:
         return _machine(texts, beside)
-    selected = _selected(texts)
+    selected = _selected_accelerators(texts)
     given = given_node(beside.node, beside.gpu) or selected_node(selected)
     size, serves, reinforces = _size(beside, given), is_served(texts), is_reinforced(texts)
     if len(texts) == 1 and first.format == MEGATRON:
@@ -116,7 +116,7 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     return _imported_file(file, replace(found, warnings=(*found.warnings, *invalid)), case.model)
 
 
-def _selected(texts: Sequence[OpenedFile]) -> list[OriginValue]:
+def _selected_accelerators(texts: Sequence[OpenedFile]) -> list[OriginValue]:
     """The accelerators that manifests among the files select."""
     found = [
         selected_accelerators(each.text, each.file) for each in texts if is_served([each]) and is_manifest(each.text)
@@ -177,7 +177,7 @@ def _imported_file(file: str, found: Imported, model: Model | None) -> ImportedF
     return ImportedFile(file, found, model, parameters, twin)
 
 
-def _named(path: Path) -> str:
+def _named_model(path: Path) -> str:
     """The name of a model in a file of that path."""
     if path.suffix in SUFFIXES and document_name(path.stem) != path.stem:
         hint = f"for example {path.with_name(f'{document_name(path.stem)}.yaml')}"

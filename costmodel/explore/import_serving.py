@@ -172,7 +172,7 @@ def replace_stated(layers: Sequence[Layer], given: Layer) -> None:
     taken: dict[str, tuple[str, OriginValue]] = {}  # by what is given: the path that it takes the place of, its value
     for facts in stated:
         for path in list(facts):
-            for by in loads if path in lost else _replacing(path, given.facts):
+            for by in loads if path in lost else _keys_that_replace(path, given.facts):
                 before = facts.pop(path, None)
                 if before is not None:
                     taken.setdefault(by, (path, before))
@@ -185,7 +185,7 @@ def replace_stated(layers: Sequence[Layer], given: Layer) -> None:
         given.facts[by] = own._replace(origin=Origin("assumed", words, own.place))
 
 
-def _replacing(path: str, given: Mapping[str, OriginValue]) -> Iterator[str]:
+def _keys_that_replace(path: str, given: Mapping[str, OriginValue]) -> Iterator[str]:
     """Given keys that replace a key of the workload: the key itself, a part of it, or a key that contains it."""
     for by in given if path.startswith("workload.") else ():
         if by == path or by.startswith(f"{path}.") or path.startswith(f"{by}."):

@@ -182,8 +182,8 @@ def followed(name: str, beside: GivenBesideFile, node: str | None = None) -> Fol
     """
     read = log_folder(name, beside)
     remarks, changed = list[str](), dict[Path, str]()
-    training = _fitted(read.joined(Table), lambda table: refine([table]), remarks)
-    engines = [fit for table in _by_engine(read.joined(ServingTable)) if (fit := _fitted(table, _engine_fit, remarks))]
+    training = _fit_rows(read.joined(Table), lambda table: refine([table]), remarks)
+    engines = [*filter(None, (_fit_rows(each, _engine_fit, remarks) for each in _by_engine(read.joined(ServingTable))))]
     kernels = calibrated(read.kernels, node) if read.kernels else None
     if training is None and not engines and kernels is None:
         unread = [f"{each.file}: {each.why}" for each in read.unread]
@@ -214,7 +214,7 @@ def _engine_fit(table: Table) -> EngineFit:
     return engine_fit([table])
 
 
-def _fitted(table: Table | None, fit: Callable[[Table], _Fit], remarks: list[str]) -> _Fit | None:
+def _fit_rows(table: Table | None, fit: Callable[[Table], _Fit], remarks: list[str]) -> _Fit | None:
     """A fit of the rows of a table; where there is none, a remark with the reason."""
     if table is None:
         return None

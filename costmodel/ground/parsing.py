@@ -176,7 +176,7 @@ def _symbols(part: str) -> list[str]:
     return [symbol for symbol in re.sub(r"·|-(?!(?i:batch))|\b1(?=[A-Za-z ])", " ", part).split() if symbol != "1"]
 
 
-def _apart(dimension: Dimension) -> tuple[Dimension, Dimension]:
+def _split_dimension(dimension: Dimension) -> tuple[Dimension, Dimension]:
     """Splits a unit's dimension into measured dimensions and counted things."""
     counted = tuple((base, power) for base, power in dimension if base in KINDS)
     return tuple(item for item in dimension if item not in counted), counted
@@ -189,7 +189,7 @@ def measured(unit: str) -> str:
     >>> measured("USD/GPU/s"), measured("token/s"), measured("token")
     ('USD/s', '1/s', '1')
     """
-    first, *rest = ("1" if _apart(parse_unit(part)[1])[1] else part for part in unit.split("/"))
+    first, *rest = ("1" if _split_dimension(parse_unit(part)[1])[1] else part for part in unit.split("/"))
     return "/".join([first, *(part for part in rest if part != "1")])
 
 
@@ -253,8 +253,8 @@ def parse(text: str, unit: str) -> float:
     try:
         factor, dimension = parse_unit(symbol)
     except UnitError as error:
-        raise _unknown(str(error), match, unit) from None
-    there, counted = _apart(dimension)
+        raise _unknown_unit(str(error), match, unit) from None
+    there, counted = _split_dimension(dimension)
     if not dimension and symbol in LARGE and (meant := _meant_prefix(symbol, wanted)):
         raise UnitError(f"'{symbol}' is no unit; did you mean {_alternatives(match[1], meant)}?", exact=True)
     if there != parse_unit(wanted)[1]:
@@ -287,13 +287,13 @@ def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
     return any(kind in kinds[:place] for place, kind in enumerate(kinds))
 
 
-def _unknown(reason: str, match: re.Match[str], unit: str) -> UnitError:
+def _unknown_unit(reason: str, match: re.Match[str], unit: str) -> UnitError:
     """An error for an unknown unit, with a likely spelling or an example."""
     number, wanted = match[1], measured(unit)
-    if match[2] == "%" and (kinds := _counted(unit, 1)):
+    if match[2] == "%" and (kinds := _counted_things(unit, 1)):
         sentence = f"'{number} %' is a share, and here {plural(kinds[0])} are counted"
         return UnitError(f"{sentence}; write e.g. '{number} {_unit_name(kinds[0], number)}'", exact=True)
-    meant = _meant_multiple(match[2]) if wanted == "1" else _meant(match[2], wanted)
+    meant = _meant_multiple(match[2]) if wanted == "1" else _units_meant(match[2], wanted)
     if meant:
         return UnitError(f"{reason}; did you mean {_alternatives(number, meant)}?", exact=True)
     return UnitError(f"{reason}{_spelling_hint(wanted)}")
@@ -305,12 +305,12 @@ def _alternatives(number: str, units: Iterable[str]) -> str:
 
 def kinds_of(unit: str) -> list[str]:
     """The things that a number in a unit may count."""
-    return _counted(unit, 1)
+    return _counted_things(unit, 1)
 
 
-def _counted(unit: str, sign: int) -> list[str]:
+def _counted_things(unit: str, sign: int) -> list[str]:
     """The things that a unit counts, or is per."""
-    return [kind for kind, power in _apart(parse_unit(unit)[1])[1] if power * sign > 0]
+    return [kind for kind, power in _split_dimension(parse_unit(unit)[1])[1] if power * sign > 0]
 
 
 def _unit_name(kind: str, number: str) -> str:
@@ -319,7 +319,7 @@ def _unit_name(kind: str, number: str) -> str:
 
 def _other_count(match: re.Match[str], unit: str, kind: str, power: int) -> UnitError:
     """An error for a quantity that counts, or is per, another thing than expected."""
-    number, symbol, wanted = match[1], match[2], _counted(unit, power)
+    number, symbol, wanted = match[1], match[2], _counted_things(unit, power)
     if power < 0:
         here = f"this is for each {' or '.join(wanted)}" if wanted else "this is for the whole"
         return UnitError(f"'{symbol}' is for each {kind}, and {here}; write e.g. '{example(unit)}'")
@@ -341,7 +341,7 @@ def _multiple(symbol: str, unit: str) -> tuple[float, str]:
 
 
 @functools.cache
-def _folded() -> dict[str, list[str]]:
+def _symbols_by_lower_case() -> dict[str, list[str]]:
     """All unit symbols with prefixes, by their lower-case form."""
     known: dict[str, list[str]] = {}
     for prefix, base in itertools.product((*LARGE, *SMALL), SYMBOLS):
@@ -355,13 +355,13 @@ def _folded() -> dict[str, list[str]]:
     return known
 
 
-def _meant(symbol: str, wanted: str) -> list[str]:
+def _units_meant(symbol: str, wanted: str) -> list[str]:
     """Units of the expected dimension that an unknown spelling may stand for, the largest first."""
     if found := _FLOPS.match(symbol):
         per = "/s" if wanted.endswith("/s") else ""
         parts = [[f"{found[1].upper()}{'FLOP' if found[2] else 'OP'}{per}"]]
     else:
-        parts = [_folded().get(part.strip().casefold(), []) for part in symbol.split("/")]
+        parts = [_symbols_by_lower_case().get(part.strip().casefold(), []) for part in symbol.split("/")]
     fitting: dict[float, str] = {}
     for chosen in itertools.islice(itertools.product(*parts), 64):
         factor, dimension = parse_unit("/".join(chosen))

@@ -48,7 +48,7 @@ def _first_init(made: Any) -> Callable[..., None]:
         before += 1
         known = _defaults(made) if before <= _FEW else None
         if known is None or not _set(self, known, values, named):
-            _completed(made).__init__(self, *values, **named)
+            _complete_class(made).__init__(self, *values, **named)
 
     return init
 
@@ -93,10 +93,10 @@ class _Unmade:
         self.made = made
 
     def __get__(self, _: Any, owner: type) -> Any:
-        return _completed(self.made).__dataclass_fields__
+        return _complete_class(self.made).__dataclass_fields__
 
 
-def _completed(made: Any) -> Any:
+def _complete_class(made: Any) -> Any:
     """The record's class, turned into a dataclass on first use."""
     with _ONE_AT_A_TIME:
         if isinstance(made.__dict__["__dataclass_fields__"], _Unmade):
@@ -106,7 +106,7 @@ def _completed(made: Any) -> Any:
 
 
 @functools.cache
-def _compared(made: Any) -> Callable[[Any], Any]:
+def _compared_fields(made: Any) -> Callable[[Any], Any]:
     """A function that reads the fields by which a record is compared."""
     names = [one.name for one in fields(made) if one.compare]
     return attrgetter(*names) if names else lambda _: ()
@@ -116,13 +116,13 @@ def _equal(one: Any, other: Any) -> Any:
     """Whether two records have the same class and equal compared fields."""
     if one.__class__ is not other.__class__:
         return NotImplemented
-    values = _compared(one.__class__)
+    values = _compared_fields(one.__class__)
     return values(one) == values(other)
 
 
 def _hash(one: Any) -> int:
     """The hash of the compared fields."""
-    return hash(_compared(one.__class__)(one))
+    return hash(_compared_fields(one.__class__)(one))
 
 
 def _text(one: Any) -> str:

@@ -65,12 +65,12 @@ def _operator(ufunc: np.ufunc) -> tuple[Operator, Operator]:
             return Factored(ufunc(self.at(level), other.at(level)), level, self.plans)
         if isinstance(other, float):  # as NumPy's own loops take it at once, which figures are not
             return Factored(ufunc(self.values, float(other)), self.level, self.plans)
-        return _joined(ufunc, self, other)
+        return _joined_by(ufunc, self, other)
 
     def backward(self: Factored, other: Any) -> Factored:
         if isinstance(other, float):
             return Factored(ufunc(float(other), self.values), self.level, self.plans)
-        return _joined(ufunc, other, self)
+        return _joined_by(ufunc, other, self)
 
     return forward, backward
 
@@ -112,19 +112,19 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
         """Squares and roots are taken as arrays do, in half the time of `np.power`."""
         if isinstance(power, int | float):
             return Factored(self.values**power, self.level, self.plans)
-        return _joined(np.power, self, power)
+        return _joined_by(np.power, self, power)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:
             return getattr(ufunc, method)(*map(_one_per_plan, inputs), **kwargs)
-        return _joined(ufunc, *inputs) if len(inputs) == 2 else Factored(ufunc(self.values), self.level, self.plans)
+        return _joined_by(ufunc, *inputs) if len(inputs) == 2 else Factored(ufunc(self.values), self.level, self.plans)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.where and len(args) == 3:
-            return _chosen(*args)
+            return _choose_where(*args)
         if function in (np.all, np.any):
             return function(self.values)
-        return function(*_plain(args), **_plain(kwargs))
+        return function(*_unshared(args), **_unshared(kwargs))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         return np.array(_one_per_plan(self), dtype, copy=copy)
@@ -140,7 +140,7 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
         return self.values[places if self.level == finest else self.plans.places(self.level, finest)[places]]
 
 
-def _joined(ufunc: np.ufunc, one: Any, other: Any) -> Factored:
+def _joined_by(ufunc: np.ufunc, one: Any, other: Any) -> Factored:
     """Applies a function to two figures at the level on which both depend."""
     if type(other) is not Factored:
         level = _level(other, one.plans) | one.level
@@ -152,7 +152,7 @@ def _joined(ufunc: np.ufunc, one: Any, other: Any) -> Factored:
     return Factored(ufunc(one.at(level), other.at(level)), level, one.plans)
 
 
-def _chosen(condition: Any, one: Any, other: Any) -> Factored:
+def _choose_where(condition: Any, one: Any, other: Any) -> Factored:
     """`np.where` at the level on which all three arguments depend."""
     items = (condition, one, other)
     plans = next(item.plans for item in items if type(item) is Factored)
@@ -172,8 +172,8 @@ def _one_per_plan(item: Any) -> Any:
     return item.at(item.plans.finest) if type(item) is Factored else item
 
 
-def _plain(item: Any) -> Any:
+def _unshared(item: Any) -> Any:
     """Replaces shared columns in a list, tuple or mapping by plain arrays."""
     if isinstance(item, list | tuple):
-        return type(item)(map(_plain, item))
-    return {name: _plain(inner) for name, inner in item.items()} if isinstance(item, dict) else _one_per_plan(item)
+        return type(item)(map(_unshared, item))
+    return {name: _unshared(inner) for name, inner in item.items()} if isinstance(item, dict) else _one_per_plan(item)

@@ -156,16 +156,18 @@ def aside_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
 
 def remark_lines(trials: Sequence[Trial], *shown: str) -> list[Line]:
     """Remarks on trials as lines, each with the number of trials."""
-    return remarks(*_remarked(trials, *shown))
+    return remarks(*_trial_remarks(trials, *shown))
 
 
 def counts_of(trials: Sequence[Trial], *shown: str) -> dict[str, str]:
     """The number of trials and the machines of each remark, by code."""
-    each, _, nodes = _remarked(trials, *shown)
+    each, _, nodes = _trial_remarks(trials, *shown)
     return remark_counts(each, nodes)
 
 
-def _remarked(trials: Sequence[Trial], *shown: str) -> tuple[list[list[str]], list[Mapping[str, float]], list[str]]:
+def _trial_remarks(
+    trials: Sequence[Trial], *shown: str
+) -> tuple[list[list[str]], list[Mapping[str, float]], list[str]]:
     """Codes, results and node of each trial with an answer."""
     found, codes = [trial for trial in trials if trial.costs], codes_of(trials, *shown)
     each = [[code for code in trial.remarked if code in codes] for trial in found]

@@ -181,8 +181,8 @@ def _training() -> WorkloadWords:
         adds_up=True,
         bought=("run_time", "cost_per_mtoken", "energy"),
         speed=_tokens_a_day,
-        unsized=_unsized,
-        sized=lambda found: [styled(words) for words in (*_paying(found), *_cautions(found))],
+        unsized=_dp_warning,
+        sized=lambda found: [styled(words) for words in (*_stops_paying(found), *_cautions(found))],
         cautions=_cautions,
     )
 
@@ -198,7 +198,7 @@ def _a_day(rate: float) -> str:
     return significant(rate * 86400 / 1e9)
 
 
-def _unsized(found: Scaled) -> list[Line]:
+def _dp_warning(found: Scaled) -> list[Line]:
     """A warning that the plan's dp is ignored, since it follows from the ranks."""
     from costmodel.documents.reader.resolved_scenario import training
 
@@ -220,7 +220,7 @@ def _cautions(found: Scaled) -> list[str]:
     return [spread, *(f"{words[0].upper()}{words[1:]}." for words in other_meaning(workload))]
 
 
-def _paying(found: Scaled) -> list[str]:
+def _stops_paying(found: Scaled) -> list[str]:
     """A sentence on the size from which a doubling saves less than a quarter of the time to a loss."""
     known = [row for row in found.rows if not math.isnan(row.to_loss)]
     if len(known) < 2:

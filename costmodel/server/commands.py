@@ -54,8 +54,8 @@ def open_page(
 
     Next: costmodel search --model llama-3.1-8b --gpu h100 --gpus 64
     """
-    own = _existing(folder)
-    _need("starlette>=1", "uvicorn>=0.30")
+    own = _existing_folder(folder)
+    _missing_packages("starlette>=1", "uvicorn>=0.30")
     if not (is_loopback(host) or name):
         sentence = f"others reach {host} by a name, and none is given"
         raise fail("C024", sentence, Place("command line"), "add --name planner.example.org, as browsers call it")
@@ -87,8 +87,8 @@ def mcp(folder: FolderArgument = None) -> None:
 
     Next: costmodel search --model llama-3.1-8b --gpu h100 --gpus 64
     """
-    own = _existing(folder)
-    _need("mcp>=2")
+    own = _existing_folder(folder)
+    _missing_packages("mcp>=2")
     import asyncio
 
     from costmodel.server.workers import Limits, Workers, warmed
@@ -118,7 +118,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost"
 
 
-def _existing(folder: Path | None) -> Path | None:
+def _existing_folder(folder: Path | None) -> Path | None:
     """The absolute path of the folder; a fault if it does not exist."""
     if folder is not None and not folder.is_dir():
         raise fail(
@@ -139,7 +139,7 @@ def listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _need(*packages: str) -> None:
+def _missing_packages(*packages: str) -> None:
     """A fault for packages that are not installed."""
     missing = [each for each in packages if find_spec(each.partition(">")[0]) is None]
     if missing:

@@ -189,7 +189,7 @@ def parsed(question: str, body: bytes) -> Asked:
     stated = _json(body)
     texts = _texts(stated.pop(TEXTS, {}))
     known = options_of(question)
-    faults = [_unknown(question, key, known) for key in stated if key not in known]
+    faults = [_unknown_key(question, key, known) for key in stated if key not in known]
     faults += [
         Fault("H001", f"'{key}' of a request is not standard input", _REQUEST, "send the keys of a scenario, or a name")
         for key, value in stated.items()
@@ -209,7 +209,7 @@ def unknown_question(name: str) -> CostModelError:
     return fail("H001", f"there is no question '{name[:60]}'", _REQUEST, hint)
 
 
-def _unknown(question: str, key: str, known: Mapping[str, Option]) -> Fault:
+def _unknown_key(question: str, key: str, known: Mapping[str, Option]) -> Fault:
     """A fault for a key that a question does not take."""
     if key in LOCAL and key in inspect.signature(QUESTIONS[question].load()).parameters:
         return Fault(

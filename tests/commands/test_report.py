@@ -119,7 +119,7 @@ def test_a_watched_page_is_written_again_at_every_change(
         scenario.write_text(change, "utf-8")
 
     monkeypatch.setattr(report, "wait_for_change", wait)
-    reply = report._watched(Question(str(scenario), {}, (), None), str(scenario), report.FigureName.TIME)
+    reply = report._answers_while_watching(Question(str(scenario), {}, (), None), str(scenario), report.FigureName.TIME)
     with pytest.raises(Ended):
         shared.deliver(reply, output=page)
     assert len(seen) == 4
@@ -158,7 +158,7 @@ def test_a_fault_of_the_first_look_ends_the_watch(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("title: [", "utf-8")
     with pytest.raises(CostModelError):
-        report._watched(Question(str(path), {}, (), None), str(path), None)
+        report._answers_while_watching(Question(str(path), {}, (), None), str(path), None)
 
 
 FEWER = {"serve-llama-3.1-70b": ("--safe", "off")}  # by expected figures, which take a fraction of the time

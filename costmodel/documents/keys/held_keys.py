@@ -38,13 +38,13 @@ class HeldKeys:
 def held_keys(plan: Plan | None, search: Space | None, precision: str, assignments: Iterable[str]) -> HeldKeys:
     """The plan keys that assignments on the command line fix in a search."""
     space, paths = search or Space.model_construct(), [full(text.partition("=")[0].strip()) for text in assignments]
-    chosen = _chosen(plan, paths)
+    chosen = _chosen_keys(plan, paths)
     listed = {key: there for key in chosen if (there := getattr(space, key)) is not None}
     values = {key: value for key, value in chosen.items() if key not in listed}
     apart = {key: there for key, there in listed.items() if there != [chosen[key]]}
-    conflicts = [_listed(f"plan.{key}", chosen[key], key, there) for key, there in apart.items()]
+    conflicts = [_why_not_held(f"plan.{key}", chosen[key], key, there) for key, there in apart.items()]
     if _PRECISION in paths and space.precision is not None and space.precision != [precision]:
-        conflicts.append(_listed(_PRECISION, precision, "precision", space.precision))
+        conflicts.append(_why_not_held(_PRECISION, precision, "precision", space.precision))
     update: dict[str, Any] = {key: [value] for key, value in values.items()}
     for narrow in (_recompute, _ends):
         conflicts += narrow(values, space, update)
@@ -52,7 +52,7 @@ def held_keys(plan: Plan | None, search: Space | None, precision: str, assignmen
     return HeldKeys(values, space.model_copy(update=update), tuple(conflicts), all_keys)
 
 
-def _chosen(plan: Plan | None, paths: Iterable[str]) -> dict[str, Any]:
+def _chosen_keys(plan: Plan | None, paths: Iterable[str]) -> dict[str, Any]:
     """The plan keys that assignments set to a value; null does not count."""
     if plan is None:
         return {}
@@ -62,7 +62,7 @@ def _chosen(plan: Plan | None, paths: Iterable[str]) -> dict[str, Any]:
     return {key: value for key in keys if (value := getattr(plan, key)) is not None}
 
 
-def _listed(path: str, value: Any, key: str, values: Iterable[Any]) -> str:
+def _why_not_held(path: str, value: Any, key: str, values: Iterable[Any]) -> str:
     """The reason why a key that the search space lists is not fixed."""
     there = ", ".join(map(value_text, values))
     held = f"--set search.{key}=[{value_text(value)}] holds it"

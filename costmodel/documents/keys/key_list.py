@@ -37,7 +37,7 @@ def all_keys() -> tuple[ScenarioKey, ...]:
     """All keys of scenarios and of the documents that they name, in schema order."""
     found: dict[str, ScenarioKey] = {}
     for of, schema in SCENARIOS.items():
-        for key in _inside(schema, "", schema_tree(schema)):
+        for key in _keys_inside(schema, "", schema_tree(schema)):
             first = found.setdefault(key.path, key._replace(of=of))
             if (first.of, of) == ("training", "serving"):
                 found[key.path] = first._replace(of="")
@@ -71,7 +71,7 @@ def values_of(path: str) -> list[str]:
     return next(filter(None, (*choices, *examples)), [])
 
 
-def _inside(schema: type[BaseModel], path: str, node: dict[str, Any]) -> Iterator[ScenarioKey]:
+def _keys_inside(schema: type[BaseModel], path: str, node: dict[str, Any]) -> Iterator[ScenarioKey]:
     """The keys inside a mapping, or inside the items of a list of mappings."""
     for name, value in node.get("properties", {}).items():
         inner = f"{path}.{name}" if path else name
@@ -82,9 +82,9 @@ def _inside(schema: type[BaseModel], path: str, node: dict[str, Any]) -> Iterato
         if inner in REFERENCES or not (held.get("properties") or item.get("properties")):
             yield ScenarioKey(short(inner), _words(schema, inner), _default(value), value.get("description", ""))
         if held.get("properties"):
-            yield from _inside(schema, inner, held)
+            yield from _keys_inside(schema, inner, held)
         elif item.get("properties"):
-            yield from _inside(schema, f"{inner}.0", item)
+            yield from _keys_inside(schema, f"{inner}.0", item)
 
 
 def _words(schema: type[BaseModel], path: str) -> str:

@@ -167,7 +167,7 @@ def _exchanges(path: str) -> bool:
     return key == "like" and above in REFERENCES
 
 
-def _exchanged(tree: dict[Any, Any], change: Assignment) -> Assignment | None:
+def _exchange_document(tree: dict[Any, Any], change: Assignment) -> Assignment | None:
     """The assignment of another document name, if `like` is set on a document that is only named."""
     above = change.path.rpartition(".")[0]
     if not _exchanges(change.path) or isinstance(at(tree, above), dict):
@@ -194,7 +194,7 @@ def _assign_value(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> Non
     if not all(part.strip() for part in parts):
         raise fail("C001", f"'{change.path}' names no key", change.at, "for example plan.tp")
     here: Any = tree
-    named = _exchanged(tree, change) if parts[-1] == "like" else None
+    named = _exchange_document(tree, change) if parts[-1] == "like" else None
     if named is not None:
         _assign_value(tree, named, fetch)
         return
@@ -210,7 +210,7 @@ def _assign_value(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> Non
     if change.value is None and isinstance(here, dict) and _is_left_out(tree, change.path):
         here.pop(parts[-1], None)
         return
-    _put(here, parts[-1], change.value, change.at, change.place)
+    _put_value(here, parts[-1], change.value, change.at, change.place)
 
 
 def _is_left_out(tree: dict[Any, Any], path: str) -> bool:
@@ -241,7 +241,7 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
         inner.place = at
     if not isinstance(inner, dict | list):
         raise fail("C001", f"'{so_far}' is a value and has no '{following}'", at, f"set '{so_far}' itself")
-    _put(here, part, inner, at, None)
+    _put_value(here, part, inner, at, None)
     return inner
 
 
@@ -253,7 +253,7 @@ def _keep_first(node: Any, place: Place) -> None:
     node[key_at(_BUILT, getattr(known, "place", place), getattr(known, "at", place))] = node[_USED]
 
 
-def _put(here: Any, part: str, value: Any, at: Place, place: Place | None) -> None:
+def _put_value(here: Any, part: str, value: Any, at: Place, place: Place | None) -> None:
     """Sets a key or a list item, with its place if one is given."""
     if isinstance(here, list):
         index = _list_index(here, part, at)

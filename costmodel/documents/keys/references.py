@@ -52,11 +52,11 @@ def holder(path: str) -> tuple[str, str]:
     return above, path.removeprefix(f"{above}.") if above else path
 
 
-def _above(path: str) -> int:
+def _documents_above(path: str) -> int:
     """The number of documents above a document, not counting the scenario."""
     above, _ = holder(path)
-    return 1 + _above(above) if above else 0
+    return 1 + _documents_above(above) if above else 0
 
 
 # The paths of the table in the order in which their documents can be read: those together that wait for the same.
-LEVELS = [list(paths) for _, paths in itertools.groupby(sorted(REFERENCES, key=_above), key=_above)]
+LEVELS = [list(paths) for _, paths in itertools.groupby(sorted(REFERENCES, key=_documents_above), key=_documents_above)]

@@ -84,7 +84,7 @@ def of_another_workload(workload: str, path: str) -> tuple[str, str] | None:
     >>> of_another_workload("serving", "plan.dp")
     ("'dp' belongs to training; serving has replicas", "did you mean 'replicas'?")
     """
-    others = list(_with(workload, path))
+    others = list(_workloads_with_key(workload, path))
     if not others:
         return None
     section, _, name = path.rpartition(".")
@@ -97,7 +97,7 @@ def of_another_workload(workload: str, path: str) -> tuple[str, str] | None:
     return f"{sentence}; {wanted} has {' or '.join(meant)}", f"did you mean {' or '.join(map(repr, meant))}?"
 
 
-def _with(workload: str, path: str) -> Iterator[str]:
+def _workloads_with_key(workload: str, path: str) -> Iterator[str]:
     """Other workloads whose scenarios have a key that this workload's scenarios lack."""
     if workload in SCENARIOS and key_of(SCENARIOS[workload], path) is None:
         for other, schema in SCENARIOS.items():

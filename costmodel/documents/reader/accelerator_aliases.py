@@ -61,7 +61,7 @@ def accelerator_meant(
     stated = f"rtx{stated}" if _BARE.match(stated) else stated
     key = squeezed(stated)
     exact = _names_without_separators(known).get(key) or OTHER.get(key, "")
-    if exact and (memory is None or _apart(memory, capacity(exact)) < _AS_SOLD):
+    if exact and (memory is None or _distance_of_sizes(memory, capacity(exact)) < _AS_SOLD):
         return exact
     return _nearest(stated, memory, known, capacity) or exact
 
@@ -90,12 +90,12 @@ def _nearest(stated: str, memory: float | None, known: frozenset[str], capacity:
         fitting = {name: found for name, found in fitting.items() if found["memory"] in (None, str(USUAL[part]))}
     if size is None:
         return min(fitting, default="")
-    apart = {name: _apart(size, capacity(name)) for name in fitting}
+    apart = {name: _distance_of_sizes(size, capacity(name)) for name in fitting}
     nearest = min(apart, key=lambda name: apart[name], default="")
     return nearest if nearest and apart[nearest] < _AS_SOLD else ""
 
 
-def _apart(gigabytes: float, capacity: float) -> float:
+def _distance_of_sizes(gigabytes: float, capacity: float) -> float:
     """The distance between a memory size in GB and a capacity, as an absolute logarithm."""
     return abs(math.log(gigabytes * 1e9 / capacity))
 

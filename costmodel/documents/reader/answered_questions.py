@@ -38,13 +38,13 @@ class AnsweredQuestion:
             if part.startswith("```"):
                 found.append(("\n".join(part.splitlines()[1:-1]), True))
             elif part.startswith("|"):
-                found.append(("\n".join(map(_plain, part.splitlines())), False))
+                found.append(("\n".join(map(_without_markup, part.splitlines())), False))
             else:
-                found += [(_plain(item), False) for item in _LIST_ITEM.split(part)]
+                found += [(_without_markup(item), False) for item in _LIST_ITEM.split(part)]
         return found
 
 
-def _plain(markdown: str) -> str:
+def _without_markup(markdown: str) -> str:
     """A text without Markdown markup, on one line."""
     return " ".join(_LINK.sub(r"\1", markdown).replace("**", "").replace("`", "").split())
 

@@ -42,7 +42,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     """The file of a document by name or path; a fault if there is none."""
     if is_hub_name(name):
         if kind != "model":
-            raise _unknown(kind, name, place)
+            raise _unknown_document(kind, name, place)
         return find(kind, _of_hub(name, place))
     if is_text(name):
         return Path(name)
@@ -63,7 +63,7 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
         return find(kind, stack)
     if kind == "model" and (shape := by_spelling(name)):
         return find(kind, shape)
-    raise _unknown(kind, name, place)
+    raise _unknown_document(kind, name, place)
 
 
 def by_spelling(name: str) -> str:
@@ -107,10 +107,10 @@ _OF_DATASHEET = {
 }
 
 
-def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
+def _unknown_document(kind: str, name: str, place: Place | None) -> CostModelError:
     """A fault for an unknown document name, with a suggestion."""
     known = names(kind)
-    close = _meant(kind, name, known)
+    close = _document_meant(kind, name, known)
     hint = (
         f"did you mean {close}?"
         if close
@@ -160,7 +160,7 @@ def folder_of(place: Place | None) -> Path:
     return shown_file(place.file).parent if place is not None and place.line else Path()
 
 
-def _meant(kind: str, name: str, known: Sequence[str]) -> str:
+def _document_meant(kind: str, name: str, known: Sequence[str]) -> str:
     """The document that a misspelled name may stand for, in quotes; empty if none is near."""
     if kind == "model" and (shape := shape_of(name, known)):
         return f"'{shape}'"

@@ -143,7 +143,7 @@ def as_named(path: Path) -> str:
     """A file name for messages: shipped files by their path in a checkout, files in the working folder relative to
     it, others in full.
     """
-    if name := _within(path, _SHIPPED):
+    if name := _path_within(path, _SHIPPED):
         return name
     with contextlib.suppress(OSError):
         if path.is_relative_to(Path.cwd()):
@@ -152,7 +152,7 @@ def as_named(path: Path) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _within(path: Path, root: Path) -> str:
+def _path_within(path: Path, root: Path) -> str:
     """The path of a file relative to a root, if it is in a document folder; else empty."""
     if not path.is_relative_to(root):
         return ""

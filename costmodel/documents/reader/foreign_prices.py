@@ -40,22 +40,22 @@ def left_out(
     if (node, part) == (node_now, part_now):
         return ()
     found = []
-    if not _covered(_SCENARIO, paths) and (text := _removed(tree.get("assume"), "price")):
+    if not _is_covered(_SCENARIO, paths) and (text := _remove_key(tree.get("assume"), "price")):
         found.append(ForeignPrice(text, node if node != node_now else part))
     stated_for = part if node == node_now else accelerator_of(node_now)
-    if _ACCELERATOR in paths and stated_for != part_now and not _covered(_NODE, paths):
+    if _ACCELERATOR in paths and stated_for != part_now and not _is_covered(_NODE, paths):
         listed = at(tree, "cluster.node.price.hourly")
-        if _removed(at(tree, "cluster.node"), "price"):
+        if _remove_key(at(tree, "cluster.node"), "price"):
             found.append(ForeignPrice(f"{listed} of {node_now}", stated_for))
     return tuple(found)
 
 
-def _covered(path: str, assigned: Iterable[str]) -> bool:
+def _is_covered(path: str, assigned: Iterable[str]) -> bool:
     """Whether an assignment sets a key, a part of its value, or a mapping around it."""
     return any(f"{path}.".startswith(f"{one}.") or one.startswith(f"{path}.") for one in assigned if one != _EXCHANGED)
 
 
-def _removed(here: Any, key: str) -> str:
+def _remove_key(here: Any, key: str) -> str:
     """Removes a key and returns its value as text; empty if it had none."""
     if not isinstance(here, dict) or here.get(key) is None:
         return ""

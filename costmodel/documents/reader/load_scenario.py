@@ -113,7 +113,7 @@ def any_from(
         with_trace(tree, reader)  # whose fault would bring others of keys that it stands for
     case: LoadedScenario | None = None
     try:
-        case = _loaded(reader.checked("scenario", tree, shown), reader, tree)
+        case = _load_documents(reader.checked("scenario", tree, shown), reader, tree)
     except CostModelError as error:
         faults += error.faults
     if case is not None and not faults:
@@ -152,7 +152,7 @@ def with_trace(tree: dict[Any, Any], reader: DocumentReader) -> None:
     assign(tree, added, lambda kind, named, at_place: reader.tree(kind, named, at_place)[0])
 
 
-def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> LoadedScenario:
+def _load_documents(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> LoadedScenario:
     """A validated scenario of any workload with every document it names; modules are imported only when needed."""
     if scenario.workload.kind == "training":
         return case_of(scenario, reader, tree)

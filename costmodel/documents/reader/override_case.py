@@ -38,12 +38,12 @@ def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario
     paths = {*map(path_of, further)}
     if NODE in paths and paths.isdisjoint((NODES, PART)) and counted_by_gpus(case):
         kept = tuple(change for change in case.changes if not (is_of_gpus(change) and path_of(change) == PART))
-        one = _varied(case, (*kept, *further))
-        return _varied(case, (*kept, *further, *nodes_of(one, *gpus_of_flags(case))), further)
-    return _varied(case, (*case.changes, *further), further)
+        one = _load_varied(case, (*kept, *further))
+        return _load_varied(case, (*kept, *further, *nodes_of(one, *gpus_of_flags(case))), further)
+    return _load_varied(case, (*case.changes, *further), further)
 
 
-def _varied(
+def _load_varied(
     case: LoadedScenario, changes: tuple[str | Assignment, ...], further: tuple[str, ...] = ()
 ) -> LoadedScenario:
     """The scenario loaded again with these changes; `further` are assignments that are added to its command line."""

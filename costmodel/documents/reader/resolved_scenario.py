@@ -233,7 +233,7 @@ def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str,
     trees: dict[str, Any] = {"": tree}
     for level in LEVELS:
         paths = [path for path in level if _has_place(path, documents)]
-        wanted = [_wanted(path, documents, trees) for path in paths]
+        wanted = [_wanted_document(path, documents, trees) for path in paths]
         for path, document, (kind, named, _) in zip(paths, reader.documents(*wanted), wanted, strict=True):
             above, key = holder(path)
             documents[path] = document
@@ -267,7 +267,7 @@ def _has_place(path: str, documents: dict[str, Any]) -> bool:
     return bool(REFERENCES[path].kind == "efficiency" or has_key(documents[above], key))
 
 
-def _wanted(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:
+def _wanted_document(path: str, documents: dict[str, Any], trees: dict[str, Any]) -> tuple[str, Any, Place | None]:
     """The kind of a document, its name or content, and its place; an unnamed efficiency fit is chosen here."""
     kind, (above, key) = REFERENCES[path].kind, holder(path)
     named = efficiency_of(documents[above]) if kind == "efficiency" else at(documents[above], key)

@@ -71,10 +71,10 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
     if scenario.workload.single_token:
         scenario = scenario.model_copy(update={"limits": without_gaps(scenario.limits)})
     case = ServingCase(scenario=scenario, practice=practice, draft=_draft(scenario, reader, tree), **held)
-    return _grouped(case, reader, tree)
+    return _with_node_kinds(case, reader, tree)
 
 
-def _grouped(case: ServingCase, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:
+def _with_node_kinds(case: ServingCase, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:
     """The scenario on each kind of nodes; with prefill and decode on two kinds, the scenario of the decode nodes."""
     cluster, plan = case.cluster, case.scenario.plan
     kinds = {str(getattr(group.node, "name", group.node)): group.node for group in cluster.groups or ()}

@@ -78,7 +78,7 @@ class PartIn:
 
 def _reference_to(found: Callable[[], type[BaseModel]], name: str | None = None) -> CoreSchema:
     """A schema that refers to the class of a part and imports it only when a document has the part."""
-    written = core_schema.wrap_serializer_function_ser_schema(_written)
+    written = core_schema.wrap_serializer_function_ser_schema(_serialise)
     return core_schema.no_info_plain_validator_function(
         lambda value: found().model_validate(value), ref=name, serialization=written
     )
@@ -90,7 +90,7 @@ def _built(kind: type[BaseModel]) -> CoreSchema:
     return kind.__pydantic_core_schema__
 
 
-def _written(value: Any, handler: Any) -> Any:
+def _serialise(value: Any, handler: Any) -> Any:
     """Serialises a part as plain values; builds its class first if needed."""
     if isinstance(value, BaseModel):
         _built(type(value))

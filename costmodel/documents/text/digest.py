@@ -38,7 +38,7 @@ def digest_of(tree: Mapping[str, Any]) -> str:
     >>> digest_of({"a": 8.0}) == digest_of({"a": 8.1})
     False
     """
-    held = {str(key): _plain(value) for key, value in tree.items() if key not in _ASIDE}
+    held = {str(key): _normal_form(value) for key, value in tree.items() if key not in _ASIDE}
     text = json.dumps(held, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -93,12 +93,12 @@ def _order(version: object) -> tuple[float, ...]:
     return tuple(float(part) if part else math.inf for part in found.groups()) if found else ()
 
 
-def _plain(value: Any) -> Any:
+def _normal_form(value: Any) -> Any:
     """A value in normal form for the digest: 8 and 8.0 are equal."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): _normal_form(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [_normal_form(inner) for inner in value]
     if isinstance(value, float):
         return int(value) if value.is_integer() else float(value)
     return value

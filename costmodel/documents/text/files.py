@@ -97,7 +97,7 @@ def _data(path: str, place: Place | None, largest: int) -> bytes:
                 return file.read(largest + 1)
         if sys.stdin is None:
             raise fail("D001", "there is no standard input", shown)
-        return _read(sys.stdin, largest)
+        return _read_standard_input(sys.stdin, largest)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         named = f"'{path}'" if place else "the file"
@@ -123,6 +123,6 @@ def digest(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _read(stream: TextIO, largest: int) -> bytes:
+def _read_standard_input(stream: TextIO, largest: int) -> bytes:
     """The content of standard input, which can be read only once."""
     return stream.buffer.read(largest + 1) or b""  # nothing comes from a stream that does not wait

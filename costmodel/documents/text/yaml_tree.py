@@ -188,7 +188,7 @@ class _Builder:
 
 
 @functools.lru_cache(maxsize=512)
-def _composed(text: str) -> Any:
+def _yaml_nodes(text: str) -> Any:
     """The nodes of a YAML text, cached and shared; callers must not change them."""
     node = json_tree.composed(text) if looks_like_json(text) else plain_yaml.composed(text)
     if node is not None:
@@ -209,7 +209,7 @@ def read_tree(text: str, file: str, *, or_nothing: bool = False, quoted: bool = 
     if len(text) > WORTH_KEEPING:
         _of_length(text, file)
     try:
-        node = _composed(text) if len(text) < WORTH_KEEPING else _composed.__wrapped__(text)
+        node = _yaml_nodes(text) if len(text) < WORTH_KEEPING else _yaml_nodes.__wrapped__(text)
     except NotYaml as error:
         raise CostModelError(_syntax_fault(error, text, file)) from None
     except RecursionError:

@@ -86,7 +86,7 @@ def waiting_probability(servers: Number, utilisation: Number) -> Number:
     """
     share = np.minimum(utilisation, 1.0)
     counted = np.minimum(servers, float(MOST_SERVERS))
-    blocked = _blocked(counted * share, counted, count=MOST_SERVERS)
+    blocked = _blocked_share(counted * share, counted, count=MOST_SERVERS)
     beyond = _many_wait(servers, share) / _many_wait(counted, share)
     waiting: Number = beyond * blocked / (1 - share * (1 - blocked))
     return waiting
@@ -99,11 +99,11 @@ def _many_wait(servers: Number, utilisation: Number) -> Number:
     return density / (density + spare * normal_share(spare))
 
 
-def _blocked(load: Number, servers: Number, *, count: int) -> Number:
+def _blocked_share(load: Number, servers: Number, *, count: int) -> Number:
     """Share of requests that find all servers busy where none waits (Erlang B), of the first `count` servers."""
     if count == 0:
         return 1.0
-    fewer = _blocked(load, servers, count=count - 1)
+    fewer = _blocked_share(load, servers, count=count - 1)
     return np.where(servers >= count, load * fewer / (count + load * fewer), fewer)
 
 
@@ -496,12 +496,12 @@ def slots_taken(request_slots: Number, base_load: Number, utilisation: Number) -
 def _rarity(slots: Number, base_load: Number, utilisation: Number, *, count: int) -> Number:
     """1 / B: time in which no more than these slots are taken, over that in which all of them are."""
     if count == 0:
-        return np.where(slots > 0, 1 / _full(np.maximum(slots, 0.5), base_load, utilisation), 1.0)
+        return np.where(slots > 0, 1 / _full_share(np.maximum(slots, 0.5), base_load, utilisation), 1.0)
     fewer = _rarity(slots - 1, base_load, utilisation, count=count - 1)
     return np.where(slots > 0, 1 + fewer / (base_load / np.where(slots > 0, slots, 1.0) + utilisation), 1.0)
 
 
-def _full(slots: Number, base_load: Number, utilisation: Number) -> Number:
+def _full_share(slots: Number, base_load: Number, utilisation: Number) -> Number:
     """Share of the time in which all of so many slots are taken, of that in which no more are: by the saddle point.
 
     √(r / (2π n (n + r))) e^(δ − D(n)) / Φ(±√(2 D(n + ½))), D(n) = n ln(n / m) − (n + r) ln((n + r) / (m + r)) with the

@@ -144,7 +144,7 @@ def spare_replicas(required: Number, availability: Number, probability: Number) 
     >>> float(spare_replicas(9.0, 0.995, 0.999))
     2.0
     """
-    counted = _reached(required, availability, probability, spares=MOST_SPARES)[2]
+    counted = _spares_sum(required, availability, probability, spares=MOST_SPARES)[2]
     many = np.ceil(_failures(required, availability, normal_quantile(1 - probability)))
     return np.where(counted < MOST_SPARES, counted, np.maximum(many, float(MOST_SPARES)))
 
@@ -161,14 +161,14 @@ def _failures(required: Number, availability: Number, deviations: Number) -> Num
     return failures
 
 
-def _reached(
+def _spares_sum(
     required: Number, availability: Number, probability: Number, *, spares: int
 ) -> tuple[Number, Number, Number]:
     """The term of so many spares, the sum up to it, and how many sums of fewer spares are under the probability."""
     if spares == 0:
         alone = availability**required
         return alone, alone, 0 * alone
-    term, total, short = _reached(required, availability, probability, spares=spares - 1)
+    term, total, short = _spares_sum(required, availability, probability, spares=spares - 1)
     term = term * (required + spares - 1) / spares * (1 - availability)
     return term, total + term, short + np.where(total < probability, 1.0, 0.0)
 

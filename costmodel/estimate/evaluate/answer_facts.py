@@ -94,15 +94,15 @@ def subject_of(case: LoadedScenario) -> Subject:
 def _subject_fields(case: LoadedScenario) -> dict[str, Any]:
     node, nodes = case.node, case.cluster.nodes
     return {
-        "model": _named(case, "model"),
-        "accelerator": _named(case, "cluster.node.accelerator"),
+        "model": _named_document(case, "model"),
+        "accelerator": _named_document(case, "cluster.node.accelerator"),
         "ranks": sum((float(world_size(count, each.node.accelerators)) for count, each in case.kinds), start=0.0)
         or float(world_size(nodes, node.accelerators)),
-        "node": _named(case, "cluster.node"),
+        "node": _named_document(case, "cluster.node"),
         "nodes": float(nodes),
         "accelerators": float(node.accelerators),
         "built": float(node.built),
-        "stack": _named(case, "stack"),
+        "stack": _named_document(case, "stack"),
         "price": price_of(case),
         "groups": tuple((float(count), each.node.name) for count, each in case.kinds),
         "asked": float(gpus_of_flags(case)[0]) if counted_by_gpus(case) else 0.0,
@@ -146,12 +146,12 @@ def facts_of(case: ResolvedScenario) -> Facts:
         sequence=float(workload.sequence),
         global_batch=float(workload.global_batch),
         precision=workload.precision,
-        optimizer=_named(case, "workload.optimizer"),
+        optimizer=_named_document(case, "workload.optimizer"),
         tuning="" if isinstance(tuning, str) else f"{tuning.method} of rank {tuning.rank:.0f}",
     )
 
 
-def _named(case: LoadedScenario, path: str) -> NamedDocument:
+def _named_document(case: LoadedScenario, path: str) -> NamedDocument:
     """Name and title of the document at a path of the scenario, and whether an inline document changes its figures."""
     reference = REFERENCES[path]
     document: Any = getattr(case, reference.held)

@@ -88,7 +88,7 @@ def slower_step_spread(inputs: TrainingInputs, block: Block, step: TrainingStep,
     """Spread of the step time towards longer steps, derived from the spread towards shorter ones."""
     if inputs.stack.launch.graphs:
         with term("without graphs"):
-            spread = combined_error(spread, range_spread(step.total, step.total + _waiting(inputs, block, step)))
+            spread = combined_error(spread, range_spread(step.total, step.total + _launch_wait(inputs, block, step)))
     if inputs.optimizer.orthogonal is not None:
         with term("matrices that every rank orthogonalises"):
             spread = combined_error(spread, range_spread(step.total, step.total + step.divided))
@@ -117,7 +117,7 @@ def unmeasured_assumptions(inputs: TrainingInputs, step: TrainingStep) -> Iterat
             yield Assumption(name, f"never measured on {maker}", f"{percent(part, 2)} of the step; wider band upwards")
 
 
-def _waiting(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Number:
+def _launch_wait(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Number:
     """Seconds that the device would wait for host launches without graphs; backward issues twice as many as forward."""
     launch = inputs.stack.launch
     layers = layers_per_stage(layer_count(inputs.model), block.pp)
@@ -238,7 +238,7 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     matmul = _of_shapes(inputs, residual(inputs.rates.linear.fit, *fits))
     streams = residual(case.efficiency.memory, common.memory)
     sustained = residual(case.efficiency.sustained, common.sustained)
-    fit, slowed = inputs.rates.attention, _slowed(inputs, terms["matmul"], terms["attention"])
+    fit, slowed = inputs.rates.attention, _throttled_time(inputs, terms["matmul"], terms["attention"])
     kinds = {"matmul": term_error(matmul, slowed if fit is None else terms["matmul"])}
     if fit is not None:
         attention = residual(fit, common.attention[inputs.stack.kernels.runs(case.accelerator.family)])
@@ -265,7 +265,7 @@ def _small_streams(inputs: TrainingInputs, step: TrainingStep, spread: Number) -
         return term_error(wider - spread, step.terms["memory_bound"])
 
 
-def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Number:
+def _throttled_time(inputs: TrainingInputs, products: Number, attention: Number) -> Number:
     """Seconds that power throttling affects: products, and those attention cores that slow down."""
     fit = inputs.rates.attention
     if fit is None:

@@ -140,7 +140,7 @@ def _tree_time(inputs: Machine, message: Number, group: Group, operation: Operat
     return trees_between(inputs, part, group, rate)
 
 
-def _halving(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+def _halving_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of recursive halving and doubling between domains, whose number must be a power of two."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     whole = inputs.protocols.simple
@@ -184,7 +184,7 @@ ALGORITHMS = (
         "between",
         _ALL_REDUCE,
         _is_listed_algorithm("halving-doubling"),
-        _halving,
+        _halving_time,
         "halving and doubling, a ring's bytes in a tree's steps",
     ),
     Algorithm(
@@ -274,7 +274,11 @@ def alone_times(inputs: Machine, message: Number, group: Group, operation: Opera
     """Times of the algorithms that the library chooses from and of those that the stack enables; the fastest first."""
     share, far = inputs.network.alone, bool(np.all(group.domains > 1))
     machine = inputs if share is None else replace(inputs, network_share=share)
-    ways = _far(machine, message, group, operation) if far else _times_inside_node(machine, message, group, operation)
+    ways = (
+        _algorithms_between_domains(machine, message, group, operation)
+        if far
+        else _times_inside_node(machine, message, group, operation)
+    )
     found = [AloneTime(name, near, across) for name, near, across in ways]
     return sorted(found, key=lambda way: number(way.total))
 
@@ -310,7 +314,9 @@ def _alone_fit(inputs: Machine, operation: Operation) -> CollectiveFit:
     return fit or inputs.collective(operation)
 
 
-def _far(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[tuple[str, Number, Number]]:
+def _algorithms_between_domains(
+    inputs: Machine, message: Number, group: Group, operation: Operation
+) -> Iterator[tuple[str, Number, Number]]:
     """Algorithms over several domains: NCCL's ring goes through all ranks, its tree through domains."""
     if operation not in _RINGS:
         for each in algorithms(inputs, operation, "between"):

@@ -178,7 +178,7 @@ def cycle(inputs: TrainingInputs, run: RunInputs, saved: Checkpoint, time: Numbe
     between = between_failures(inputs, run)
     if run.spot is not None:
         surprised = between_both(between, between_preemptions(inputs, run.spot))
-        between = np.where(_noticed(run.spot, saved), between, surprised)
+        between = np.where(_notice_suffices(run.spot, saved), between, surprised)
     memory = asked.mode == "memory"
     hard = between / (1.0 - soft) if memory else between
     wanted = best_interval(saved.blocking, hard, saved.background, asked.interference)
@@ -251,7 +251,7 @@ def reshard(inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpo
         )
 
 
-def _noticed(spot: Spot, saved: Checkpoint) -> NDArray[np.bool_]:
+def _notice_suffices(spot: Spot, saved: Checkpoint) -> NDArray[np.bool_]:
     """Whether the notice of a preemption is long enough to save a checkpoint."""
     return np.asarray(saved.blocking + saved.background <= spot.notice)
 
@@ -273,7 +273,7 @@ def goodput(
         save, restart = saved.blocking + saved.background, restart_time(run, saved.load, start)
         noticed = useful * noticed_goodput(save, restart, preempted)
         surprised = _with_failures(inputs, run, block, saved, at, between_both(between, preempted), start)
-        useful = np.where(_noticed(run.spot, saved), noticed, surprised)
+        useful = np.where(_notice_suffices(run.spot, saved), noticed, surprised)
     planned: Number = 0.0
     if run.planned is not None:
         planned = planned_share(1.0, run.planned.stop, run.planned.every)

@@ -173,12 +173,12 @@ class _Passed:
 
 def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> LoopTimes:
     """Times of a request with so many users on one replica, all admitted; the budget is for all attention groups."""
-    passed = _passed(load, layout, users, _answered(load, layout, users))
-    answered = _most(load, layout, users, passed)
+    passed = _passed(load, layout, users, _answered_per_step(load, layout, users))
+    answered = _most_per_step(load, layout, users, passed)
     others = of_others(answered, users)
     with term("prompts of others"):
         arriving = others * load.worked
-    missed = _missed(users)
+    missed = _missed_steps(users)
     mean, step = _step(load, point, answered), _step(load, point, others, prompts=False)
     with term("own prompt"):
         own = load.computed * share(point.alone, point.filled)  # in tokens of steps that prompts fill
@@ -205,7 +205,7 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
     return LoopTimes(first, far, token)
 
 
-def _missed(users: Number) -> Number:
+def _missed_steps(users: Number) -> Number:
     """Steps that start before a request arrives; 0 if it is the only request."""
     with term("missed"):
         return MISSED * np.clip(users - 1.0, 0.0, 1.0)
@@ -217,7 +217,7 @@ def _later(load: Load) -> Number:
         return (load.output - 1.0) / load.accepted
 
 
-def _answered(load: Load, layout: PlanColumns, users: Number) -> Column:
+def _answered_per_step(load: Load, layout: PlanColumns, users: Number) -> Column:
     """Requests answered per step at which the number of users in the loop is consistent."""
 
     def excess(answered: Column) -> Column:
@@ -225,7 +225,7 @@ def _answered(load: Load, layout: PlanColumns, users: Number) -> Column:
         return over
 
     with untraced(), np.errstate(all="ignore"):
-        most: Column = np.asarray(_most(load, layout, users, None), dtype=np.float64).view(np.ndarray)
+        most: Column = np.asarray(_most_per_step(load, layout, users, None), dtype=np.float64).view(np.ndarray)
         return last_within(excess, LEAST, most)
 
 
@@ -239,10 +239,10 @@ def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) ->
         line = steps_in_line(load.computed, room, used, load.prompt_spread)
         own = room / layout.dp_attention
         ridden = steps_with_prompt(load, own, used)
-    return _Passed(room, line, own, ridden, steps_of_a_request(line, ridden, _later(load), _missed(users)))
+    return _Passed(room, line, own, ridden, steps_of_a_request(line, ridden, _later(load), _missed_steps(users)))
 
 
-def _most(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None) -> Number:
+def _most_per_step(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None) -> Number:
     """Upper bound on requests answered per step, by steps of a request or only by its tokens."""
     with term("answered"):
         steps = 1.0 + _later(load) if passed is None else passed.steps

@@ -35,17 +35,17 @@ def conversing(inputs: ServingInputs, replicas: float, *, hosted: bool = False) 
     with term("conversation"):
         hit = found_of(inputs, replicas)
         loaded = np.maximum(hit - load.common, 0.0) if hosted else 0.0
-        kept = _kept(inputs, replicas) if hosted else 0.0
+        kept = _kept_share(inputs, replicas) if hosted else 0.0
     return replace(inputs, load=replace(load, hit=hit, history=0.0, loaded=loaded, returning=kept))
 
 
 def found_of(inputs: ServingInputs, replicas: Number) -> Number:
     """Prompt tokens cached on the replica that a request goes to, with the given number of replicas."""
     load = inputs.load
-    return hit_tokens(load.shared + _kept(inputs, replicas) * load.history, load.prompt, inputs.engine.block)
+    return hit_tokens(load.shared + _kept_share(inputs, replicas) * load.history, load.prompt, inputs.engine.block)
 
 
-def _kept(inputs: ServingInputs, replicas: Number) -> Number:
+def _kept_share(inputs: ServingInputs, replicas: Number) -> Number:
     """Share of conversations whose next turn reaches the replica with their cache."""
     return 1.0 if inputs.case.scenario.assume.routing == "cache-aware" else scattered_hit(1.0, replicas)
 
@@ -76,7 +76,7 @@ def by_replicas(
 def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T]) -> T:
     """Evaluations of plans whose prompts share several prefixes, of which the KV-cache pool keeps some."""
     with untraced(), np.errstate(all="ignore"):
-        hits = np.round(np.broadcast_to(np.asarray(_remembered(inputs, layout)), (len(layout),)))
+        hits = np.round(np.broadcast_to(np.asarray(_remembered_tokens(inputs, layout)), (len(layout),)))
     found: T | None = None
     for hit in np.unique(hits):
         of_hit, mask = replace(inputs, load=replace(inputs.load, hit=float(hit))), hits == hit
@@ -98,7 +98,7 @@ def shared_tokens(inputs: ServingInputs) -> Number:
     return tokens
 
 
-def _remembered(inputs: ServingInputs, layout: PlanColumns) -> Number:
+def _remembered_tokens(inputs: ServingInputs, layout: PlanColumns) -> Number:
     """Prompt tokens found in the replica's cache, for several kinds of shared prefixes."""
     kinds, load = inputs.beginnings, inputs.load
     pool = np.maximum(np.asarray(memory_use(inputs, layout).tokens), 1.0)

@@ -77,7 +77,7 @@ class Types:
 def element_types(case: ServingCase, log: AssumptionLog) -> Types:
     """The element types of a workload; an error for a type that the accelerator or the engine lacks."""
     workload = case.scenario.workload
-    _offered(case)
+    _check_type_offered(case)
     recipe = _recipe(case, workload.precision)
     peak, wide = _peaks(case, recipe, "workload.precision")
     fit = _fit_of(case, recipe)
@@ -160,7 +160,7 @@ def _origin_of_weights(stated: WeightType | None) -> str:
     return "the published checkpoint" if stated is None else "the checkpoint, as the model states"
 
 
-def _offered(case: ServingCase) -> None:
+def _check_type_offered(case: ServingCase) -> None:
     """Raises an error for a type that the engine lacks, or for expert types in a model without experts."""
     workload, engine = case.scenario.workload, case.stack
     both = [*engine.weights, *engine.precisions]

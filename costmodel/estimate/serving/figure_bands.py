@@ -283,7 +283,7 @@ def term_spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[s
     efficiency, types, network = inputs.case.efficiency, inputs.types, inputs.case.network.network
     products = [types.fit, types.fit_wide, *((inputs.experts,) if inputs.model.has_experts else ())]
     yield "matmul", _widest(*products) if types.measured and inputs.host_experts is None else None
-    plain = all(kind.heads is None or _plain(kind) for kind in inputs.model.layers)
+    plain = all(kind.heads is None or _is_plain_attention(kind) for kind in inputs.model.layers)
     yield "attention", _widest(inputs.kernels.decode) if plain else None
     yield "memory_bound", _widest(efficiency.memory)
     own = inputs.kernels.all_reduce if inputs.engine.kernels.own_all_reduce else None
@@ -296,7 +296,7 @@ def term_spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[s
         yield name, _widest(network)
 
 
-def _plain(kind: Layers) -> bool:
+def _is_plain_attention(kind: Layers) -> bool:
     """Whether a layer's mixer is plain attention, without latents, compression or a scan."""
     return kind.attention is not None and kind.latent is None and kind.compressed is None and not kind.scan_heads
 

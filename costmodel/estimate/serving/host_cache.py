@@ -44,7 +44,7 @@ def host_cache(answer: ServingAnswer) -> HostCache | None:
     if rate is None or (pool is None and node.memory is None) or answer.refused:
         return None
     every = pool.capacity if pool is not None else 0.0 if node.memory is None else node.memory.capacity
-    layout, each_token = _prefilling(answer)
+    layout, each_token = _prefill_layout(answer)
     prompt = inputs.load.prompt
     with term("cache of a prompt"):
         nbytes = cached_bytes(inputs, layout, prompt)
@@ -57,7 +57,7 @@ def host_cache(answer: ServingAnswer) -> HostCache | None:
     return HostCache(every, *(float(np.asarray(value).reshape(-1)[0]) for value in found))
 
 
-def _prefilling(answer: ServingAnswer) -> tuple[PlanColumns, Number]:
+def _prefill_layout(answer: ServingAnswer) -> tuple[PlanColumns, Number]:
     """The layout that prefills prompts, and the time that each prompt token adds over all pipeline stages."""
     evaluation, inputs = answer.evaluation, answer.inputs
     if isinstance(evaluation, ServingEvaluation):

@@ -40,12 +40,12 @@ def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> It
     moments: tuple[tuple[Moment, Number], ...] = (("step", queries), ("prompt", inputs.load.computed))
     for moment, tokens in moments:
         own = tokens if moment == "prompt" else own_sequences(layout, tokens)
-        for transfer in _of(inputs, layout, tokens, own, prompts=moment == "prompt"):
+        for transfer in _collectives_of(inputs, layout, tokens, own, prompts=moment == "prompt"):
             if np.all(np.asarray(transfer.count) > 0):
                 yield ServingTransfer(moment, transfer)
 
 
-def _of(
+def _collectives_of(
     inputs: ServingInputs, layout: PlanColumns, tokens: Number, own: Number, *, prompts: bool
 ) -> Iterator[Transfer]:
     """Collectives for the given number of tokens, `own` of them in the busiest attention group."""
@@ -56,7 +56,7 @@ def _of(
         count = count + kind.count * reductions(layout, kind)
     talking = np.where(layout.tp > 1, count, 0.0)
     yield Transfer(tp, "all_reduce", message, all_reduce(inputs, tp, message), talking)
-    yield from _shared(inputs, layout, own, prompts=prompts)
+    yield from _dcp_collectives(inputs, layout, own, prompts=prompts)
     routed = [kind for kind in inputs.model.layers if kind.experts is not None]
     layers = sum(kind.count for kind in routed)
     for kind in routed[:1]:
@@ -69,7 +69,9 @@ def _of(
     yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)
 
 
-def _shared(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: bool) -> Iterator[Transfer]:
+def _dcp_collectives(
+    inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: bool
+) -> Iterator[Transfer]:
     """Collectives of dcp, of one layer for each kind of attention, counted for all its layers."""
     if not layout.shares_context:
         return

@@ -74,10 +74,10 @@ def at_wanted_rate(inputs: ServingInputs) -> ServingInputs:
 def wanted_rate(inputs: ServingInputs) -> Number:
     """Requests per second that replicas are counted for: the scenario's rate, with growth and headroom."""
     with term("headroom"):
-        return _growing(inputs) * (1 + headroom_of(inputs))
+        return _rate_with_growth(inputs) * (1 + headroom_of(inputs))
 
 
-def _growing(inputs: ServingInputs) -> Number:
+def _rate_with_growth(inputs: ServingInputs) -> Number:
     """The scenario's rate, with the growth of the load while new replicas start."""
     growth, arriving = inputs.case.scenario.assume.growth, float(inputs.case.scenario.workload.rate or 0.0)
     if growth is None:
@@ -94,7 +94,7 @@ def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> 
     if inputs.case.scenario.workload.rate is None:
         return np.nan
     with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
-        needed = replicas_needed(_growing(inputs), headroom_of(inputs), within)
+        needed = replicas_needed(_rate_with_growth(inputs), headroom_of(inputs), within)
     return with_spares(inputs, needed, kinds)
 
 

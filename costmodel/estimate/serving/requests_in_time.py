@@ -61,8 +61,8 @@ def in_time(limits: RequestLimits, result: Result) -> dict[str, Number]:
     if not limits.any:
         return dict.fromkeys(IN_TIME, np.nan)
     fastest = _fastest(result)
-    first = _kept(limits.first, fastest, result, "ttft")
-    token = _kept(limits.token, fastest, result, "tpot")
+    first = _share_in_time(limits.first, fastest, result, "ttft")
+    token = _share_in_time(limits.token, fastest, result, "tpot")
     with term("both in time"):
         both = first * token
     return {SHARE: both, RATE: goodput_rate(result("requests_per_s"), first, token)}
@@ -98,7 +98,7 @@ def percentile_of_kinds(kinds: Sequence[Mapping[str, float]], name: str) -> floa
         return float(last_within(lambda time: sum(kept(kind, time) for kind in kinds) - (1 - TAIL), min(far), max(far)))
 
 
-def _kept(limit: float | None, fastest: Number, result: Result, name: str) -> Number:
+def _share_in_time(limit: float | None, fastest: Number, result: Result, name: str) -> Number:
     """Share of requests that meet one of the time limits."""
     if limit is None:
         return 1.0

@@ -195,7 +195,7 @@ def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterato
         yield "stack.kernels.own_all_reduce", "plan.tp is 1, or more than a domain has"
     if not any(layout.shares_context for layout in columns):
         yield "stack.decode_context", "plan.dcp is 1"
-    if all(_inside(inputs, layout, each) for layout, each in zip(columns, sent, strict=True)):
+    if all(_stays_in_domain(inputs, layout, each) for layout, each in zip(columns, sent, strict=True)):
         yield "assume.network_share", "no collective leaves its domain"
 
 
@@ -230,7 +230,7 @@ def _of_cap(
         yield "workload.concurrency", f"{significant(alone['concurrency'])} are in flight of a replica at that rate"
 
 
-def _inside(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:
+def _stays_in_domain(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:
     """Whether all collectives stay in a domain; dispatch to experts and pipeline sends do not count."""
     ranks = layout.tp if sent else layout.stage_ranks
     return bool(np.all(ranks <= inputs.domain))

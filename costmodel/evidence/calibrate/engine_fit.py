@@ -186,16 +186,16 @@ def with_values(case: ServingCase, constants: Sequence[EngineConstant], values: 
 
 
 def _document_with_value(document: Any, leaf: LeafPath, value: float) -> Any:
-    return _updated(document, (*leaf.path, leaf.key), value)
+    return _section_with_value(document, (*leaf.path, leaf.key), value)
 
 
-def _updated(part: Any, path: Sequence[str], value: float) -> Any:
+def _section_with_value(part: Any, path: Sequence[str], value: float) -> Any:
     """A copy of a document section with the number at a path changed; unchanged if it lacks the path."""
     name, *rest = path
     held = part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
     if held is None:
         return part
-    new = _updated(held, rest, value) if rest else value
+    new = _section_with_value(held, rest, value) if rest else value
     return {**part, name: new} if isinstance(part, Mapping) else part.model_copy(update={name: new})
 
 
@@ -281,7 +281,7 @@ class ServingProblem:
             rows = [row for row, chosen in zip(group.rows, _mask_of_rows(which, first, last), strict=True) if chosen]
             first = last
             if rows:
-                found += _predicted(with_values(group.case, self.constants, values), rows)
+                found += _predicted_figures(with_values(group.case, self.constants, values), rows)
         return found
 
     def values(self, logs: Array) -> list[float]:
@@ -300,7 +300,7 @@ class ServingProblem:
     def _slopes(self, group: BenchmarkGroup, logs: Array) -> Array:
         """The slopes of one group of rows; zero for a constant that the group does not use."""
         here = with_values(group.case, self.constants, self.values(logs))
-        now, known = self.residuals(_predicted(here, group.rows), group.rows), inputs_of(here)
+        now, known = self.residuals(_predicted_figures(here, group.rows), group.rows), inputs_of(here)
         slopes = np.zeros((*now.shape, len(self.constants)))
         for column in range(len(self.constants)):
             moved = logs.copy()
@@ -308,7 +308,7 @@ class ServingProblem:
             there = with_values(group.case, self.constants, self.values(moved))
             inputs = inputs_of(there)
             if (inputs.engine, inputs.experts, inputs.types.fit) != (known.engine, known.experts, known.types.fit):
-                slopes[..., column] = (now - self.residuals(_predicted(there, group.rows), group.rows)) / STEP
+                slopes[..., column] = (now - self.residuals(_predicted_figures(there, group.rows), group.rows)) / STEP
         return slopes
 
 
@@ -329,7 +329,7 @@ def _mask_of_rows(which: Mask | None, first: int, last: int) -> Collection[bool]
     return [True] * (last - first) if which is None else which[first:last].tolist()
 
 
-def _predicted(case: ServingCase, rows: Sequence[ServingRow]) -> list[Figures]:
+def _predicted_figures(case: ServingCase, rows: Sequence[ServingRow]) -> list[Figures]:
     """The predicted figures of rows that fit; constants of engines do not change which layouts fit."""
     found = of_group(inputs_of(case), rows)
     assert not any(isinstance(each, CannotModel) for each in found)

@@ -93,10 +93,10 @@ def soundness(fit: Fit) -> Soundness | None:
         for times in (sample.measured, predicted(fit))
     ]
     measured, ours = (float(np.median(rate)) for rate in rates)
-    return Soundness(float(message[large].min()), measured, ours, _apart(fit))
+    return Soundness(float(message[large].min()), measured, ours, _allowed_deviation(fit))
 
 
-def _apart(fit: Fit) -> float:
+def _allowed_deviation(fit: Fit) -> float:
     """The deviation that sound fabrics may have: the p90 error of the fit in use, or of its fallback."""
     key, of = fit.sample.key, fit.sample.of
     device = read("fabric" if key.part == "network" else "accelerator", of)

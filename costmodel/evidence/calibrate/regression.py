@@ -92,14 +92,14 @@ def fitted(form: FittedForm, columns: Columns, measured: Array, groups: Sequence
         return np.log(form.time(dict(zip(names, np.exp(point).tolist(), strict=True)), columns) / measured)
 
     def best(point: Array, noise: float) -> Array:
-        return _descended(lambda at: np.concatenate([off(at), noise * (at - usual) / spread]), point, low, high)
+        return _minimise(lambda at: np.concatenate([off(at), noise * (at - usual) / spread]), point, low, high)
 
     point = best(np.clip(usual, low, high), SCALE)
     noise = float(np.clip(NORMAL * np.median(np.abs(off(point))), *NOISE))
     return dict(zip(names, np.exp(best(point, noise)).tolist(), strict=True))
 
 
-def _descended(residuals: Callable[[Array], Array], point: Array, low: Array, high: Array) -> Array:
+def _minimise(residuals: Callable[[Array], Array], point: Array, low: Array, high: Array) -> Array:
     """The point at which the loss stops falling (Levenberg-Marquardt, iteratively reweighted)."""
     here = residuals(point)
     loss, damping = float(np.sum(_loss_of_residuals(here))), 1e-2

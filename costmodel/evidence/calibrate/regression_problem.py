@@ -84,13 +84,13 @@ def registered(of: Part, name: str, shelf: CachedReader) -> Efficiency:
 
 
 def _new_document_text(of: Part, name: str, changes: Changes) -> str:
-    known, text = _known(name) if of == "accelerator" else {}, document_text("efficiency", UNMEASURED)
+    known, text = _constants_without_fit(name) if of == "accelerator" else {}, document_text("efficiency", UNMEASURED)
     body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))
     own = {(): {"of": name}} | known | {path: {**known.get(path, {}), **mine} for path, mine in changes.items()}
     return rewritten(_HEAD.format(of=of, base=UNMEASURED) + body, own, _NOT_OF[of], nowhere="fitted")
 
 
-def _known(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
+def _constants_without_fit(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
     """Constants of an accelerator without a fit: efficiency from its best measured matmuls, slowdown from its power."""
     shelf = CachedReader()
     accelerator: Accelerator = shelf.document("accelerator", name)
@@ -304,7 +304,7 @@ def timed(
             left.append(SkippedRow(row.id, refused.code, refused.why))
             continue
         case = model.inputs.case
-        family, group = (_named(row, columns) for columns in (FAMILY, grouping))
+        family, group = (_group_name(row, columns) for columns in (FAMILY, grouping))
         part = case.accelerator
         derived = {"accelerator_family": part.family, "maker": part.vendor, "stack": case.stack.name}
         if grouping == "layer_kind":
@@ -314,7 +314,7 @@ def timed(
     return found, left
 
 
-def _named(row: CsvRow, columns: str) -> str:
+def _group_name(row: CsvRow, columns: str) -> str:
     """The value of a row in a column, or of several joined by " on "; the source where there is none."""
     columns = "model_name" if columns == "model" else columns
     return " on ".join(filter(None, map(row.text, columns.split(",")))) or row.text("source") or UNKNOWN
@@ -353,13 +353,13 @@ class Problem:
     def errors(self, scaled: Array, which: Sequence[int] | None = None) -> Array:
         """Log of predicted over measured of some runs, all by default."""
         answers = self._answers(scaled, which)
-        return np.array([_off(run, step) for run, _, step in answers])
+        return np.array([_log_error(run, step) for run, _, step in answers])
 
     def scores(self, scaled: Array, which: Sequence[int] | None = None) -> Scores:
         """The errors, the spreads, and whether each run lies inside its band, for some runs, all by default."""
         errors, kinds, spreads = [], [], []
         for run, inputs, step in self._answers(scaled, which):
-            errors.append(_off(run, step))
+            errors.append(_log_error(run, step))
             kinds.append(number(kind_spread(inputs, step)))
             spreads.append(number(time_spread(inputs, step)))
         return Scores(np.array(errors), np.array(kinds), within(np.array(errors), np.array(spreads)))
@@ -435,6 +435,6 @@ def within(errors: Array, spreads: Array) -> NDArray[np.bool_]:
     return found
 
 
-def _off(run: TimedRun, step: TrainingStep) -> float:
+def _log_error(run: TimedRun, step: TrainingStep) -> float:
     """The log of the predicted over the measured time of a run."""
     return float(np.log(number(step.total) / run.measured))

@@ -108,7 +108,7 @@ def expert_columns(table: Mapping[str, Array], accelerator: Accelerator, precisi
     """Work, weights and rows of the most loaded rank in a layer of experts; only weights of used experts are read."""
     hidden, inner, recipe = table["hidden"], np.asarray(table["inter"] / table["tp"]), RECIPES[precision]
     held = np.asarray(table["experts"] / table["ep"])
-    rows, hit = _fallen(table, held)
+    rows, hit = _busiest_rank_rows(table, held)
     gated, chip = bool(np.all(table["gated"])), accelerator.chip
     expert = np.asarray(mlp_parameters(hidden, inner, gated=gated, biases=False))
     through = dispatched_activations(rows, hidden, table["experts"], 2.0)
@@ -123,7 +123,7 @@ def expert_columns(table: Mapping[str, Array], accelerator: Accelerator, precisi
     }
 
 
-def _fallen(table: Mapping[str, Array], held: Array) -> tuple[Array, Array]:
+def _busiest_rank_rows(table: Mapping[str, Array], held: Array) -> tuple[Array, Array]:
     """Rows of the most loaded rank, and the number of its experts that they use."""
     tokens, top_k, experts, ep = (table[name] for name in ("tokens", "topk", "experts", "ep"))
     even = table["skew"] == EVEN
@@ -230,7 +230,7 @@ class UnusedRow(Exception):
 def gathered(tables: list[Timings], shelf: CachedReader, node: str | None = None) -> Gathered:
     """The rows of all tables by what they determine; `node` is the default for rows that name no node."""
     found = Gathered()
-    tables = [replace(table, rows=tuple(_placed(row, shelf, node) for row in table.rows)) for table in tables]
+    tables = [replace(table, rows=tuple(_row_on_machine(row, shelf, node) for row in table.rows)) for table in tables]
     for table in tables:
         if table.kind in UNFITTED:
             found.left_out[UNFITTED[table.kind]] += len(table.rows)
@@ -245,7 +245,7 @@ def gathered(tables: list[Timings], shelf: CachedReader, node: str | None = None
     return found
 
 
-def _placed(row: CsvRow, shelf: CachedReader, node: str | None) -> CsvRow:
+def _row_on_machine(row: CsvRow, shelf: CachedReader, node: str | None) -> CsvRow:
     """A row with its node and accelerator, from the row or the command line."""
     if node is None:
         return row
@@ -409,14 +409,14 @@ def _operator(row: CsvRow, shelf: CachedReader) -> Shapes:
         size = _size_columns(row, "b", "h", "l", "dim")
         shape = {"batch": size["b"], "seq": size["l"], "heads": size["h"], "kv_heads": size["h"]}
         shape |= {"head_dim": size["dim"] / size["h"]}
-        yield from _fused(FitKey(accelerator.name, "attention", "flash-2"), row.text("kernel"), shape, times)
+        yield from _fused_times(FitKey(accelerator.name, "attention", "flash-2"), row.text("kernel"), shape, times)
     elif operator in STREAMED:
         yield from _streamed_shapes(row, accelerator.name, operator)
     else:
         raise UnusedRow(f"operator '{operator}' of a step")
 
 
-def _fused(key: FitKey, kernel: str, shape: dict[str, float], times: dict[str, float]) -> Shapes:
+def _fused_times(key: FitKey, kernel: str, shape: dict[str, float], times: dict[str, float]) -> Shapes:
     """Forward time; for a named kernel also backward, relative to forward at the same rate."""
     width = f"d{shape['head_dim']:.0f}"
     if not kernel:

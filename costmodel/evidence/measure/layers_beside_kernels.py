@@ -24,7 +24,7 @@ def with_predictions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows, with predictions for layers where a node with the accelerator is known."""
     nodes = {name: _node_of(name) for name in {row["gpu"] for row in rows if row["op"] == "block"}}
     return [
-        row | _predicted(row, node)
+        row | _predicted_time(row, node)
         if row["op"] == "block" and row["kind"] == "gpu" and (node := nodes[row["gpu"]])
         else row
         for row in rows
@@ -38,7 +38,7 @@ def _node_of(gpu: str) -> str:
     return next((name for name, node in nodes.items() if node.accelerator == accelerator), "")
 
 
-def _predicted(row: dict[str, Any], node: str) -> dict[str, float]:
+def _predicted_time(row: dict[str, Any], node: str) -> dict[str, float]:
     """Microseconds in both directions; None for an accelerator without a rate for this type."""
     try:
         both = _layer(node, row["dim"], row["h"], row["l"])

@@ -208,14 +208,14 @@ def _time_attention(session: Session, shape: Timing) -> Timing:
     b, h, sequence, dim = shape.b or 0, shape.h or 0, shape.l or 0, shape.dim or 0
     sizes = (b, h, sequence, dim // h)
     with sdpa_kernel(getattr(SDPBackend, KERNELS[shape.kernel])):
-        calls = [_both(attend, (q, k, v), dy) for q, k, v, dy in session.sets(sizes, sizes, sizes, sizes)]
+        calls = [_both_passes(attend, (q, k, v), dy) for q, k, v, dy in session.sets(sizes, sizes, sizes, sizes)]
         return _timed_both(session, shape, calls)
 
 
 Calls = tuple[Callable[[], object], Callable[[], object]]
 
 
-def _both(function: Callable[..., Any], operands: tuple[Any, ...], dy: Any) -> Calls:
+def _both_passes(function: Callable[..., Any], operands: tuple[Any, ...], dy: Any) -> Calls:
     """A forward call, and a backward call through a retained graph."""
     torch = torch_module()
     for operand in operands:
@@ -249,7 +249,7 @@ def _add_tensors(x: Any, y: Any) -> Callable[[], object]:
 def _gelu(session: Session, shape: Timing) -> Timing:
     """GELU at the inner width of an MLP, four times that of the layer."""
     gelu, size = torch_module().nn.functional.gelu, (shape.l or 0, 4 * (shape.dim or 0))
-    return _timed_both(session, shape, [_both(gelu, (x,), dy) for x, dy in session.sets(size, size)])
+    return _timed_both(session, shape, [_both_passes(gelu, (x,), dy) for x, dy in session.sets(size, size)])
 
 
 def blocks(session: Session) -> Iterator[OperatorTrial]:
@@ -264,7 +264,7 @@ def _time_block(session: Session, shape: Timing) -> Timing:
     before = _memory_allocated(session)
     layer, weights = _layer(session, hidden)
     x, dy = session.operands((1, tokens, hidden), (1, tokens, hidden))
-    calls = _both(lambda x, *_: layer(x), (x, *weights), dy)
+    calls = _both_passes(lambda x, *_: layer(x), (x, *weights), dy)
     found = _timed_both(session, shape, [calls])
     del calls
     return replace(found, peak_bytes=_peak(session, layer, (x, *weights), dy, before))
@@ -336,7 +336,7 @@ def measured(session: Session) -> MeasuredKernels:
     began = time.monotonic()
     try:
         for part, share in PARTS:
-            for timing in _timed(part(session), began + share * session.seconds):
+            for timing in _time_trials(part(session), began + share * session.seconds):
                 session.tell(f"{timing.op} {timing.skipped or f'{timing.fwd_us:,.0f} us'}")
                 rows.append({"gpu": device.name, **asdict(timing), **noted})
     except MeasurementStopped:
@@ -344,7 +344,7 @@ def measured(session: Session) -> MeasuredKernels:
     return MeasuredKernels(rows, stopped=False)
 
 
-def _timed(trials: Iterator[OperatorTrial], until: float) -> Iterator[Timing]:
+def _time_trials(trials: Iterator[OperatorTrial], until: float) -> Iterator[Timing]:
     """The trials of a part, smallest first; those that would exceed the remaining time are skipped."""
     pace = 0.0
     for trial in sorted(trials, key=lambda trial: trial.work):
@@ -353,13 +353,13 @@ def _timed(trials: Iterator[OperatorTrial], until: float) -> Iterator[Timing]:
         if expected > max(until - began, 0.0):
             yield replace(trial.shape, skipped=f"{LACKED_TIME} {expected:.1f} s, longer than is left")
             continue
-        timing = _tried(trial)
+        timing = _time_or_reason(trial)
         if not timing.skipped:
             pace = (time.monotonic() - began) / trial.work
         yield timing
 
 
-def _tried(trial: OperatorTrial) -> Timing:
+def _time_or_reason(trial: OperatorTrial) -> Timing:
     """The times of a trial, or the reason why PyTorch does not run it."""
     torch = torch_module()
     try:

@@ -66,7 +66,7 @@ def run_ring(ranks: int, nbytes: float) -> RingRun:
         paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         workers = [subprocess.Popen(words, env=paths, stdin=subprocess.DEVNULL) for _ in range(ranks)]
         try:
-            return _summary(_conducted([door.accept()[0] for _ in workers], int(nbytes)))
+            return _summary(_conduct_ranks([door.accept()[0] for _ in workers], int(nbytes)))
         except (OSError, ValueError) as error:
             raise fail("C009", f"a process of the ring failed: {error}", Place("command line")) from None
         finally:
@@ -75,7 +75,7 @@ def run_ring(ranks: int, nbytes: float) -> RingRun:
                 worker.wait()
 
 
-def _conducted(wires: Sequence[socket.socket], nbytes: int) -> list[Any]:
+def _conduct_ranks(wires: Sequence[socket.socket], nbytes: int) -> list[Any]:
     """Leads the ranks through the run, over a socket to each; returns what each of them reports."""
     with contextlib.ExitStack() as stack:
         lines = []

@@ -65,11 +65,11 @@ def device(kind: str | None) -> Device:
 
         return Device(platform.processor() or platform.machine(), kind, "", str(torch.__version__))
     rocm = torch.version.hip
-    driver = f"ROCm {rocm}" if rocm else _asked(torch, "driver_version")
+    driver = f"ROCm {rocm}" if rocm else _ask_nvidia_smi(torch, "driver_version")
     return Device(torch.cuda.get_device_name(), kind, driver, str(torch.__version__))
 
 
-def _asked(torch: Any, field: str) -> str:
+def _ask_nvidia_smi(torch: Any, field: str) -> str:
     """Output of nvidia-smi for the GPU in use; empty where it is not installed or reports nothing."""
     uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
     which = f"GPU-{uuid.removeprefix('GPU-')}" if uuid else "0"
@@ -101,7 +101,7 @@ def _clock(torch: Any) -> float | None:
     with contextlib.suppress(Exception):
         return float(torch.cuda.clock_rate())
     with contextlib.suppress(ValueError):
-        return float(_asked(torch, "clocks.sm"))
+        return float(_ask_nvidia_smi(torch, "clocks.sm"))
     return None
 
 

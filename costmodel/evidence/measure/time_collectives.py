@@ -37,7 +37,7 @@ def measured_collectives(device: Device, ranks: int | None, stopped: Callable[[]
     try:
         times = list(_answers(answers, workers, stopped))
     finally:
-        _ended(workers, at_once=stopped())
+        _wait_for_ranks(workers, at_once=stopped())
     noted = {"torch": device.torch, "driver": device.driver}
     noted |= {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     shape = {"gpu": device.name, "n_gpus": ranks, "dtype": "bf16"}
@@ -66,7 +66,7 @@ def _answers(answers: Any, workers: list[Any], stopped: Callable[[], bool]) -> I
         yield answer
 
 
-def _ended(workers: list[Any], *, at_once: bool) -> None:
+def _wait_for_ranks(workers: list[Any], *, at_once: bool) -> None:
     """Wait until every rank has ended; terminate ranks after a failure or a stop."""
     for worker in workers:
         if not at_once and not any(other.exitcode for other in workers):

@@ -91,13 +91,13 @@ def replicas(filling: Filling, dp: float) -> float:
     named = _GROUP.search(f"{features} {filling.row.text('notes')}")
     if named is None and (slices := _SLICES.search(features)):
         return filling.put("dp_replicate", 1.0 if dp % float(slices[1]) else float(slices[1]))
-    group = float(named[1]) if named else (_near(filling) or dp) if "HSDP" in features else dp
+    group = float(named[1]) if named else (_hsdp_shard_ranks(filling) or dp) if "HSDP" in features else dp
     if group >= dp:
         return 1.0
     return filling.put("dp_replicate", 1.0 if dp % group else dp / group)
 
 
-def _near(filling: Filling) -> float | None:
+def _hsdp_shard_ranks(filling: Filling) -> float | None:
     """Ranks over which HSDP shards: those of a node, or of a domain of links that is larger than a node."""
     stand = proxy_node(filling.shelf, filling.accelerator())
     if stand is None:

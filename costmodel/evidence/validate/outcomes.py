@@ -149,7 +149,7 @@ def _from_flop(row: CsvRow, model: Modelled) -> float:
     """Time of a step at a stated rate or utilisation."""
     convention, executed = _convention(row, model)
     block = model.evaluation.block
-    inputs = _counting(model.inputs, block, convention)
+    inputs = _with_flop_convention(model.inputs, block, convention)
     flop = work_of_step(inputs, block)
     achieved, used = row.number("tflops_per_gpu"), row.number("mfu")
     if achieved is None and used is None:
@@ -161,7 +161,7 @@ def _from_flop(row: CsvRow, model: Modelled) -> float:
 
 
 @memoized()
-def _counting(inputs: TrainingInputs, block: Block, convention: FlopConvention) -> TrainingInputs:
+def _with_flop_convention(inputs: TrainingInputs, block: Block, convention: FlopConvention) -> TrainingInputs:
     """A copy of the inputs with another FLOP convention, memoised by block so that FLOP are counted once."""
     del block
     return replace(inputs, convention=convention)
@@ -262,7 +262,7 @@ def outcomes_over(
     every, alike = defaultdict[int, list[float]](list), defaultdict[int, list[float]](list)
     others = modelled_rows([row for _, _, row in opened], shelf)
     for (place, name, row), other in zip(opened, others, strict=True):
-        predicted = _predicted(row, other, quantity)
+        predicted = _predicted_alternative(row, other, quantity)
         every[place] += predicted
         alike[place] += predicted if name in UNRULED else []
     return [
@@ -283,7 +283,7 @@ def _outcome(
         return refused
 
 
-def _predicted(row: CsvRow, model: Modelled | CannotModel, quantity: Quantity) -> list[float]:
+def _predicted_alternative(row: CsvRow, model: Modelled | CannotModel, quantity: Quantity) -> list[float]:
     """The figure of an alternative plan; empty where the software does not allow the plan or it does not fit."""
     found = _outcome(row, model, quantity)
     if isinstance(found, CannotModel):
@@ -321,16 +321,16 @@ def _open_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
     dp, pp, vpp, size = (model.of_row(one) for one in (block.dp, block.pp, block.vpp, block.micro_batch))
     share = model.of_row(model.inputs.global_batch) / dp
     if "micro_batch" in filled and row.number("grad_accum") is None:
-        opened["micro_batch"] = _first(size, [other for other in SIZES if share % other == 0])
+        opened["micro_batch"] = _assumed_first(size, [other for other in SIZES if share % other == 0])
     if pp > 1:
         named = schedule_written(row)
         if named and named.lower() not in SCHEDULES:
-            opened["schedule"] = _first(str(block.structure.schedule), list(stack.schedules))
+            opened["schedule"] = _assumed_first(str(block.structure.schedule), list(stack.schedules))
         elif not named and row.number("vp") is None and "interleaved" in stack.schedules:
             count = share / size
             fullest = math.ceil(layer_count(model.inputs.model) / pp)
             chunks = [v for v in range(1, MOST_CHUNKS + 1) if fullest % v == 0 and (v == 1 or count % pp == 0)]
-            opened["vp"] = _first(vpp, [float(v) for v in chunks])
+            opened["vp"] = _assumed_first(vpp, [float(v) for v in chunks])
     features = row.text("features") or filled.get("features", "")
     stated = f"{row.text('framework')} {features} {row.text('notes')}".lower()
     if filled.get("stack") == MEGATRON[0] and not any(word in stated for word in _SAID):
@@ -338,7 +338,7 @@ def _open_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
     return {name: values for name, values in opened.items() if len(values) > 1}
 
 
-def _first(value: float | str, others: Sequence[float | str]) -> list[float | str]:
+def _assumed_first(value: float | str, others: Sequence[float | str]) -> list[float | str]:
     """The assumed value, followed by the alternatives without it."""
     return [value, *(other for other in others if other != value)]
 

@@ -204,7 +204,7 @@ _OPTIMIZER = re.compile(r"\boptimizer=([\w-]+)")
 _LEAN = re.compile(r"low-memory optimizer", re.IGNORECASE)
 
 
-def _trained(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
+def _tuning_of_row(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
     """Adapters of the usual rank, and the optimizer of torchtune's recipes for little memory."""
     row, kind = filling.row, adapters_of(filling.row)
     if kind:
@@ -304,7 +304,7 @@ def _workload_section(
         "global_batch": batch,
         "precision": precision,
         "gradients": filling.gradients(stack, precision),
-        **_trained(filling, shelf),
+        **_tuning_of_row(filling, shelf),
     }
 
 
@@ -380,14 +380,14 @@ def expert_layers(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) 
         "ffn_hidden": filling.number("moe_ffn", feeding["ffn_hidden"]),
         "gated": feeding["gated"],
     }
-    experts |= _shared(filling, kind, experts)
+    experts |= _shared_experts(filling, kind, experts)
     found["layers"] = [{**shape, **mixer, "count": layers - plain, "experts": experts}]
     if plain:
         found["layers"].insert(0, {**shape, **mixer, "count": plain, "leading": True, "mlp": feeding})
     return found
 
 
-def _shared(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> dict[str, Any]:
+def _shared_experts(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> dict[str, Any]:
     """The shared experts and the routing limits: from the shipped model, else as many experts of the routed width."""
     shared = filling.row.number("n_shared_experts") or 0.0
     if kind is not None and kind.experts is not None:
@@ -428,13 +428,13 @@ def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
         stated["capacity"] = float(capacity[1]) if capacity else 1.0
     else:
         filling.put("imbalance", 1.0)
-    stated["deduplicated"] = _deduplicated(filling, stack.experts, dropped=dropped)
+    stated["deduplicated"] = _sends_token_once(filling, stack.experts, dropped=dropped)
     if "moe_a2a_overlap" not in filling.features():
         return {"experts": stated}
     return {"experts": stated, "overlap": {"ep": filling.put("overlap.ep", stack.overlap.dp)}}
 
 
-def _deduplicated(filling: Filling, kernels: ExpertKernels, *, dropped: bool) -> bool:
+def _sends_token_once(filling: Filling, kernels: ExpertKernels, *, dropped: bool) -> bool:
     """Whether a token is sent once to a rank with several of its experts; only the plain all-to-all can drop tokens."""
     features = filling.features().lower()
     if any(name in features for name in ("deepep", "hybridep")):

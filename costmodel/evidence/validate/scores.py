@@ -149,13 +149,13 @@ def sweeps(found: Sequence[Validated]) -> list[LayoutSweep]:
             if figure.quantity != "step_time" or figure.measured is None:
                 continue
             if isinstance(subject, CsvRow | ResolvedScenario):
-                shared = (figure.groups["source"], *_shared(subject).values())
+                shared = (figure.groups["source"], *_shared_properties(subject).values())
                 gathered.setdefault(shared, []).append((subject, figure))
     made = [_layout_sweep(members) for members in gathered.values()]
     return [sweep for sweep in made if len(sweep.layouts) >= LEAST]
 
 
-def _shared(subject: CsvRow | ResolvedScenario) -> dict[str, str]:
+def _shared_properties(subject: CsvRow | ResolvedScenario) -> dict[str, str]:
     """The properties that the runs of a sweep share."""
     if isinstance(subject, CsvRow):
         return {name: subject.text(name) for name in SHARED}
@@ -182,7 +182,7 @@ def _layout_sweep(members: Sequence[tuple[CsvRow | ResolvedScenario, Compared]])
         runs.setdefault(_layout(subject), []).append(figure)
     subject, first = members[0]
     layouts = tuple(_measured_layout(layout, same) for layout, same in runs.items())
-    return LayoutSweep(first.run, _shared(subject), first.groups, layouts)
+    return LayoutSweep(first.run, _shared_properties(subject), first.groups, layouts)
 
 
 def _measured_layout(layout: str, same: Sequence[Compared]) -> MeasuredLayout:

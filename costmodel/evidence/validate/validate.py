@@ -77,7 +77,7 @@ def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") ->
         shown = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
         if not shown:
             continue
-        found = _predicted(case, shown)
+        found = _predicted_run(case, shown)
         left = found if isinstance(found, CannotModel) else None
         groups = _groups_of_case(table, case, left.code if left else "modelled")
         for name, value in shown.items():
@@ -98,7 +98,9 @@ def _states(table: MeasuredTable, quantity: Quantity) -> bool:
     return bool(stated & set(DOCUMENTED.get(quantity, ())))
 
 
-def _predicted(case: LoadedScenario, names: Iterable[str]) -> tuple[dict[str, Ends], Mapping[str, float]] | CannotModel:
+def _predicted_run(
+    case: LoadedScenario, names: Iterable[str]
+) -> tuple[dict[str, Ends], Mapping[str, float]] | CannotModel:
     """The predicted results of a run with P10 and P90, and each term's share of the step; or why there are none."""
     if isinstance(case, RlCase):
         from costmodel.estimate.rl import predict_rl
@@ -143,7 +145,7 @@ def _stack(case: LoadedScenario) -> str:
 
 def compared_rows(rows: Sequence[CsvRow], quantity: Quantity, shelf: CachedReader, count: RowCount) -> list[Compared]:
     """Every row of a table with its prediction, or the reason why there is none."""
-    unstated = [_unstated(row, quantity) for row in rows]
+    unstated = [_why_not_comparable(row, quantity) for row in rows]
     asked = [row for row, refused in zip(rows, unstated, strict=True) if refused is None]
     left = len(rows) - len(asked)
     known = iter(modelled_rows(asked, shelf, lambda done, _: count(left + done, len(rows))))
@@ -153,7 +155,7 @@ def compared_rows(rows: Sequence[CsvRow], quantity: Quantity, shelf: CachedReade
     return [_compared_figure(row, model, each, quantity, shelf) for row, model, each in compared]
 
 
-def _unstated(row: CsvRow, quantity: Quantity) -> CannotModel | None:
+def _why_not_comparable(row: CsvRow, quantity: Quantity) -> CannotModel | None:
     """Why a row has nothing to compare, before anything is predicted."""
     try:
         stated(row, quantity)
@@ -235,11 +237,13 @@ def _shipped_of(quantity: Quantity) -> list[MeasuredTable | Table]:
     served = quantity in get_args(ServingQuantity)
     found = [table for table in (read("measured", name) for name in names("measured")) if serves(table) == served]
     if served and not any(_states(table, quantity) for table in found):
-        raise fail("C005", f"no measured document has {quantity}", Place("command line"), f"one of {_of(True)}")
+        raise fail(
+            "C005", f"no measured document has {quantity}", Place("command line"), f"one of {_quantities_of(True)}"
+        )
     return found
 
 
-def _of(served: bool) -> str:
+def _quantities_of(served: bool) -> str:
     """The quantities of documents about serving, or about training."""
     return ", ".join(name for name in DOCUMENTED if (name in get_args(ServingQuantity)) == served)
 
@@ -252,18 +256,18 @@ def _validated_table(
 
         return compared_serving(table, quantity, where, shelf, count)
     if isinstance(table, MeasuredTable):
-        return _documented(table, quantity, where)
+        return _compare_document(table, quantity, where)
     if quantity in get_args(ServingQuantity):
         raise _table_of_other_kind(table.file, "training", quantity, "time, memory or regret")
     shown = quantity or quantity_of(table.columns)
     return Validated(table, compared_rows(chosen_rows(table, where, shelf), shown, shelf, count), RULES)
 
 
-def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -> Validated:
+def _compare_document(table: MeasuredTable, quantity: Quantity | None, where: Where) -> Validated:
     """Compares a measured document; by default for the first quantity that its runs state."""
     served = serves(table)
     if quantity and (quantity in get_args(ServingQuantity)) != served:
-        kind, hint = ("serving", _of(True)) if served else ("training", "time, memory or regret")
+        kind, hint = ("serving", _quantities_of(True)) if served else ("training", "time, memory or regret")
         raise _table_of_other_kind(table.name, kind, quantity, hint)
     found: list[Quantity] = [name for name in DOCUMENTED if _states(table, name)]
     asked = quantity or (found[0] if found else "memory")
@@ -388,7 +392,7 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
     spread = max(math.sqrt(sum(each**2 for each in kept) / freedom), _ROUNDED)
     changes = np.array([_slower(each) - own.get(_run_key(each), groups[_group_key(each)]) for each in new])
     whole = float(changes @ changes)
-    found = sorted(_fitted(new, changes), key=lambda each: each.left)
+    found = sorted(_fitted_factors(new, changes), key=lambda each: each.left)
     chance = spread * math.sqrt(1 + len(own) / len(known)) if repeated else spread  # of a run beside a mean of others
     best, widest = found[0], _WIDE * chance
     moved = whole - best.left > (_SURE * chance) ** 2 or float(np.abs(changes).max()) > widest
@@ -399,7 +403,7 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
     return Moved(len(known), len(new), spread, change, moved, slower, terms, tuple(alike if moved else ()))
 
 
-def _fitted(new: Sequence[Compared], changes: NDArray[np.float64]) -> list[MovedTerm]:
+def _fitted_factors(new: Sequence[Compared], changes: NDArray[np.float64]) -> list[MovedTerm]:
     """For each term the factor that leaves the smallest squared residuals, with these residuals."""
     found = list[MovedTerm]()
     for term in [ALL, *dict.fromkeys(name for each in new for name in each.parts)]:

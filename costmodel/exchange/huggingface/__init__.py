@@ -53,12 +53,12 @@ def read_config(
     for refusal in choice.family.refusals:
         _add_refusals(config, refusal)
     mixture = any("experts" in kind for kind in tree["layers"])
-    stored = stored_weights(config, whole, None if beside is None else _quantised(*beside), mixture=mixture)
+    stored = stored_weights(config, whole, None if beside is None else _quantisation_settings(*beside), mixture=mixture)
     tree |= stored.keys
     losses = [*choice.losses, *_family_losses(config), *config.losses, *lone_routers(tree)]
     losses += [*_costs(config, choice), *stored.losses]
     _weigh(config, losses, tree)
-    warnings = [*config.warnings, *_unknown(config, choice)]
+    warnings = [*config.warnings, *_unknown_options(config, choice)]
     if config.faults:
         raise CostModelError(*config.faults)
     document, origins = placed(tree, Place(file))
@@ -68,7 +68,7 @@ def read_config(
     return Imported(kind, document, origins, tuple(losses), tuple(warnings), keys=keys)
 
 
-def _quantised(text: str, file: str) -> Mapping | None:
+def _quantisation_settings(text: str, file: str) -> Mapping | None:
     """The quantisation settings of a file beside a config.json."""
     found = parse_json(text, file)
     return found if isinstance(found, Mapping) else None
@@ -175,7 +175,7 @@ def _is_without_cost(name: str, family: Family) -> bool:
     return listed or is_token(name) or name.startswith("_")
 
 
-def _unknown(config: Config, choice: FamilyChoice) -> list[Fault]:
+def _unknown_options(config: Config, choice: FamilyChoice) -> list[Fault]:
     """One warning that lists the options that the table does not know, each with a suggestion for a likely typo."""
     used = known_options(config.family)
     unknown = [key for key in config.tree if not knows(config.family, str(key)) and str(key) not in choice.outer]

@@ -104,14 +104,14 @@ def choose(tree: Any, file: str) -> FamilyChoice:
     """The family of a config.json, or a fault that shows the class and the key."""
     if not isinstance(tree, Mapping):
         raise fail("X001", "a config.json is a mapping of keys to values", Place(file, 1, 1))
-    named = _named(tree, file)
+    named = _model_names(tree, file)
     wrapper = next((one for one in WRAPPERS if _around(one, named)), None)
     if wrapper is None:
-        return FamilyChoice(_family(named), tree, (), frozenset())
-    return _inside(wrapper, tree, named, file)
+        return FamilyChoice(_family_of_class(named), tree, (), frozenset())
+    return _text_model_inside(wrapper, tree, named, file)
 
 
-def _named(tree: Mapping, file: str) -> _Named:
+def _model_names(tree: Mapping, file: str) -> _Named:
     """The names of the model in a mapping; a fault if both are missing."""
     listed, model_type = tree.get("architectures"), tree.get("model_type")
     places = {str(key): key.at for key in tree if str(key) in ("architectures", "model_type")}
@@ -143,7 +143,7 @@ def _around(wrapper: Wrapper, named: _Named) -> bool:
     return named.model_type in wrapper.types
 
 
-def _family(named: _Named) -> Family:
+def _family_of_class(named: _Named) -> Family:
     """The family of a class; the model type chooses between several, and decides alone if no class is named."""
     if named.architecture:
         of_class = [family for family in FAMILIES if named.architecture in family.classes]
@@ -154,10 +154,10 @@ def _family(named: _Named) -> Family:
         of_type = [family for family in FAMILIES if named.model_type in family.types]
         if of_type:
             return of_type[0]
-    raise CostModelError(_unknown(named))
+    raise CostModelError(_unknown_class(named))
 
 
-def _unknown(named: _Named) -> Fault:
+def _unknown_class(named: _Named) -> Fault:
     """A fault for an unknown class or type: refused for a stated reason, for another task, or simply unknown."""
     name = named.architecture or f"model type {shown(named.model_type)}"
     why = reason(named.model_type, named.architecture)
@@ -175,7 +175,7 @@ def _unknown(named: _Named) -> Fault:
     return Fault("X003", f"{name} is not a class that is known here", named.place, hint)
 
 
-def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> FamilyChoice:
+def _text_model_inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> FamilyChoice:
     """The text model inside a multimodal file, with the tied-embeddings option that the wrapper applies."""
     key = next((key for key in wrapper.keys if isinstance(tree.get(key), Mapping)), "")
     if not key and not wrapper.flat:
@@ -183,7 +183,7 @@ def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> Family
     inner = tree[key] if key else tree
     by_type = {kind: family for family in FAMILIES for kind in family.types}
     if key and (inner.get("architectures") or inner.get("model_type")):
-        family = _inner_family(wrapper, _named(inner, file))
+        family = _inner_family(wrapper, _model_names(inner, file))
     elif wrapper.inner:
         family = by_type[wrapper.inner]
     else:
@@ -208,8 +208,8 @@ def _inner_family(wrapper: Wrapper, named: _Named) -> Family:
     if by_type and named.architecture not in _KNOWN:
         return by_type[0]
     if named.model_type and not by_type and named.architecture in _KNOWN:
-        return _family(named)
-    return _family(named)
+        return _family_of_class(named)
+    return _family_of_class(named)
 
 
 def _tied_as_outer(wrapper: Wrapper, tree: Mapping, inner: Mapping, family: Family) -> Mapping:
@@ -276,7 +276,7 @@ def _layer(sizes: _Sizes, count: OriginValue, hidden: OriginValue, heads: Origin
     return {"count": count, "attention": attention, "mlp": mlp}
 
 
-def _qwen(sizes: _Sizes, _outer: Mapping, *, inner_layers: bool) -> Half:
+def _qwen_tower(sizes: _Sizes, _outer: Mapping, *, inner_layers: bool) -> Half:
     """Qwen3-VL's: rotary and learned positions, four patches to a token; inner layers may have projectors too."""
     hidden, side, merge = sizes("hidden_size", 1152), sizes("patch_size", 16), sizes("spatial_merge_size", 2)
     frames, channels = sizes("temporal_patch_size", 2), sizes("in_channels", 3)
@@ -333,10 +333,10 @@ class _Tower(NamedTuple):
 
 
 TOWERS: dict[str, _Tower] = {
-    "qwen3_vl": _Tower("Qwen3VLVisionConfig", lambda sizes, outer: _qwen(sizes, outer, inner_layers=True)),
-    "qwen3_vl_moe": _Tower("Qwen3VLMoeVisionConfig", lambda sizes, outer: _qwen(sizes, outer, inner_layers=True)),
-    "qwen3_5": _Tower("Qwen3_5VisionConfig", lambda sizes, outer: _qwen(sizes, outer, inner_layers=False)),
-    "qwen3_5_moe": _Tower("Qwen3_5MoeVisionConfig", lambda sizes, outer: _qwen(sizes, outer, inner_layers=False)),
+    "qwen3_vl": _Tower("Qwen3VLVisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=True)),
+    "qwen3_vl_moe": _Tower("Qwen3VLMoeVisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=True)),
+    "qwen3_5": _Tower("Qwen3_5VisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=False)),
+    "qwen3_5_moe": _Tower("Qwen3_5MoeVisionConfig", lambda sizes, outer: _qwen_tower(sizes, outer, inner_layers=False)),
     "gemma3": _Tower("SiglipVisionConfig", _siglip),
 }
 

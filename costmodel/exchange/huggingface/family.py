@@ -591,12 +591,12 @@ def experts(config: Config) -> Half:
         half["shared"] = {"ffn_hidden": config["shared_hidden"], "gated": config["gated"]}
         if config.flag("expert_biases"):
             half["shared"]["biases"] = config["expert_biases"]
-    if _grouped(config):
+    if _limits_groups(config):
         half |= {"groups": config["groups"], "group_limit": config["group_limit"]}
     return half
 
 
-def _grouped(config: Config) -> bool:
+def _limits_groups(config: Config) -> bool:
     """Whether routing limits a token to some groups of experts; one group or greedy routing limits nothing."""
     limited = config["groups"].value is not None and config["group_limit"].value is not None
     return limited and config.number("groups") > 1 and config["routing_method"].value != "greedy"

@@ -131,7 +131,7 @@ def stored_weights(
     keys |= _of_modules(config, types, losses, found)
     if mixture:
         keys |= _of_experts(config, settings, losses)
-    verdicts = list(_inside(found.written, f"{found.name}.", found.place, 0))
+    verdicts = list(_verdicts_inside(found.written, f"{found.name}.", found.place, 0))
     unknown = [key.name for key in verdicts if key.verdict == "not expressible"]
     if unknown:
         losses.append(Loss("not expressible", f"not known: {', '.join(unknown[:_MOST])}", found.place))
@@ -244,7 +244,7 @@ def _of_modules(config: Config, types: _Types, losses: list[Loss], found: _Setti
     unread += [f"and {len(types.unread) - _MOST:,} more"] if len(types.unread) > _MOST else []
     losses += [Loss("not expressible", f"{types.named}: modules {text}", place) for text in unread]
     typed = _typed_modules(config, types)
-    others, routed = _most(typed.others), _most(typed.routed)
+    others, routed = _main_type(typed.others), _main_type(typed.routed)
     keys = dict[str, OriginValue]()
     origin = Origin("file", f"{found.name}.quant_method", place)
     if others is not None:
@@ -269,7 +269,7 @@ def _typed_modules(config: Config, types: _Types) -> TypedModules:
     return typed_modules(marks, modules, types.of, alike=not types.distinguish_layers)
 
 
-def _most(kinds: Mapping[str | None, float]) -> str | None:
+def _main_type(kinds: Mapping[str | None, float]) -> str | None:
     """The quantised type that holds most parameters; None if nearly all are in 16 bits."""
     narrow = {kind: size for kind, size in kinds.items() if kind is not None}
     total = sum(kinds.values())
@@ -421,7 +421,7 @@ def _number(value: object) -> float:
 # --- what became of each key
 
 
-def _inside(tree: Mapping[Any, Any], above: str, place: Place | None, depth: int) -> Iterator[StatedKey]:
+def _verdicts_inside(tree: Mapping[Any, Any], above: str, place: Place | None, depth: int) -> Iterator[StatedKey]:
     """The verdict for every key of the settings at every level of nesting."""
     for key, value in tree.items():
         name, at = str(key), getattr(key, "place", None) or place
@@ -429,9 +429,9 @@ def _inside(tree: Mapping[Any, Any], above: str, place: Place | None, depth: int
         if opened and name in ("config_groups", "quantized_layers"):
             for group, inside in value.items():
                 if isinstance(inside, Mapping):
-                    yield from _inside(inside, f"{above}{name}.{group}.", at, depth + 2)
+                    yield from _verdicts_inside(inside, f"{above}{name}.{group}.", at, depth + 2)
         elif opened and (name in ("quantization", "kv_cache_scheme") or name in _READ):
-            yield from _inside(value, f"{above}{name}.", at, depth + 1)
+            yield from _verdicts_inside(value, f"{above}{name}.", at, depth + 1)
         else:
             quiet = _is_quiet(name, value) and not (value and isinstance(value, Mapping))
             verdict: Verdict = "read" if name in _READ else "no effect" if quiet else "not expressible"

@@ -138,7 +138,7 @@ class Patterns:
 
     def _add(self, text: str) -> None:
         if text.startswith("re:"):
-            compiled = _compiled(text.removeprefix("re:"))
+            compiled = _safe_pattern(text.removeprefix("re:"))
             if compiled is None or len(self._expressions) == _MOST:
                 self.unread.append(text[:80])
             else:
@@ -178,7 +178,7 @@ class Patterns:
         return any(each.match(f"{root}layers.{full}") is not None for each in self._expressions for root in _ROOTS)
 
 
-def _compiled(text: str) -> re.Pattern[str] | None:
+def _safe_pattern(text: str) -> re.Pattern[str] | None:
     """A regular expression that is fast on any name; None if it has nested or many repetitions."""
     if len(text) > _LONGEST or len(_REPEAT.findall(text)) > _MOST_REPEATS or re.search(r"\)[*+{]|\(\?[^:]", text):
         return None

@@ -69,7 +69,9 @@ def _of_steps(
 ) -> ProfiledStep:
     """The mean of the recorded steps, from the kernels that run within them."""
     starts = sorted(run.start for run in runs)
-    spans = [(start, end) for start, end in _apart(steps) if bisect_left(starts, end) > bisect_left(starts, start)]
+    spans = [
+        (start, end) for start, end in _without_overlap(steps) if bisect_left(starts, end) > bisect_left(starts, start)
+    ]
     if not spans:
         raise fail("X002", "no kernel runs within a recorded step", Place(path), "record with ProfilerActivity.CUDA")
     times = {name: time * _MICROSECOND / len(spans) for name, time in _terms(runs, spans).items()}
@@ -77,7 +79,7 @@ def _of_steps(
     return ProfiledStep(step, *_as_terms(times, step, len(spans), device, degrees))
 
 
-def _apart(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _without_overlap(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Steps cut so that they do not overlap: each starts no earlier than the previous one ends."""
     found: list[tuple[float, float]] = []
     for start, end in steps:
@@ -121,7 +123,7 @@ def _events(path: str, data: bytes) -> list[Mapping[str, Any]]:
         host = isinstance(tree, dict) and "nodes" in tree
         hint = "a host trace has no kernels: link and convert it, or give the profiler's own trace" if host else ""
         raise fail("X001", "this is no trace of PyTorch's profiler: it has no traceEvents", Place(path), hint)
-    return [event for event in found if isinstance(event, dict) and event.get("ph") == "X" and _timed(event)]
+    return [event for event in found if isinstance(event, dict) and event.get("ph") == "X" and _has_times(event)]
 
 
 def _of_use(entry: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def _of_use(entry: dict[str, Any]) -> dict[str, Any]:
     return entry if str(entry.get("cat")).lower() in (*_ON_DEVICE, _MARK) else _OTHER
 
 
-def _timed(event: Mapping[str, Any]) -> bool:
+def _has_times(event: Mapping[str, Any]) -> bool:
     """Whether an event has a valid start and duration."""
     start, length = event.get("ts"), event.get("dur")
     if not isinstance(start, int | float) or not isinstance(length, int | float):
@@ -191,16 +193,16 @@ def _terms(runs: list[_KernelRun], steps: list[tuple[float, float]]) -> dict[str
         if run.end > start:
             pieces[run.kind].append((start, run.end))
             busy.append((start, run.end))
-    found = {kind: _total_length(_shared(spans, steps)) for kind, spans in pieces.items()}
-    hidden = _shared(merged(busy), steps)
+    found = {kind: _total_length(_common_spans(spans, steps)) for kind, spans in pieces.items()}
+    hidden = _common_spans(merged(busy), steps)
     on_axes: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for run in runs:
         if run.kind.startswith("axis "):
             on_axes[run.kind].append((run.start, run.end))
     for axis in sorted(on_axes):
-        spans = _shared(merged(on_axes[axis]), steps)
+        spans = _common_spans(merged(on_axes[axis]), steps)
         found[f"{axis} whole"] = _total_length(spans)
-        found[f"{axis} exposed"] = _total_length(spans) - _total_length(_shared(spans, hidden))
+        found[f"{axis} exposed"] = _total_length(spans) - _total_length(_common_spans(spans, hidden))
         hidden = merged([*hidden, *spans])
     found["busy"] = _total_length(hidden)
     return found
@@ -225,10 +227,10 @@ def _total_length(spans: Iterable[tuple[float, float]]) -> float:
     return sum(end - start for start, end in spans)
 
 
-def _shared(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _common_spans(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """The spans of time that two lists of spans have in common; each list is sorted and without overlap.
 
-    >>> _shared([(0.0, 4.0), (5.0, 6.0)], [(1.0, 2.0), (3.0, 5.5)])
+    >>> _common_spans([(0.0, 4.0), (5.0, 6.0)], [(1.0, 2.0), (3.0, 5.5)])
     [(1.0, 2.0), (3.0, 4.0), (5.0, 5.5)]
     """
     found, left, right = [], 0, 0

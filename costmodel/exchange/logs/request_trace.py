@@ -70,7 +70,7 @@ def read_trace(text: str, file: str) -> Foreign:
     remarks = [*trace.remarks]
     if trace.times is not None:
         tick = _tick(trace.times)
-        times = _apart(trace.times, tick)
+        times = _spread_times(trace.times, tick)
         remarks += [f"times are whole multiples of {significant(tick)} s: at random within them"] if tick else []
         tree |= _arrivals(times, file)
         remarks += _lost_of_times(times, tree)
@@ -341,7 +341,7 @@ def _tick(times: Column) -> float:
     return least if all(abs(gap / least - round(gap / least)) < 1e-3 for gap in moved) else 0.0
 
 
-def _apart(times: Column, tick: float) -> Column:
+def _spread_times(times: Column, tick: float) -> Column:
     """Times spread at random within their unit, if requests share a time."""
     drawn = random.Random(0)
     return sorted(time + tick * drawn.random() for time in times) if tick else times

@@ -169,10 +169,10 @@ def unread(marks: Sequence[object]) -> str:
 def _marks(text: str, entry: LogFormat) -> list[re.Match[str]]:
     """The matches of a format's step pattern, up to one more than the limit."""
     found = entry.step.finditer(text)
-    return list(islice(_followed(text, found, entry.word) if entry.word else found, MOST_LINES + 1))
+    return list(islice(_matches_followed_by(text, found, entry.word) if entry.word else found, MOST_LINES + 1))
 
 
-def _followed(text: str, marks: Iterator[re.Match[str]], word: str) -> Iterator[re.Match[str]]:
+def _matches_followed_by(text: str, marks: Iterator[re.Match[str]], word: str) -> Iterator[re.Match[str]]:
     """The matches that are followed by a word soon after, on the same line; the text is searched only once."""
     at = 0
     for mark in marks:

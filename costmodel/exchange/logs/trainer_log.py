@@ -42,7 +42,7 @@ def trainer_log(text: str, file: str) -> Log | None:
     """The run in a log of the transformers Trainer; None for any other text."""
     if not _STATE.search(text):
         return None
-    whole = _whole(text, file)
+    whole = _whole_run_time(text, file)
     if is_trainer_state(text):
         return _of_state(text, file, whole)
     marks = list(islice(_BAR.finditer(text), MOST_LINES + 1))
@@ -113,7 +113,7 @@ def _number(text: str, name: str) -> tuple[float | None, int]:
     return (value if 0 < value < 1e15 else None), (marks[-1].start() if marks else 0)
 
 
-def _whole(text: str, file: str) -> RunSummary | None:
+def _whole_run_time(text: str, file: str) -> RunSummary | None:
     """Seconds per step and number of steps of the whole run, from its summary."""
     seconds, at = _number(text, "train_runtime")
     rate, _ = _number(text, "train_steps_per_second")
@@ -187,7 +187,7 @@ def measured_run(log: Log, warm_up: int = WARM_UP) -> MeasuredRun:
     if log.whole is not None:
         return _summed_up(log, log.whole, warm_up)
     kept = [step for step in log.steps if step.number > warm_up]
-    covered = _covered(log.steps, warm_up)
+    covered = _steps_covered(log.steps, warm_up)
     if covered < FEWEST:
         numbers = [step.number for step in log.steps]
         sentence = f"steps {numbers[0]} to {numbers[-1]} are too few: {covered} behind a warm-up of {warm_up}"
@@ -211,7 +211,7 @@ def _summed_up(log: Log, whole: RunSummary, warm_up: int) -> MeasuredRun:
     return MeasuredRun(log.format, row, 1, whole.steps, 0.0, 1, whole.steps, log.remark)
 
 
-def _covered(steps: tuple[StepLine, ...], warm_up: int) -> int:
+def _steps_covered(steps: tuple[StepLine, ...], warm_up: int) -> int:
     """The number of steps that the lines after the warm-up cover: each line is a mean since the previous line."""
     numbers = [warm_up, *(step.number for step in steps if step.number > warm_up)]
     return numbers[-1] - numbers[0]
@@ -309,7 +309,7 @@ def start_as_table(text: str) -> str:
     """A start-up log as a CSV table of one row, with the columns of `costmodel explain D014`."""
     engine = _SGLANG if "KV Cache is allocated" in text else _VLLM
     cells = {"engine": engine, "engine_version": _version(text, engine), "gpu": _gpu(text)}
-    cells |= {column: _stated(text, keys) for column, keys in _KEYS[engine].items()}
+    cells |= {column: _stated_value(text, keys) for column, keys in _KEYS[engine].items()}
     cells["tp"] = cells["tp"] or "1"
     cells |= {
         "weight_bytes_per_param": _weight_type(text),
@@ -322,7 +322,7 @@ def start_as_table(text: str) -> str:
     return table.getvalue()
 
 
-def _stated(text: str, keys: tuple[str, ...]) -> str:
+def _stated_value(text: str, keys: tuple[str, ...]) -> str:
     """The value of the first key that the log states, as key=value or 'key': value."""
     for key in keys:
         for match in re.finditer(rf"\b{key}['\"]?\s*[=:]\s*['\"]?([^'\",)}}\s]+)", text):
@@ -347,14 +347,14 @@ def _gpu(text: str) -> str:
 
 
 def _weight_type(text: str) -> str:
-    quantised = _stated(text, ("quantization",))
+    quantised = _stated_value(text, ("quantization",))
     if quantised == "mxfp4":
         return "mx"
     return "1" if quantised in _NARROW else quantised or "2"
 
 
 def _cache_bytes(text: str) -> str:
-    kept = _stated(text, ("kv_cache_dtype",))
+    kept = _stated_value(text, ("kv_cache_dtype",))
     return "1" if kept.startswith("fp8") else "2"
 
 

@@ -37,9 +37,9 @@ def model(flags: MegatronFlags) -> dict[str, Any]:
     if vocabulary is not None:
         tree["vocab"] = vocabulary
     tree |= {
-        "hidden": _required(flags, "hidden-size"),
+        "hidden": _required_option(flags, "hidden-size"),
         "positions": _position_kind(flags),
-        "max_sequence": _required(flags, "max-position-embeddings"),
+        "max_sequence": _required_option(flags, "max-position-embeddings"),
         "tied": _tied_embedding(flags),
         "norm": _norm_kind(flags),
     }
@@ -55,7 +55,7 @@ def model(flags: MegatronFlags) -> dict[str, Any]:
     return tree
 
 
-def _required(flags: MegatronFlags, *names: str) -> OriginValue:
+def _required_option(flags: MegatronFlags, *names: str) -> OriginValue:
     """The value of an option that has no default."""
     value = flags.first(*names)
     if not value.value:
@@ -127,11 +127,13 @@ def _rounded_up(rows: int, multiple: int) -> int:
 
 def _layers(flags: MegatronFlags) -> list[LayerMark]:
     """A mark for each layer of a model in which every layer has attention and an MLP or experts."""
-    count = int(_required(flags, "num-layers", "encoder-num-layers").value)
+    count = int(_required_option(flags, "num-layers", "encoder-num-layers").value)
     if count > 10_000:
         flags.refuse("X005", f"--num-layers {count:,} is more than 10,000", flags["num-layers"].place)
         count = 1
-    sparse = _listed(flags, "moe-layer-freq", count, every=True) if flags["num-experts"].value else [False] * count
+    sparse = (
+        _layer_pattern(flags, "moe-layer-freq", count, every=True) if flags["num-experts"].value else [False] * count
+    )
     windowed = _windowed_layers(flags, count)
     feeds = ("experts" if entry else "mlp" for entry in sparse)
     return [LayerMark(("attention", feed), window) for feed, window in zip(feeds, windowed, strict=True)]
@@ -142,10 +144,10 @@ def _windowed_layers(flags: MegatronFlags, count: int) -> list[bool]:
         return [False] * count
     if flags["window-attn-skip-freq"].value is None:
         return [True] * count
-    return _listed(flags, "window-attn-skip-freq", count, every=False)
+    return _layer_pattern(flags, "window-attn-skip-freq", count, every=False)
 
 
-def _listed(flags: MegatronFlags, name: str, count: int, every: bool) -> list[bool]:
+def _layer_pattern(flags: MegatronFlags, name: str, count: int, every: bool) -> list[bool]:
     """A pattern of layers; a number n selects every nth layer, or all layers except every nth."""
     pattern = flags[name]
     if not isinstance(pattern.value, list):
@@ -200,7 +202,7 @@ def _layer_entry(flags: MegatronFlags, mark: LayerMark) -> dict[str, Any]:
 
 
 def _attention_entry(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
-    heads = _required(flags, "num-attention-heads")
+    heads = _required_option(flags, "num-attention-heads")
     hidden = flags.number("hidden-size", 1)
     width = flags["kv-channels"]
     if width.value is None:
@@ -227,14 +229,14 @@ def _attention_entry(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
     return {"attention": entry}
 
 
-def _biased(flags: MegatronFlags) -> OriginValue:
+def _has_biases(flags: MegatronFlags) -> OriginValue:
     """The flag for biases in all linear maps, on by default."""
     off = flags["disable-bias-linear"]
     return OriginValue(not off.value, off.origin)
 
 
 def _attention_biases(flags: MegatronFlags) -> dict[str, OriginValue]:
-    every = _biased(flags)
+    every = _has_biases(flags)
     if every.value:
         return {"biases": every, "output_bias": every}
     return {"biases": flags["add-qkv-bias"]} if flags.on("add-qkv-bias") else {}
@@ -245,7 +247,7 @@ def _latent_entry(flags: MegatronFlags) -> dict[str, Any]:
         sentence = "--group-query-attention and --multi-latent-attention exclude each other"
         flags.refuse("X005", sentence, flags["group-query-attention"].place)
     layers = flags.number("num-layers")
-    if _biased(flags).value:
+    if _has_biases(flags).value:
         sentence = "the output projection of latent attention has a bias, without --disable-bias-linear"
         flags.lose("not expressible", sentence, "multi-latent-attention", flags.number("hidden-size") * layers)
     if not flags.on("qk-layernorm"):
@@ -254,7 +256,7 @@ def _latent_entry(flags: MegatronFlags) -> dict[str, Any]:
         flags.lose("approximated", sentence, "multi-latent-attention", -widths * layers)
     if flags.given("kv-channels"):
         flags.lose("ignored", "--kv-channels means nothing beside --multi-latent-attention", "kv-channels")
-    entry = {"heads": _required(flags, "num-attention-heads")}
+    entry = {"heads": _required_option(flags, "num-attention-heads")}
     if flags["q-lora-rank"].value:
         entry["query_rank"] = flags["q-lora-rank"]
     entry |= {"kv_rank": flags["kv-lora-rank"], "nope_dim": flags["qk-head-dim"]}
@@ -303,7 +305,7 @@ def _ffn_width(flags: MegatronFlags) -> OriginValue:
 
 def _mlp_entry(flags: MegatronFlags, width: OriginValue) -> dict[str, OriginValue]:
     entry = {"ffn_hidden": width, "gated": _is_gated(flags)}
-    return entry | ({"biases": _biased(flags)} if _biased(flags).value else {})
+    return entry | ({"biases": _has_biases(flags)} if _has_biases(flags).value else {})
 
 
 def _experts_entry(flags: MegatronFlags) -> dict[str, Any]:
@@ -319,8 +321,8 @@ def _experts_entry(flags: MegatronFlags) -> dict[str, Any]:
     entry: dict[str, Any] = {"count": count, "top_k": top, **_mlp_entry(flags, width)}
     if flags.on("moe-router-enable-expert-bias"):
         entry["router_bias"] = flags["moe-router-enable-expert-bias"]
-    elif _biased(flags).value:
-        entry["router_bias"] = _biased(flags)
+    elif _has_biases(flags).value:
+        entry["router_bias"] = _has_biases(flags)
     if flags["moe-shared-expert-intermediate-size"].value:
         entry["shared"] = _mlp_entry(flags, flags["moe-shared-expert-intermediate-size"])
     if flags.on("moe-shared-expert-gate"):

@@ -56,7 +56,7 @@ def read_options(
         tree["assume"] = assume
     dropped(flags)
     _losses(flags)
-    warnings = [*flags.warnings, *_unknown(flags)]
+    warnings = [*flags.warnings, *_unknown_options(flags)]
     if flags.faults:
         raise CostModelError(*flags.faults, *flags.missing)
     document, origins = placed(tree, Place(file))
@@ -108,7 +108,7 @@ def _losses(flags: MegatronFlags) -> None:
             flags.lose(row.loss[0], f"--{name}: {row.loss[1]}", name)
 
 
-def _unknown(flags: MegatronFlags) -> list[Fault]:
+def _unknown_options(flags: MegatronFlags) -> list[Fault]:
     """One warning that lists the options that Megatron-LM does not have."""
     unknown = [stated for name, stated in flags.stated.items() if name not in TABLE]
     if not unknown:

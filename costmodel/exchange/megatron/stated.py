@@ -459,7 +459,7 @@ def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
 def _global_batch(flags: MegatronFlags, dp: OriginValue | None) -> OriginValue | None:
     batch = flags["global-batch-size"]
     if flags["step-batch-size-schedule"].value:
-        return _scheduled(flags, batch)
+        return _last_scheduled_batch(flags, batch)
     if flags["rampup-batch-size"].value is not None:
         flags.lose("approximated", "the batch grows to its size: here it has it from the start", "rampup-batch-size")
     if batch.value:
@@ -470,7 +470,7 @@ def _global_batch(flags: MegatronFlags, dp: OriginValue | None) -> OriginValue |
     return flags.derived(micro * dp.value, "micro-batch × dp, where it is left out", "micro-batch-size")
 
 
-def _scheduled(flags: MegatronFlags, batch: OriginValue) -> OriginValue | None:
+def _last_scheduled_batch(flags: MegatronFlags, batch: OriginValue) -> OriginValue | None:
     """The last batch size of a schedule such as 0:512 1000:1024."""
     schedule = flags["step-batch-size-schedule"]
     if batch.value and not flags.statement.resolved:

@@ -42,7 +42,11 @@ def write_megatron(job: Job, remarks: TrainingRemarks) -> str:
     check_pipeline(job, remarks, _NAME)
     groups: tuple[tuple[str, Table, dict[str, Any]], ...] = (
         ("model", OF_MODEL, written_model(job.model, remarks)),
-        ("layout", OF_LAYOUT, {**counted_ends(job, _ENDS), **_sharding_options(job), **_kept(job, remarks)}),
+        (
+            "layout",
+            OF_LAYOUT,
+            {**counted_ends(job, _ENDS), **_sharding_options(job), **_recompute_options(job, remarks)},
+        ),
         ("workload", OF_WORKLOAD, {**_token_options(job, remarks), **_type_options(job, remarks)}),
         ("software", OF_SOFTWARE, _software(job, remarks)),
     )
@@ -126,7 +130,7 @@ def _sharding_options(job: Job) -> dict[str, Any]:
     return {"use-megatron-fsdp": True, "data-parallel-sharding-strategy": strategy, "ckpt-format": "fsdp_dtensor"}
 
 
-def _kept(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+def _recompute_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     """Options for recomputed modules and for offloading to the host."""
     found: dict[str, Any] = {"optimizer-cpu-offload": True} if "optimizer" in job.plan.offload else {}
     modules, layers = recomputed_modules(job, remarks, _NAME), offloaded_layers(job, remarks, _NAME)

@@ -63,7 +63,7 @@ def stated_text(text: str, file: str, entry: RlFormat) -> RlText:
     read = RlText(Mapping())
     read.tree.place = command.words[0].place
     words, launcher = command.words[begin:], (*script.directives, *command.words[: begin - 1])
-    rest = list(_configured(words, entry, read))
+    rest = list(_words_without_configs(words, entry, read))
     if entry.spelling is None:
         _overrides(rest, entry.table, read)
     else:
@@ -112,7 +112,7 @@ def _without_program(words: Sequence[Word]) -> Sequence[Word]:
     return words[:-1] if words and not words[-1].text.startswith("-") and len(words) % 2 else words
 
 
-def _configured(words: Sequence[Word], entry: RlFormat, read: RlText) -> Iterator[Word]:
+def _words_without_configs(words: Sequence[Word], entry: RlFormat, read: RlText) -> Iterator[Word]:
     """The words that do not name a configuration; the named configurations are recorded."""
     folder = ""
     index = 0
@@ -188,18 +188,18 @@ def _fill_texts(here: Mapping, tree: Mapping, above: str, left: list[str]) -> No
         if isinstance(value, Mapping):
             _fill_texts(value, tree, path, left)
         elif isinstance(value, str) and "${" in value:
-            here[key], known = _meant(str(value), tree, above, 0)
+            here[key], known = _resolve_reference(str(value), tree, above, 0)
             if not known:
                 left.append(path)
 
 
-def _meant(text: str, tree: Mapping, above: str, depth: int) -> tuple[Any, bool]:
+def _resolve_reference(text: str, tree: Mapping, above: str, depth: int) -> tuple[Any, bool]:
     """The value that a reference resolves to, and whether it is known."""
     text = text.strip()
     if depth == _DEEPEST or "${" not in text:
         return (None, False) if depth == _DEEPEST else (None if text.lower() in _NOTHING else text, True)
     if found := _PRODUCT.fullmatch(text):
-        parts = [_meant(part, tree, above, depth + 1)[0] for part in found[1].rsplit(",", 1)]
+        parts = [_resolve_reference(part, tree, above, depth + 1)[0] for part in found[1].rsplit(",", 1)]
         numbers = [number for number in map(whole, parts) if number is not None]
         return (prod(numbers), True) if len(numbers) == len(parts) else (None, False)
     found = _REFERENCE.fullmatch(text)
@@ -212,7 +212,7 @@ def _meant(text: str, tree: Mapping, above: str, depth: int) -> tuple[Any, bool]
         name = ".".join([*filter(None, parts), name.lstrip(".")])
     value = at(tree, name)
     if value is None and found[2] is not None:
-        return _meant(found[2], tree, above, depth + 1)
+        return _resolve_reference(found[2], tree, above, depth + 1)
     if isinstance(value, str) and "${" in value:
-        return _meant(str(value), tree, name.rpartition(".")[0], depth + 1)
+        return _resolve_reference(str(value), tree, name.rpartition(".")[0], depth + 1)
     return (None, False) if isinstance(value, Mapping) else (value, True)

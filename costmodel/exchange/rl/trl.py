@@ -69,7 +69,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     half = keys["fp16"].value and not keys.given("bf16")
     on = keys["fp16"] if half else keys["bf16"]
     layer.fill("workload.precision", on._replace(value="fp16" if half else "bf16" if on.value else "fp32"))
-    _sharding(keys, layer)
+    _sharding_facts(keys, layer)
     _read_engine(keys, layer)
 
 
@@ -89,7 +89,7 @@ def _batches(keys: ForeignKeys, layer: Layer) -> None:
     layer.facts["rank_answers"] = keys.derived(answers, "batch of a device × steps of a generation", at)
 
 
-def _sharding(keys: ForeignKeys, layer: Layer) -> None:
+def _sharding_facts(keys: ForeignKeys, layer: Layer) -> None:
     """Sharding facts in TrainingArguments, read by the reader for transformers."""
     own = PlacedMapping({key: value for key, value in keys.tree.items() if str(key) in _SHARDS})
     own.place = getattr(keys.tree, "place", Place(keys.file))

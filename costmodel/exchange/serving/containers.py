@@ -248,7 +248,7 @@ _OF_KUBERNETES = re.compile(rf"\$\$\(|\$\((?P<name>{_NAME})\)")
 def environment_of(tree: AnyMapping[Any, Any], place: Place, *, composed: bool) -> dict[str, Word]:
     """The variables of a container in their order; later variables may refer to earlier ones."""
     found: dict[str, Word] = {}
-    for name, value in _stated(tree.get("environment" if composed else "env"), composed):
+    for name, value in _stated_variables(tree.get("environment" if composed else "env"), composed):
         if len(found) >= _MOST_VARIABLES:
             break
         if isinstance(value, Doubt):
@@ -258,7 +258,7 @@ def environment_of(tree: AnyMapping[Any, Any], place: Place, *, composed: bool) 
     return found
 
 
-def _stated(tree: Any, composed: bool) -> Iterator[tuple[str, str | Doubt]]:
+def _stated_variables(tree: Any, composed: bool) -> Iterator[tuple[str, str | Doubt]]:
     """Variable names with values, from a list, a mapping, or NAME=VALUE texts; a doubt if the value is defined
     elsewhere.
     """
@@ -419,7 +419,7 @@ def _commands_of_words(
                     yield each._replace(environment=(*command.environment, *each.environment))
             if inner is not None:
                 return
-        starts, skipped = _started(word.text, [each.text for each in behind[:2]])
+        starts, skipped = _started_program(word.text, [each.text for each in behind[:2]])
         if starts:
             yield ServeCommand(starts, tuple(behind[skipped:]), word.place, doubt, None, image)
             return
@@ -433,7 +433,7 @@ def _text_of_shell(behind: Sequence[Word]) -> Word | None:
     return None
 
 
-def _started(word: str, behind: Sequence[str]) -> tuple[str, int]:
+def _started_program(word: str, behind: Sequence[str]) -> tuple[str, int]:
     """The program that a word starts, and the number of following words that belong to the program's name."""
     first, second = (*behind, "", "")[:2]
     name = PurePosixPath(word).name

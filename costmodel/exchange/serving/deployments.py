@@ -128,13 +128,13 @@ def _of_stack(spec: Mapping, file: str) -> Iterator[Deployed]:
         config = model.get("vllmConfig")
         stated = [*_options(config, _WRITTEN_APART, file, others=True), *_options(model, _OF_MODEL, file)]
         words = [*_program_words(place), *_model(model["modelURL"], place)]
-        words += _agreeing(stated, _argument_words(config, "extraArgs", file))
+        words += _agreeing_options(stated, _argument_words(config, "extraArgs", file))
         image = f"{model.get('repository', '')}:{model.get('tag', '')}"
         named = Word(image, place_of(model, "tag", file)) if "tag" in model else None
         yield Deployed(words, copies_of(model, "replicaCount", file), model, named)
 
 
-def _agreeing(stated: list[Word], args: list[Word]) -> list[Word]:
+def _agreeing_options(stated: list[Word], args: list[Word]) -> list[Word]:
     """Options from keys and from extra arguments together; a fault if they contradict each other."""
     own, other = _values(stated), _values(args)
     for name in (name for name in own if name in other):
@@ -178,7 +178,9 @@ def _of_llm_d(tree: Mapping, file: str) -> Iterator[Deployed]:
             own = [*_program_words(place), *_model(artifacts.get("uri", ""), place)]
         words = [
             *own,
-            *_agreeing(list(_options(_degrees(decode), _PARALLEL, file)), _argument_words(container, "args", file)),
+            *_agreeing_options(
+                list(_options(_degrees(decode), _PARALLEL, file)), _argument_words(container, "args", file)
+            ),
         ]
         nodes = (
             copies_of(parallel, "workers", file) if isinstance(parallel := decode.get("parallelism"), Mapping) else None
@@ -213,7 +215,7 @@ def _of_llm_service(spec: Mapping, file: str) -> Deployed:
     place = place_of(model, "uri", file) if isinstance(model, Mapping) else spec.place
     words = [*_program_words(place), *_model(model.get("uri", "") if isinstance(model, Mapping) else "", place)]
     degrees = {**_PARALLEL, "expert": "enable-expert-parallel"}
-    words += _agreeing(list(_options(_degrees(spec), degrees, file)), _argument_words(container, "args", file))
+    words += _agreeing_options(list(_options(_degrees(spec), degrees, file)), _argument_words(container, "args", file))
     return Deployed(words, copies_of(spec, "replicas", file), container, _image_word(container, file))
 
 
@@ -230,7 +232,7 @@ def _of_predictor(predictor: Mapping, file: str) -> Deployed:
     if "storageUri" in model and not any(word.text.startswith("--model-id") for word in args):
         words += _model(model["storageUri"], place)
     args = [word._replace(text=word.text.replace("--model-id", "--model", 1)) for word in args]
-    words += _agreeing(list(_options(predictor.get("workerSpec"), _PARALLEL, file)), args)
+    words += _agreeing_options(list(_options(predictor.get("workerSpec"), _PARALLEL, file)), args)
     return Deployed(words, copies_of(predictor, "minReplicas", file), model, _image_word(model, file))
 
 

@@ -456,7 +456,7 @@ def check_types(job: ServingJob, remarks: Remarks, methods: Mapping[Quantised, s
     precision = workload.precision
     weights = None if workload.weights == precision else workload.weights
     _check_experts(job, remarks)
-    if (held.precision or job.half, held.weights) == (precision, weights) or _widened(job, held):
+    if (held.precision or job.half, held.weights) == (precision, weights) or _multiplies_in_16_bits(job, held):
         return ""
     asked = Quantised(None if precision == job.half else precision, weights)
     if held == Quantised() and not job.narrow_experts and asked in methods:
@@ -467,7 +467,7 @@ def check_types(job: ServingJob, remarks: Remarks, methods: Mapping[Quantised, s
     return ""
 
 
-def _widened(job: ServingJob, held: Quantised) -> bool:
+def _multiplies_in_16_bits(job: ServingJob, held: Quantised) -> bool:
     """Whether quantised weights are multiplied in 16 bits, because the device lacks their type."""
     return job.widens and held.precision is not None and job.workload.weights == held.precision
 

@@ -83,7 +83,7 @@ def exported_apart(target: EngineFormat, prefill: ServingJob, decode: ServingJob
 def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
     """Records a fault for every key that the command states differently or leaves out."""
     try:
-        found = settled_serving([*read_serve_command(text, _FILE), _given(job)], _FILE, job.model, job.shipped)
+        found = settled_serving([*read_serve_command(text, _FILE), _given_facts(job)], _FILE, job.model, job.shipped)
     except CostModelError as error:
         for fault in error.faults:
             remarks.refuse("plan", f"the command would break a rule of its own engine: {fault.sentence}", fault.hint)
@@ -94,7 +94,7 @@ def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
         remarks.refuse(path, f"{ours} comes back as {theirs}")
 
 
-def _given(job: ServingJob) -> Layer:
+def _given_facts(job: ServingJob) -> Layer:
     """The facts beside a command: its requests and its machine."""
     known = Origin("assumed", "given beside the command")
     values: dict[str, Any] = {
@@ -110,7 +110,7 @@ def _given(job: ServingJob) -> Layer:
     return Layer("", {path: OriginValue(value, known) for path, value in values.items()})
 
 
-def _plain(value: Any) -> Any:
+def _comparable_plan(value: Any) -> Any:
     """A plan value without the parts that no command states; a missing count is 1."""
     if isinstance(value, Speculation):
         return value.model_dump(exclude={*ACCEPTED})
@@ -121,7 +121,7 @@ def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[st
     """Keys that differ between a command read back and the job, with both values."""
     ours, theirs = job.plan, ServingPlan.model_validate(document["plan"])
     for key in ServingPlan.model_fields:
-        mine, back = _plain(getattr(ours, key)), _plain(getattr(theirs, key))
+        mine, back = _comparable_plan(getattr(ours, key)), _comparable_plan(getattr(theirs, key))
         if mine != back:
             yield f"plan.{key}", mine, back
     workload = document["workload"]

@@ -21,7 +21,7 @@ def _args(job: ServingJob, remarks: Remarks) -> list[str]:
     return [part for word in words for part in shlex.split(word)]
 
 
-def _checked(job: ServingJob, remarks: Remarks, ranks: int) -> str:
+def _checked_accelerators(job: ServingJob, remarks: Remarks, ranks: int) -> str:
     """The accelerators of a container; a remark where no single node holds them."""
     if ranks > job.per_node:
         remarks.note(
@@ -34,7 +34,7 @@ def _checked(job: ServingJob, remarks: Remarks, ranks: int) -> str:
 
 def write_kubernetes(job: ServingJob, remarks: Remarks) -> str:
     """A Deployment of as many replicas as the plan has."""
-    gpus = _checked(job, remarks, job.ranks)
+    gpus = _checked_accelerators(job, remarks, job.ranks)
     container = {
         "name": "vllm",
         "image": "vllm/vllm-openai:latest",
@@ -59,7 +59,7 @@ def write_kubernetes(job: ServingJob, remarks: Remarks) -> str:
 
 def write_llm_d(job: ServingJob, remarks: Remarks) -> str:
     """Values of llm-d's chart of model services; prompts and answers are computed together."""
-    gpus = _checked(job, remarks, job.ranks)
+    gpus = _checked_accelerators(job, remarks, job.ranks)
     container = {
         "name": "vllm",
         "image": "ghcr.io/llm-d/llm-d-cuda:latest",
@@ -78,7 +78,7 @@ def write_llm_d(job: ServingJob, remarks: Remarks) -> str:
 
 def write_dynamo(job: ServingJob, remarks: Remarks) -> str:
     """A graph of Dynamo: its front and workers that run vLLM."""
-    gpus = _checked(job, remarks, job.ranks)
+    gpus = _checked_accelerators(job, remarks, job.ranks)
     image = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:latest"
     worker = {
         "image": image,

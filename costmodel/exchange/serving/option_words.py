@@ -59,7 +59,7 @@ def option_words(words: Sequence[Word], table: Table, spelling: Spelling) -> Opt
             found.plain.append(word)
             continue
         name, equals, inside = word.text.partition("=")
-        known, off = _named(name, table, spelling)
+        known, off = _option_named(name, table, spelling)
         behind = words[index] if index < len(words) else None
         if equals:
             value: Word | None = word._replace(text=inside)
@@ -73,7 +73,7 @@ def option_words(words: Sequence[Word], table: Table, spelling: Spelling) -> Opt
     return found
 
 
-def _named(name: str, table: Table, spelling: Spelling) -> tuple[str, bool]:
+def _option_named(name: str, table: Table, spelling: Spelling) -> tuple[str, bool]:
     """The option that a spelling denotes, and whether the spelling switches it off."""
     if name in spelling.short:
         return spelling.short[name], False

@@ -253,7 +253,7 @@ def read_sglang(tree: Any, file: str) -> Layer:
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     layer.facts["stack"] = keys.derived("sglang", "the program", next(iter(keys.stated), ""))
-    _divided(keys, layer, _degrees(keys, layer))
+    _divide_by_groups(keys, layer, _degrees(keys, layer))
     _fill_draft(keys, layer)
     fill_copies(keys, layer, "ep-num-redundant-experts", keys["ep-num-redundant-experts"].value)
     _fill_host_cache(keys, layer)
@@ -289,7 +289,7 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> int:
     return groups
 
 
-def _divided(keys: ForeignKeys, layer: Layer, groups: int) -> None:
+def _divide_by_groups(keys: ForeignKeys, layer: Layer, groups: int) -> None:
     """Fills sizes that SGLang states for all attention groups together, divided by their number."""
     for name, path in (("max-running-requests", "stack.sequences"), ("chunked-prefill-size", "stack.budget")):
         whole = keys[name]

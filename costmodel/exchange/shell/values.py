@@ -83,7 +83,7 @@ class Variables:
         for part in parts:
             for index, entry in enumerate(self.entries(part)):
                 fresh = fresh or index > 0
-                for piece in _split(entry) if split else (entry,):
+                for piece in _split_at_blanks(entry) if split else (entry,):
                     if piece is None:
                         fresh = True
                     elif fresh:
@@ -187,7 +187,7 @@ def _with_doubt(piece: WordPiece, doubt: Doubt) -> WordPiece:
     return piece if piece.doubt else piece._replace(doubt=doubt)
 
 
-def _split(entry: Field) -> list[tuple[WordPiece, ...] | None]:
+def _split_at_blanks(entry: Field) -> list[tuple[WordPiece, ...] | None]:
     """The pieces of a word, with None wherever unquoted blanks separate words."""
     found: list[tuple[WordPiece, ...] | None] = []
     for piece in entry:

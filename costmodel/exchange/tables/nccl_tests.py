@@ -178,7 +178,7 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
     numbers: dict[str, float | bool] = {"gpus": ranks, "nodes": _hosts(run), "bytes": size, "busbw": busbw}
     if time <= 0:
         sentence = f"a time of {quoted_value(cells[at])} µs is out of range"
-        raise fail("D008", sentence, _within(place, cells[at]), "run more iterations (-n)")
+        raise fail("D008", sentence, _place_within(place, cells[at]), "run more iterations (-n)")
     if (run.operation or run.inferred) not in _OTHER_RATE and "algbw" in names[at:]:
         _check_rate(size / time / 1e3, cells[at + names[at:].index("algbw")], place)
     yield CsvRow(place, written, {**numbers, "time_us": time})
@@ -208,7 +208,7 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
     if len(run.devices) > 1:
         sentence = f"the ranks are on unlike devices: {', '.join(map(quoted_value, run.devices[:3]))}"
         raise fail("D015", sentence, place, "a fit is of one device; run the test on those of one kind")
-    run.inferred = "" if run.operation else _inferred(run, lines)
+    run.inferred = "" if run.operation else _inferred_test(run, lines)
     if not (run.operation or run.inferred):
         hint = "keep the line that started it, or name the file after it, for example all_reduce_perf.txt"
         raise fail("D015", "nothing states which of the nccl-tests this was", place, hint)
@@ -247,7 +247,7 @@ def _figures(run: _Run, lines: list[str]) -> list[tuple[float, float, tuple[bool
     return figures
 
 
-def _inferred(run: _Run, lines: list[str]) -> str:
+def _inferred_test(run: _Run, lines: list[str]) -> str:
     """The only test that explains the result with the fastest bus; empty if several do."""
     bus, rate, signs = max(_figures(run, lines), default=(math.nan, math.nan, (False, False)))
     ranks = len(run.ranks) or run.launched
@@ -268,10 +268,10 @@ def _parse_number(text: str, place: Place) -> float:
         raise ValueError
     except ValueError:
         sentence = f"a number is expected here, not {quoted_value(text)}"
-        raise fail("D006", sentence, _within(place, text), "the output was cut or mixed") from None
+        raise fail("D006", sentence, _place_within(place, text), "the output was cut or mixed") from None
 
 
-def _within(place: Place, text: str) -> Place:
+def _place_within(place: Place, text: str) -> Place:
     """The place of a word within the line of a place."""
     found = re.search(rf"(?<!\S){re.escape(text)}(?!\S)", place.text)
     return replace(place, column=found.start() + 1 if found else 1, width=len(text))
@@ -301,7 +301,7 @@ def cleaned(lines: list[str]) -> list[str]:
     plain = [_ESCAPES.sub("", line) for line in lines]
     fronts = dict.fromkeys(_alike(front) for line in plain if (front := _front(line)))
     patterns = [re.compile(front) for front in list(fronts)[:_MOST_FRONTS]]
-    return [_commented(_behind(line, patterns)) for line in plain]
+    return [_with_comment_sign(_rest_of_line(line, patterns)) for line in plain]
 
 
 def _front(line: str) -> str:
@@ -320,13 +320,13 @@ def _alike(front: str) -> str:
     return r"\s*" + "".join(r"[\w.]+" if word else r"\s+" if blank else re.escape(signs) for word, blank, signs in runs)
 
 
-def _behind(line: str, patterns: list[re.Pattern[str]]) -> str:
+def _rest_of_line(line: str, patterns: list[re.Pattern[str]]) -> str:
     """The rest of a line after the longest prefix that it starts with."""
     ends = [found.end() for pattern in patterns if (found := pattern.match(line))]
     return line[max(ends, default=0) :]
 
 
-def _commented(line: str) -> str:
+def _with_comment_sign(line: str) -> str:
     """A line with the leading '#' that nccl-tests prints before comments."""
     bare = line.lstrip()
     return bare if bare.startswith("#") else f"# {bare}" if _COMMENTS.match(bare) else line

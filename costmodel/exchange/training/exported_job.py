@@ -53,11 +53,11 @@ def exported(target: TrainingFormat, job: Job) -> Exported:
     if not remarks.faults:
         check_read_back(target, text, remarks)
     calls = [f"the program has to state {', '.join(keys)}: {call}" for call, keys in called(target, job).items()]
-    notes = [*calls, *_beside(target, job), *remarks.notes]
+    notes = [*calls, *_unwritten_keys_note(target, job), *remarks.notes]
     return Exported(target, text, tuple(remarks.faults), tuple(notes))
 
 
-def _beside(target: TrainingFormat, job: Job) -> list[str]:
+def _unwritten_keys_note(target: TrainingFormat, job: Job) -> list[str]:
     """A note on the keys of the scenario that no training file states, such as a price."""
     overlap = {f"assume.overlap.{key}" for key, value in job.assume.overlap if value is not None}
     experts = {f"assume.experts.{key}" for key, value in job.assume.experts if value is not None}
@@ -80,7 +80,7 @@ def check_read_back(target: TrainingFormat, text: str, remarks: TrainingRemarks)
     """Records a fault for every key that the text states differently or leaves out."""
     job = remarks.job
     try:
-        found = _read(target, text, job)
+        found = _read_back(target, text, job)
     except CostModelError as error:
         for fault in error.faults:
             remarks.refuse("plan", f"the file would break a rule of its own format: {fault.sentence}", fault.hint)
@@ -113,7 +113,7 @@ def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, objec
         yield "model", "the shape of the model", "another"
 
 
-def _read(target: TrainingFormat, text: str, job: Job) -> Imported:
+def _read_back(target: TrainingFormat, text: str, job: Job) -> Imported:
     """The scenario read back from a text, with the facts of its program and of a companion file."""
     if target.name == "megatron":
         return read_options(text, _FILE)

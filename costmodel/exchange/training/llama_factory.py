@@ -86,7 +86,7 @@ def read_llama_factory(tree: Any, file: str) -> Layer:
     if any(keys.given(name) for name in (*_MEGATRON, "use_distributed_optimizer")):
         _megatron(keys, layer)
     else:
-        _plain(keys, layer)
+        _fill_defaults(keys, layer)
     return with_remarks(keys, layer)
 
 
@@ -137,7 +137,7 @@ def _megatron(keys: ForeignKeys, layer: Layer) -> None:
     layer.fill("assume.experts.deduplicated", keys["moe_token_dispatcher_type"])
 
 
-def _plain(keys: ForeignKeys, layer: Layer) -> None:
+def _fill_defaults(keys: ForeignKeys, layer: Layer) -> None:
     """Fills recompute, which is on by default, and the DeepSpeed file or plain DDP."""
     engine = keys["deepspeed"]
     layer.facts["plan.recompute"] = keys["disable_gradient_checkpointing"]

@@ -35,13 +35,13 @@ def recipe_tree(text: str, file: str) -> Mapping:
         hint = "keep one of the functions in a file of its own"
         raise fail("X004", f"several recipes stand here: {names}", _place_of_node(lines, text, found[1][1]), hint)
     function, call = found[0]
-    assigned = {**_assigned(module.body), **_assigned(function.body)}
+    assigned = {**_assigned_once(module.body), **_assigned_once(function.body)}
     recipe = _Recipe(lines, text, file, assigned, _COSTLY)
-    recipe.family = _family(module)
+    recipe.family = _imported_family(module)
     return recipe.tree(function, call)
 
 
-def _family(module: ast.Module) -> str:
+def _imported_family(module: ast.Module) -> str:
     """The model family whose registry a recipe imports; empty if the recipe belongs to that registry's module."""
     imported = [node.module or "" for node in module.body if isinstance(node, ast.ImportFrom)
                 and any(name.name == "model_registry" for name in node.names)]  # fmt: skip
@@ -63,7 +63,7 @@ def call_tree(text: str, file: str, called: str, costly: Set[str]) -> tuple[Mapp
         raise fail("D002", f"not Python: {type(error).__name__}", Place(file)) from None
     lines = Lines(text, file)
     bodies = [module.body, *(node.body for node in module.body if isinstance(node, ast.FunctionDef))]
-    names = {name: value for body in bodies for name, value in _assigned(body).items()}
+    names = {name: value for body in bodies for name, value in _assigned_once(body).items()}
     chosen = [node for name, node in named if re.fullmatch(called, name)]
     if len(chosen) != 1:
         sentence = f"{len(chosen)} calls stand here that state the arguments of a training"
@@ -88,7 +88,7 @@ def _configurations(module: ast.Module) -> list[tuple[ast.FunctionDef, ast.Call]
     return found
 
 
-def _assigned(body: list[ast.stmt]) -> dict[str, ast.expr]:
+def _assigned_once(body: list[ast.stmt]) -> dict[str, ast.expr]:
     """The expressions assigned to names in a function body, for names that are assigned once."""
     found: dict[str, list[ast.expr]] = {}
     for node in body:

@@ -167,7 +167,7 @@ def _degrees(found: Settled) -> None:
     if shards is not None:
         _of_shards(found, shards, copies, inner)
         copies = found.number("plan.dp_replicate")
-    world = _seen(found)
+    world = _visible_accelerators(found)
     if world is None:
         found.need("the number of accelerators is not stated", "--gpu h100 --nodes 4, for example")
         return
@@ -187,7 +187,7 @@ def _degrees(found: Settled) -> None:
         found.refuse("X005", f"{copies} replicas of the shards do not divide dp {dp}", "plan.dp_replicate")
 
 
-def _seen(found: Settled) -> OriginValue | None:
+def _visible_accelerators(found: Settled) -> OriginValue | None:
     """The number of accelerators; a fault if the environment makes fewer visible."""
     world, seen = found.facts.get("accelerators"), found.facts.pop("visible", None)
     if seen is None:

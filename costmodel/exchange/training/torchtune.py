@@ -59,7 +59,7 @@ TABLE = known(
 
 def read_torchtune(tree: Any, file: str) -> Layer:
     """The facts that a configuration of torchtune states; it trains with FSDP 2, all in one type."""
-    keys = ForeignKeys(_plain(tree), TABLE, file, VERSION)
+    keys = ForeignKeys(_without_references(tree), TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     _model(keys, layer)
     whole = "workload.tuning.method" not in layer.facts
@@ -71,7 +71,7 @@ def read_torchtune(tree: Any, file: str) -> Layer:
     return with_remarks(keys, layer)
 
 
-def _plain(tree: Any) -> Any:
+def _without_references(tree: Any) -> Any:
     """The tree with references to other keys, such as ${output_dir}, set to None."""
     for key in [key for key, value in tree.items() if isinstance(value, str) and "${" in value]:
         tree[key] = None

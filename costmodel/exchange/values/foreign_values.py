@@ -141,7 +141,7 @@ def parse_json(text: str, file: str) -> Any:
     return tree
 
 
-def _joined(path: str, name: str | int) -> str:
+def _joined_path(path: str, name: str | int) -> str:
     """The path of an entry; paths that are too long are cut."""
     inner = f"{path}.{name}" if path else str(name)
     return inner if len(inner) <= _LONGEST_PATH else path
@@ -211,7 +211,7 @@ class _TextReader:
             raise self.broken("a key in double quotes")
         start = self.at
         name = self.string(path)
-        inner = _joined(path, name)
+        inner = _joined_path(path, name)
         place = self.lines.place(start, inner, self.at - start)
         if self.skip() != ":":
             raise self.broken("a colon")
@@ -237,7 +237,7 @@ class _TextReader:
             return built
         while True:
             self.skip()
-            inner = _joined(path, len(built))
+            inner = _joined_path(path, len(built))
             built.places.append(self.lines.place(self.at, inner))
             built.append(self.value(inner))
             if self.another("]"):

@@ -25,22 +25,22 @@ def gathered(
     found = []
     for mark, often in counts.items():
         entry: dict[str, Any] = {"count": OriginValue(often, count)}
-        if mark == marks[0] and _leading(marks):
+        if mark == marks[0] and _leading_count(marks):
             entry["leading"] = OriginValue(True, Origin("derived", "the first layers are of this kind, no others"))
         found.append(entry | build(mark))
-    if _even(marks[_leading(marks) :]):
+    if _is_evenly_mixed(marks[_leading_count(marks) :]):
         return found, []
     sentence = f"the {len(marks)} layers are mixed evenly here; in the file their order is another"
     return found, [Loss("approximated", sentence, count.place)]
 
 
-def _leading(marks: Sequence[Hashable]) -> int:
+def _leading_count(marks: Sequence[Hashable]) -> int:
     """The number of leading layers of a kind that occurs nowhere else; 0 if all layers are of one kind."""
     ahead = next((index for index, mark in enumerate(marks) if mark != marks[0]), len(marks))
     return ahead if ahead < len(marks) and marks[0] not in marks[ahead:] else 0
 
 
-def _even(marks: Sequence[Hashable]) -> bool:
+def _is_evenly_mixed(marks: Sequence[Hashable]) -> bool:
     """Whether the kinds of layers are mixed evenly: every prefix has nearly the overall shares."""
     counts = Counter(marks)
     for kind, often in counts.items() if len(counts) <= _MOST_KINDS else ():

@@ -105,7 +105,7 @@ def _check_scenario(key: str, asked: Workload, holding: BaselinePolicy) -> Check
     )
     if all(finding.kept for finding in findings):
         return CheckedScenario(key, asked, answer, tuple(findings), changes)
-    inputs = tuple(_changed(before, asked, answer))
+    inputs = tuple(_changed_inputs(before, asked, answer))
     return CheckedScenario(key, asked, answer, tuple(findings), changes, inputs, _suspects(before, asked, answer))
 
 
@@ -149,7 +149,7 @@ def _regressions(
     return found
 
 
-def _changed(before: Entry, asked: Workload, answer: PlanAnswer) -> list[Input]:
+def _changed_inputs(before: Entry, asked: Workload, answer: PlanAnswer) -> list[Input]:
     """The keys of the plan and the documents that have changed since the baseline was written."""
     old = {f"plan.{key}": _value_text(value) for key, value in before.plan.items()} | before.documents
     new = {f"plan.{key}": _value_text(value) for key, value in asked.plan_entry(answer).items()}

@@ -22,7 +22,7 @@ def training_side(name: str, case: ResolvedScenario, rank: int | None, *, change
     """A scenario as a side; a stored result if nothing is changed, or the plan of a rank of its search."""
     stored = next(iter(case.trees.values()), None)
     if isinstance(stored, dict) and is_stored(case) and not changed:
-        return _stored(name, case, stored, 1 if rank is None else rank)
+        return _stored_side(name, case, stored, 1 if rank is None else rank)
     return side(name, answered(case) if rank is None else ranked(case, rank))
 
 
@@ -35,7 +35,7 @@ def advantage(found: TrainingSearch) -> list[MovedFigure]:
     return moved(before, after)
 
 
-def _stored(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: int) -> Side:
+def _stored_side(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: int) -> Side:
     """A stored result as a side, with the figures that it had when it was written."""
     plans = result.get("plans")
     plans = plans if isinstance(plans, list) else []

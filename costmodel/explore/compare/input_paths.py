@@ -132,15 +132,17 @@ def results_in_rows(
 
     if len(variants) == 1:
         return [None]
-    rows = [each for each, is_row in zip(variants, _found(possible, variants), strict=True) if is_row]
-    values = dict(zip(map(id, rows), _found(results, rows), strict=True))
+    rows = [each for each, is_row in zip(variants, _halved(possible, variants), strict=True) if is_row]
+    values = dict(zip(map(id, rows), _halved(results, rows), strict=True))
     return [values.get(id(each)) for each in variants]
 
 
-def _found(work: Callable[[Sequence[Variant]], Sequence[Found]], variants: Sequence[Variant]) -> Sequence[Found | None]:
+def _halved(
+    work: Callable[[Sequence[Variant]], Sequence[Found]], variants: Sequence[Variant]
+) -> Sequence[Found | None]:
     """The results of variants at once; after a failure of halves of them, and None for a single one that fails."""
     try:
         return work(variants) if variants else []
     except (TypeError, ValueError, CostModelError):
         middle = len(variants) // 2
-        return [*_found(work, variants[:middle]), *_found(work, variants[middle:])] if middle else [None]
+        return [*_halved(work, variants[:middle]), *_halved(work, variants[middle:])] if middle else [None]

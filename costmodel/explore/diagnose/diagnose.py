@@ -60,7 +60,7 @@ def causes(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     yield from _causes_in_kernels(answer, base)
     yield from _causes_in_overlap(answer, base)
     yield from _causes_in_links(answer, base)
-    yield from _beside(answer, base)
+    yield from _causes_without_figure(answer, base)
 
 
 def _clocks(answer: Answer) -> Cause:
@@ -180,7 +180,7 @@ def _causes_in_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
         )
 
 
-def _beside(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+def _causes_without_figure(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     """Causes for which a scenario has no figure, such as a slow stage: each slows the whole step down."""
     steps = (answer.inputs.case.practice or read("practice", "usual")).steps
     spread, terms = float(end_spread(1.0, steps.tail)), base.terms
@@ -405,30 +405,30 @@ def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredSt
 def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
     gap = measured.step - base.step
     if cause.way == "added":
-        return _added(base, measured, cause, gap)
-    value, last = _solved(answer.inputs.case, answer.plan, base, cause, gap)
+        return _explain_by_added_time(base, measured, cause, gap)
+    value, last = _solve_value(answer.inputs.case, answer.plan, base, cause, gap)
     if value is None:
         return Explanation(cause, None, last.step - base.step)
-    return _scored(base, measured, cause, value, last)
+    return _with_deviations(base, measured, cause, value, last)
 
 
-def _added(base: PredictedTerms, measured: MeasuredStep, cause: Cause, gap: float) -> Explanation:
+def _explain_by_added_time(base: PredictedTerms, measured: MeasuredStep, cause: Cause, gap: float) -> Explanation:
     """An explanation by time added to the step: a part's slowdown, or seconds."""
     if gap < 0:
         return Explanation(cause, None, 0.0)
     last = base.with_added(cause.term, gap)
     if cause.unit == "s":
         distance = float(cause_distance(measured.step, base.step, cause.spread))
-        return _scored(base, measured, cause, gap, last, distance)
-    return _scored(base, measured, cause, float(implied_slowdown(cause.part, gap)), last)
+        return _with_deviations(base, measured, cause, gap, last, distance)
+    return _with_deviations(base, measured, cause, float(implied_slowdown(cause.part, gap)), last)
 
 
-def _solved(
+def _solve_value(
     case: ResolvedScenario, plan: Plan, base: PredictedTerms, cause: Cause, gap: float
 ) -> tuple[float | None, PredictedTerms]:
     """The value that gives the measured step, or None where none does; and the last prediction tried."""
     worse = gap > 0
-    end = _last(cause, worse=worse)
+    end = _largest_change(cause, worse=worse)
     seen: dict[float, PredictedTerms] = {0.0: base}
 
     def left(turned: float) -> float:
@@ -478,7 +478,7 @@ def _false_position(left: Callable[[float], float], low: float, high: float, gap
     return turned
 
 
-def _last(cause: Cause, *, worse: bool) -> float:
+def _largest_change(cause: Cause, *, worse: bool) -> float:
     """The largest change of a figure to try: a share to 0 or 1, others up to the limit or down to a twentieth."""
     if cause.way == "share":
         return 1.0 if worse else 1 - 1 / cause.expected
@@ -492,7 +492,7 @@ def _value(cause: Cause, turned: float) -> float:
     return cause.expected * (1 + turned) if cause.way == "grows" else cause.expected / (1 + turned)
 
 
-def _scored(
+def _with_deviations(
     base: PredictedTerms,
     measured: MeasuredStep,
     cause: Cause,
@@ -505,14 +505,14 @@ def _scored(
         distance = abs(value - cause.expected) / cause.spread
     elif distance is None:
         distance = float(cause_distance(value, cause.expected, cause.spread))
-    off = {name: _off(measured, last, name) for name in measured.terms}
+    off = {name: _term_deviation(measured, last, name) for name in measured.terms}
     moved = [name for name in off if abs(last.terms[name] - base.terms[name]) > DUST * base.step]
     worst = max(moved, key=lambda name: off[name], default="")
     against = (worst, measured.terms[worst], last.terms[worst]) if worst and off[worst] > AGAINST else None
     return Explanation(cause, value, last.step - base.step, distance, math.hypot(*off.values()), against)
 
 
-def _off(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:
+def _term_deviation(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:
     """The distance of a measured term from the one that a cause predicts, in standard deviations."""
     spread = math.hypot(TERM_SPREAD * last.terms[name], DUST * last.step)
     return abs(measured.terms[name] - last.terms[name]) / spread

@@ -200,10 +200,10 @@ def _parsed_term(text: str) -> tuple[str, float]:
     name, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not value:
         raise fail("C023", f"'{text}' is not term=time", None, "for example --term dp_exposed=0.5s")
-    return _known(name), _parsed_time(name, value, "--term")
+    return _term_name(name), _parsed_time(name, value, "--term")
 
 
-def _known(name: str) -> str:
+def _term_name(name: str) -> str:
     """The name of a term, which may be written as its label in `estimate`, or as the axis of its communication."""
     plain = name.casefold().replace(" ", "_")
     label = (meaning_of(name) or ("", ""))[1]

@@ -53,13 +53,13 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
     that does not fit or breaks a limit, changes after which it keeps everything.
     """
     if answer.refused:
-        return [*_host(answer, code), *_valid(answer, code)]
+        return [*_host(answer, code), *_valid_values(answer, code)]
     if code in OF_RUN:
         return list(_of_the_run(answer, code))
     smaller, preferred = code != "T001", preferred_chance(answer.inputs.case)
     found: list[Remedy] = []
     steps: tuple[Callable[[], list[Remedy]], ...] = (
-        lambda: [*_fused(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=smaller)],
+        lambda: [*_fused_attention(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=smaller)],
         lambda: _of_the_plan(answer, OTHERS),
         lambda: _together(answer) if smaller else [],
     )
@@ -73,12 +73,12 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
 def _of_the_run(answer: Answer, code: str) -> Iterator[Remedy]:
     """Settings of the run, such as how it saves its states, that remove a reason."""
     for settings in OF_RUN[code]:
-        left, costs = _varied(answer, settings)
+        left, costs = _reasons_with_settings(answer, settings)
         if code not in left:
             yield _make_remedy((settings,), costs, left=left)
 
 
-def _valid(answer: Answer, code: str) -> Iterator[Remedy]:
+def _valid_values(answer: Answer, code: str) -> Iterator[Remedy]:
     """Values that make an invalid plan valid, by key: of the likely keys first, else of any key."""
     tried: list[tuple[str, Any, tuple[str, ...]]] = []
     for group in paths(code):
@@ -86,13 +86,13 @@ def _valid(answer: Answer, code: str) -> Iterator[Remedy]:
             (path, value, left)
             for path in group
             for value in values(answer, path)
-            if code not in (left := _asked(answer, path, value)[0])
+            if code not in (left := _reasons_with_value(answer, path, value)[0])
         ]
     fewest = min((len(left) for _, _, left in tried), default=0)
     kept = [each for each in tried if len(each[2]) == fewest]
     for path in list(dict.fromkeys(path for path, *_ in kept))[:_MOST_PATHS]:
         first, *others = [(value, left) for named, value, left in kept if named == path][:_MOST_VALUES]
-        _, costs = _asked(answer, path, first[0], figures=not first[1])
+        _, costs = _reasons_with_value(answer, path, first[0], figures=not first[1])
         alternatives = tuple((f"{path}={value_text(value)}",) for value, _ in (first, *others))
         yield _make_remedy(alternatives, costs, left=first[1])
 
@@ -102,7 +102,7 @@ def _host(answer: Answer, code: str) -> Iterator[Remedy]:
     if code != _ON_HOST:
         return
     settings, note = host_figures(answer)
-    left, costs = _varied(answer, settings) if settings else ((code,), {})
+    left, costs = _reasons_with_settings(answer, settings) if settings else ((code,), {})
     if code not in left:
         yield replace(_make_remedy((settings,), costs, left=left), note=note)
 
@@ -155,11 +155,11 @@ def _kept_rows(inputs: TrainingInputs, block: Block) -> Iterator[tuple[int, dict
         yield int(places[row]), costs.row(int(row))
 
 
-def _fused(answer: Answer) -> Iterator[Remedy]:
+def _fused_attention(answer: Answer) -> Iterator[Remedy]:
     """A fused attention kernel, where the stack's writes its scores to memory: its price is other software."""
     if answer.inputs.stack.kernels.attention != "unfused":
         return
-    left, costs = _varied(answer, _FUSED)
+    left, costs = _reasons_with_settings(answer, _FUSED)
     if not left:
         yield _make_remedy((_FUSED,), costs, price="time")
 
@@ -178,7 +178,7 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
             continue
         if change.kind in seen:
             continue
-        left, costs = _varied(answer, change.settings)
+        left, costs = _reasons_with_settings(answer, change.settings)
         if not left:
             if has_chance(costs["fit_chance"], preferred):
                 seen.add(change.kind)
@@ -192,11 +192,11 @@ def _together(answer: Answer) -> list[Remedy]:
     preferred = preferred_chance(answer.inputs.case)
     found: list[Remedy] = []
     settings: tuple[str, ...] = ()
-    _, least = _varied(answer, ())
+    _, least = _reasons_with_settings(answer, ())
     for change in _worth_joining(answer):
         path = change.partition("=")[0]
         joined = (*(other for other in settings if other.partition("=")[0] != path), change)
-        left, costs = _varied(answer, joined)
+        left, costs = _reasons_with_settings(answer, joined)
         if not costs or costs["memory_share"] >= least["memory_share"]:
             continue
         settings, least = joined, costs
@@ -225,7 +225,7 @@ def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
     preferred = preferred_chance(answer.inputs.case)
     for setting in reversed(remedy.settings):
         without = tuple(other for other in remedy.settings if other != setting)
-        left, costs = _varied(answer, without)
+        left, costs = _reasons_with_settings(answer, without)
         if not left and has_chance(costs["fit_chance"], preferred):
             remedy = _make_remedy((without,), costs)
     return remedy
@@ -240,7 +240,7 @@ def _make_remedy(
     return Remedy(alternatives, price, *figures)
 
 
-def _asked(answer: Answer, path: str, value: Any, *, figures: bool = False) -> Tried:
+def _reasons_with_value(answer: Answer, path: str, value: Any, *, figures: bool = False) -> Tried:
     """The reasons that remain with another value of a key, and on request the results; all where no plan has it."""
     inputs, plan = answer.inputs, answer.plan
     holder, _, key = path.partition(".")
@@ -249,29 +249,29 @@ def _asked(answer: Answer, path: str, value: Any, *, figures: bool = False) -> T
             written = {name: getattr(plan, name) for name in plan.model_fields_set}
             plan = Plan.model_validate({**written, key: value})
         else:
-            inputs = training_inputs(_changed(inputs.case, path, value))
+            inputs = training_inputs(_changed_case(inputs.case, path, value))
     except (CostModelError, ValidationError):
         return answer.refused or answer.broken, {}
-    return _judged(inputs, plan, figures=figures)
+    return _judge_plan(inputs, plan, figures=figures)
 
 
-def _changed(case: ResolvedScenario, path: str, value: Any) -> ResolvedScenario:
+def _changed_case(case: ResolvedScenario, path: str, value: Any) -> ResolvedScenario:
     """The case with another value; a document is read again if the value is in one that the case names."""
     if path.startswith(("workload.", "cluster.nodes")):
         return replace(case, scenario=changed(case.scenario, path, value))
     return vary(case, [f"{path}={value_text(value)}"])
 
 
-def _varied(answer: Answer, settings: Iterable[str]) -> Tried:
+def _reasons_with_settings(answer: Answer, settings: Iterable[str]) -> Tried:
     """The remaining reasons and the results with several settings, given as on the command line."""
     try:
         case = vary(answer.inputs.case, settings)
-        return _judged(training_inputs(case), case.scenario.plan or answer.plan, figures=True, fitting=True)
+        return _judge_plan(training_inputs(case), case.scenario.plan or answer.plan, figures=True, fitting=True)
     except CostModelError:
         return answer.refused or answer.broken, {}
 
 
-def _judged(inputs: TrainingInputs, plan: Plan, *, figures: bool, fitting: bool = False) -> Tried:
+def _judge_plan(inputs: TrainingInputs, plan: Plan, *, figures: bool, fitting: bool = False) -> Tried:
     """Reasons against a plan: why it is invalid, or on request what a valid one breaks; and its results.
 
     fitting: of a plan that does not fit, only its share of the memory is of interest
@@ -369,9 +369,9 @@ def values(answer: Answer, path: str) -> Iterable[Any]:
         return _NUMBERS[key](answer)
     plan, structure = answer.plan, answer.evaluation.block.structure
     if key in SIZES:
-        return _near(_plan_size(answer, key), _degrees(answer.inputs))
+        return _nearest_first(_plan_size(answer, key), _degrees(answer.inputs))
     if key == "offload":
-        return _fewer(plan.offload) if plan.offload else _more(answer.inputs)
+        return _fewer(plan.offload) if plan.offload else _larger_offloads(answer.inputs)
     if key == "recompute_modules":
         offered = answer.inputs.stack.recompute_modules
         kept = [name for name in plan.recompute_modules or () if name in offered]
@@ -379,7 +379,7 @@ def values(answer: Answer, path: str) -> Iterable[Any]:
     layers = int(number(layer_count(answer.inputs.model)))
     counts: Iterable[Any] = ()
     if key.endswith("_layers") and (held := getattr(plan, key)) is not None:
-        counts = _near(float(held), range(1, layers))
+        counts = _nearest_first(float(held), range(1, layers))
     return (*counts, *(value for value in _CHOICES.get(key, ()) if value != getattr(structure, key)))
 
 
@@ -387,7 +387,7 @@ def _plan_size(answer: Answer, name: str) -> float:
     return float(getattr(answer.evaluation.block, name)[0])
 
 
-def _near(now: float, values: Iterable[int]) -> list[int]:
+def _nearest_first(now: float, values: Iterable[int]) -> list[int]:
     """Values in the order of their distance from the current one, which is left out."""
     return sorted((value for value in {*values} if value != now), key=lambda value: (abs(value - now), value))[:_FAR]
 
@@ -408,7 +408,7 @@ def _fewer(offload: Iterable[str]) -> Iterator[list[str]]:
         yield from map(list, itertools.combinations(named, count))
 
 
-def _more(inputs: TrainingInputs) -> Iterator[list[str]]:
+def _larger_offloads(inputs: TrainingInputs) -> Iterator[list[str]]:
     """Sets of states that the stack can put on the host, smallest first."""
     offered = inputs.stack.offload.of if inputs.stack.offload is not None else []
     for count in range(1, len(offered) + 1):
@@ -418,7 +418,7 @@ def _more(inputs: TrainingInputs) -> Iterator[list[str]]:
 def _multiples(now: float, units: Iterable[float]) -> list[int]:
     """The multiples of each unit next below and above."""
     whole = [int(unit) for unit in units if unit >= 1 and float(unit).is_integer()]
-    return _near(now, [unit * max(1, int(now) // unit + more) for unit in whole for more in (0, 1)])
+    return _nearest_first(now, [unit * max(1, int(now) // unit + more) for unit in whole for more in (0, 1)])
 
 
 def _batches_to_try(answer: Answer) -> list[int]:
@@ -441,7 +441,7 @@ def _nodes(answer: Answer) -> list[int]:
     unit = wanted / math.gcd(int(wanted), int(each))
     ranks = wanted if answer.plan.dp is not None else number(inputs.ranks)
     nodes = {int(ranks // each), *_multiples(ranks / each, (unit,))}
-    return _near(number(inputs.case.scenario.cluster.nodes), (count for count in nodes if count > 0))
+    return _nearest_first(number(inputs.case.scenario.cluster.nodes), (count for count in nodes if count > 0))
 
 
 def _replica_counts(answer: Answer) -> list[int]:
@@ -451,7 +451,7 @@ def _replica_counts(answer: Answer) -> list[int]:
     if answer.plan.dp is None:
         return []
     of_all = [int(dp)] if dp.is_integer() and dp != answer.plan.dp else []
-    return list(dict.fromkeys([*of_all, *_near(answer.plan.dp, _degrees(answer.inputs))]))
+    return list(dict.fromkeys([*of_all, *_nearest_first(answer.plan.dp, _degrees(answer.inputs))]))
 
 
 def _ranks_left(answer: Answer) -> list[int]:
@@ -465,7 +465,7 @@ def _ranks_left(answer: Answer) -> list[int]:
 def _accelerators(answer: Answer) -> list[int]:
     """Settings for other numbers of accelerators per node, up to twice the current one."""
     now = number(answer.inputs.case.node.accelerators)
-    return _near(now, range(1, int(2 * now) + 1))
+    return _nearest_first(now, range(1, int(2 * now) + 1))
 
 
 _NUMBERS: dict[str, Callable[[Answer], list[int]]] = {

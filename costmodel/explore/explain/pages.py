@@ -102,14 +102,14 @@ def page(word: str) -> Page:
     asked = question_of(word) or question_of(target)
     if asked is None:
         try:
-            return _meaning(word)
+            return _page_of_word(word)
         except CostModelError:
             if not target:
                 raise
-            return _meaning(target)
-    if " " not in word or meaning_of(word) is not None or _spelt(word) is not None:  # no key of a scenario has blanks
+            return _page_of_word(target)
+    if " " not in word or meaning_of(word) is not None or _spelt_page(word) is not None:  # no key has blanks
         with contextlib.suppress(CostModelError):
-            return replace(_meaning(word), asked=asked)
+            return replace(_page_of_word(word), asked=asked)
     return Page(word, "a question people ask", "", asked=asked)
 
 
@@ -146,9 +146,9 @@ def _texts() -> dict[str, tuple[str, str]]:
     return texts
 
 
-def _meaning(word: str) -> Page:
+def _page_of_word(word: str) -> Page:
     """The page of a word: of a label, a result, an equation, a strategy, the vocabulary, a code, a key, a document."""
-    labelled, known = meaning_of(word), _spelt(word)
+    labelled, known = meaning_of(word), _spelt_page(word)
     if labelled is None:
         return known or _key(word)
     meaning, see = labelled
@@ -165,7 +165,7 @@ def _meaning(word: str) -> Page:
     return replace(more, word=word, title="a label of answers", text=f"{meaning}\n{pointed}{more.text}")
 
 
-def _spelt(word: str) -> Page | None:
+def _spelt_page(word: str) -> Page | None:
     """The page of a costmodel word that is written with blanks, hyphens or underscores."""
     return next(filter(None, map(_of_a_word, (word, word.replace(" ", "_"), word.replace(" ", "-")))), None)
 
@@ -174,10 +174,10 @@ def _of_a_word(word: str) -> Page | None:
     """The page of a costmodel word, in any capitalisation; None where there is none."""
     word = _by_lower_case().get(word.lower(), word)
     if word in FAULT_CODES:
-        return Page(word, "a fault of the input", FAULT_CODES[word] + _listed(word))
+        return Page(word, "a fault of the input", FAULT_CODES[word] + _list_under_code(word))
     if word in _RULES:
         rule = _RULES[word]
-        return Page(word, rule.title, rule.meaning + _listed(word))
+        return Page(word, rule.title, rule.meaning + _list_under_code(word))
     if word in (named := _wing_words()):
         return _of_wing(named[word])
     if word in _RESULTS:
@@ -267,7 +267,7 @@ def _key_elsewhere(path: str) -> Page:
         return Page(path, "a fit of measured times", words)
     if (meant := meant_by(path)) is not None:
         return Page(path, "a word of other tools", "\n".join(filter(None, (_our_keys(meant), meant.note))))
-    raise _unknown(path, [*all_words(), *labels()])
+    raise _unknown_word(path, [*all_words(), *labels()])
 
 
 def _named_alike(word: str) -> str:
@@ -316,7 +316,7 @@ def _of_wing(word: str) -> Page:
     return Page(word, str(entry["title"]), text, None, _titles(str(entry["source"])), formulas)
 
 
-def _listed(word: str) -> str:
+def _list_under_code(word: str) -> str:
     """The list under the page of a code: the columns of a table, or how empty cells are filled."""
     if word == "D014":
         runs = "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
@@ -383,7 +383,7 @@ def _titles(source: str) -> tuple[tuple[str, str], ...]:
     return tuple((key, str(known[key]["title"])) for key in keys if key in known)
 
 
-def _unknown(word: str, known: list[str]) -> CostModelError:
+def _unknown_word(word: str, known: list[str]) -> CostModelError:
     """A fault for a word that cannot be explained, with close matches; a phrase must match more closely."""
     close = alike(word, known, 3, _ALIKE_OF_QUESTION if " " in word else _ALIKE)
     hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"

@@ -58,7 +58,7 @@ def order(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> It
 def _single(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Operation]:
     """The operations of a rank under a schedule that runs them one by one."""
     if schedule in PLAIN:
-        return _plain(ranks, batches, chunks, _warm_up(schedule, ranks, batches, chunks, rank))
+        return _one_forward_one_backward(ranks, batches, chunks, _warm_up(schedule, ranks, batches, chunks, rank))
     if schedule == "zb-v":
         return _zb_v(ranks, batches, rank)
     if schedule in ("v-half", "v-min"):
@@ -66,7 +66,7 @@ def _single(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> 
     return _split_backward(ranks, batches, rank, depth=2 if schedule == "zb-h2" else 1)
 
 
-def _plain(ranks: int, batches: int, chunks: int, warm: int) -> Iterator[Operation]:
+def _one_forward_one_backward(ranks: int, batches: int, chunks: int, warm: int) -> Iterator[Operation]:
     """Warm-up forwards, then one forward and one backward in turn, then the backwards that are left."""
     total = batches * chunks
     for position in range(warm):

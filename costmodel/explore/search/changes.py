@@ -107,7 +107,7 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
     elif (workload.gradients or case.stack.gradients) == "fp32":
         narrow = "fp16" if workload.precision == "fp16" else "bf16"
         yield Change("gradients", (f"workload.gradients={narrow}",), "quality")
-    narrow_states: Optimizer | None = _read("optimizer", "adam-8bit")
+    narrow_states: Optimizer | None = _read_or_none("optimizer", "adam-8bit")
     if narrow_states is not None and case.optimizer.moments > narrow_states.moments:
         yield Change("optimizer", ("workload.optimizer=adam-8bit",), "quality")
 
@@ -170,11 +170,11 @@ def nodes_of(case: ResolvedScenario | ServingCase, gpus: float) -> tuple[str, ..
 
 def shipped_node(case: ResolvedScenario) -> Node | None:
     """The document of the scenario's node, without changes."""
-    node: Node | None = _read("node", case.node.name)
+    node: Node | None = _read_or_none("node", case.node.name)
     return node
 
 
-def _read(kind: str, name: str) -> Any:
+def _read_or_none(kind: str, name: str) -> Any:
     """A document by name; None where no valid one exists."""
     try:
         return read(kind, name)
@@ -217,7 +217,7 @@ def _other_nodes(case: ResolvedScenario, *, larger: bool) -> Iterator[tuple[Node
 def _nodes_in_order(group: Iterable[str], own: Accelerator, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
     found = []
     for name in group:
-        node: Node | None = _read("node", name)
+        node: Node | None = _read_or_none("node", name)
         accelerator: Accelerator | None = None if node is None else _accelerator(node)
         if node is None or accelerator is None:
             continue
@@ -246,5 +246,5 @@ def _change_words(kind: str, name: str) -> str:
 def _accelerator(node: Node) -> Accelerator | None:
     """The accelerator that a node names or defines inline."""
     named = node.accelerator
-    accelerator: Accelerator | None = _read("accelerator", named) if isinstance(named, str) else named
+    accelerator: Accelerator | None = _read_or_none("accelerator", named) if isinstance(named, str) else named
     return accelerator

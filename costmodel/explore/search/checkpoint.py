@@ -178,7 +178,7 @@ class SearchFolder:
             "tally": written_tally(tally),
         }
         with atomic_write(self.folder / MANIFEST) as path:
-            path.write_text(_sealed(state))
+            path.write_text(_with_digest(state))
         self.written = time.monotonic()
 
     def close(self, tally: Tally[Plan], *, complete: bool) -> None:
@@ -229,14 +229,14 @@ def held(
         folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked(folder):
-            yield _opened(folder, asked, space, tally, plans=plans, resume=resume)
+            yield _stored_state(folder, asked, space, tally, plans=plans, resume=resume)
     finally:
         if made:
             with suppress(OSError):  # it holds something, as it should
                 folder.rmdir()
 
 
-def _opened(
+def _stored_state(
     folder: Path,
     asked: dict[str, str],
     space: Space[Inputs, Plan, Piece],
@@ -257,7 +257,7 @@ def _opened(
     if not resume and (text is not None or parts):
         held = "a search" if text is not None else "parts of a search"
         raise fail("C021", f"{folder} holds {held}", place, "take another folder, or add --resume")
-    state = {} if text is None else _same(_state(text), asked, folder)
+    state = {} if text is None else _check_same_search(_state(text), asked, folder)
     if others:
         raise fail("C021", f"{folder} holds parts of another search", place, "take another folder")
     kept = SearchFolder(folder, plans, asked)
@@ -280,7 +280,7 @@ def _check_parts(kept: SearchFolder) -> None:
         raise fail("C021", sentence, Place(str(kept.folder)), "take another folder")
 
 
-def _same(state: Any, asked: dict[str, str], folder: Path) -> dict[str, Any]:
+def _check_same_search(state: Any, asked: dict[str, str], folder: Path) -> dict[str, Any]:
     """The stored state if it belongs to this search; else a fault with the first difference."""
     place, hint = Place(str(folder)), "take another folder"
     if not isinstance(state, dict):
@@ -296,7 +296,7 @@ def _same(state: Any, asked: dict[str, str], folder: Path) -> dict[str, Any]:
     return state
 
 
-def _sealed(state: dict[str, Any]) -> str:
+def _with_digest(state: dict[str, Any]) -> str:
     """A state with the digest of its text."""
     text = json.dumps(state)
     return f'{{"digest": "{_short_digest(text)}", {text[1:]}'

@@ -51,13 +51,13 @@ def dask_workers(
     except ImportError:
         hint = install_command("distributed>=2024.8")
         raise fail("C020", "--engine dask needs the package distributed", None, hint) from None
-    with _quiet(), ExitStack() as opened:
+    with _silence_dask(), ExitStack() as opened:
         try:
             if not address:
                 local = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
                 address = opened.enter_context(local).scheduler_address
             seconds = max(AT_LEAST, min(ANSWER_WITHIN, patience))
-            client = opened.enter_context(_within(seconds, lambda: Client(address, timeout=seconds)))
+            client = opened.enter_context(_result_within(seconds, lambda: Client(address, timeout=seconds)))
         except Exception as error:  # whatever Dask, its settings and its network make of an address
             raise _no_answer(address, error) from None
         try:
@@ -69,7 +69,7 @@ def dask_workers(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_dask() -> Iterator[None]:
     """Silences Dask's log of a lost connection; costmodel reports it in one sentence instead."""
     import logging
 
@@ -84,7 +84,7 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _within(seconds: float, call: Callable[[], T]) -> T:
+def _result_within(seconds: float, call: Callable[[], T]) -> T:
     """The result of a call that may never end: Dask waits without limit for a port that is not Dask's."""
     results: SimpleQueue[tuple[T, None] | tuple[None, Exception]] = SimpleQueue()
 
@@ -124,7 +124,7 @@ class _Look:
             return
         self.counted = now
         try:
-            workers = len(_within(ANSWER_WITHIN, self.client.nthreads))
+            workers = len(_result_within(ANSWER_WITHIN, self.client.nthreads))
         except Exception as error:  # of a scheduler that ended, or of the network
             raise _no_answer(self.address, error) from None
         if workers:

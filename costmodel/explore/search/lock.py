@@ -107,7 +107,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         with usable(folder):
             check_regular(path)
-            handle = _taken(path)
+            handle = _take_lock(path)
     except _HeldByOther as other:
         by = f"process {other.owner.get('process')} on {other.owner.get('host')} does: " if other.owner else ""
         hint = f"{by}wait for it, or take another folder{other.remedy}"
@@ -143,7 +143,7 @@ def _waited_for(path: Path, lock: Path, notify: Callable[[str], None]) -> int:
     begun, stated = time.monotonic(), False
     while True:
         try:
-            return _taken(lock)
+            return _take_lock(lock)
         except _HeldByOther as other:
             by = f"process {other.owner.get('process', '?')} on {other.owner.get('host', '?')}"
             waited = time.monotonic() - begun
@@ -158,7 +158,7 @@ def _waited_for(path: Path, lock: Path, notify: Callable[[str], None]) -> int:
         time.sleep(_PAUSE)
 
 
-def _taken(path: Path) -> int:
+def _take_lock(path: Path) -> int:
     """The open and locked file of a lock."""
     here = path.resolve()
     with _guard:
@@ -166,7 +166,7 @@ def _taken(path: Path) -> int:
             raise _HeldByOther(_owner())
         _held.add(here)
     try:
-        return _acquired(path)
+        return _acquire_lock(path)
     except BaseException:
         _held.discard(here)
         raise
@@ -179,11 +179,11 @@ def _release_lock(path: Path, handle: int) -> None:
     _held.discard(path.resolve())
 
 
-def _acquired(path: Path) -> int:
+def _acquire_lock(path: Path) -> int:
     """The open file of the lock, with this process as its owner."""
     owner: dict[str, Any] = {}
     for _ in range(_TRIES):
-        handle, made = _opened(path)
+        handle, made = _open_file(path)
         try:
             owner = _holder(handle)
             kept = _kept_by_system(handle)
@@ -207,7 +207,7 @@ def _acquired(path: Path) -> int:
     raise _HeldByOther(owner)
 
 
-def _opened(path: Path) -> tuple[int, bool]:
+def _open_file(path: Path) -> tuple[int, bool]:
     """Open the file; also whether it was created just now."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), True
@@ -230,7 +230,8 @@ def _kept_by_system(handle: int) -> bool | None:
 
 def _owner() -> dict[str, Any]:
     """An identifier that distinguishes this process from any other."""
-    return {"host": socket.gethostname(), "space": _space(), "process": os.getpid(), "started": _started(os.getpid())}
+    own = os.getpid()
+    return {"host": socket.gethostname(), "space": _space(), "process": own, "started": _process_start(own)}
 
 
 def _holder(handle: int) -> dict[str, Any]:
@@ -254,7 +255,7 @@ def _runs(owner: dict[str, Any]) -> bool:
         return False
     except (OSError, OverflowError):
         return True
-    return bool(owner.get("started") == _started(process))
+    return bool(owner.get("started") == _process_start(process))
 
 
 def _space() -> str:
@@ -265,7 +266,7 @@ def _space() -> str:
         return ""
 
 
-def _started(process: int) -> str:
+def _process_start(process: int) -> str:
     """When a process began, in ticks since the machine did; None where the system does not report it."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]

@@ -134,7 +134,7 @@ def rates_of(values: Iterable[str]) -> list[str]:
 
 def values_of(values: str, option: str, text: str) -> tuple[str, ...]:
     """Lists and ranges as values, each once; `text` is the value of the option."""
-    parts = _split(values)
+    parts = _split_at_commas(values)
     if any(not part.strip() for part in parts):
         raise _option_fault(option, text, "a value is missing between two commas")
     found = [value for part in parts for value in _values_of_part(option, text, part)]
@@ -154,7 +154,7 @@ def span(text: str, path: str = "") -> Span | None:
     return Span(low, high, match[4].strip() or _UNITS.get(path, ""), match[5] or "", by) if sensible else None
 
 
-def _split(values: str) -> list[str]:
+def _split_at_commas(values: str) -> list[str]:
     """Split at commas outside brackets."""
     parts, depth = [""], 0
     for letter in values:
@@ -237,7 +237,7 @@ def samples_between(numbers: Sequence[float], excess: Callable[[float], float], 
         equal = [known[side] == value for side in sides]
         if value > 0 and any(worse) and all(map(max, worse, equal)):
             low, high = numbers[max(place - 1, 0)], numbers[min(place + 1, len(numbers) - 1)]
-            found.append(_least(low, numbers[place], high, excess, whole=whole))
+            found.append(_least_excess(low, numbers[place], high, excess, whole=whole))
     return sorted({number for number in found if number not in numbers})
 
 
@@ -318,7 +318,7 @@ def next_number(number: float, digits: int, *, upward: bool) -> float:
     return rounded(nearest + (last if upward else -last), digits)
 
 
-def _least(low: float, middle: float, high: float, excess: Callable[[float], float], *, whole: bool) -> float:
+def _least_excess(low: float, middle: float, high: float, excess: Callable[[float], float], *, whole: bool) -> float:
     """The number with the least excess between two, by golden section; or the first one that reaches the target."""
     best, least = middle, excess(middle)
     for _ in range(_NARROWINGS):

@@ -40,7 +40,7 @@ def named_result(word: str, columns: Iterable[str], option: str, written: str) -
     plain = word.casefold().replace(" ", "_")
     if plain in named:
         return named[plain]
-    labelled = _labelled(plain, named)
+    labelled = _results_labelled(plain, named)
     if len(labelled) == 1:
         return labelled[0]
     results = [name for name in dict.fromkeys(named.values()) if not name.endswith(_ENDS)]
@@ -68,7 +68,7 @@ def two_results(text: str, columns: Mapping[str, ResultColumn]) -> tuple[str, st
     return x, y
 
 
-def _labelled(word: str, named: Mapping[str, str]) -> list[str]:
+def _results_labelled(word: str, named: Mapping[str, str]) -> list[str]:
     """The results that answers print under a word, as `in_flight` for the requests in flight."""
     from costmodel.explore.labels import meaning_of  # of all answers, and read for a word that no result has alone
 

@@ -80,7 +80,7 @@ def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:
     case = inputs.case
     found: list[Remedy] = []
     for key in _KEYS:
-        found += _freed(case, key, None, fitting=False)
+        found += _remedy_if_free(case, key, None, fitting=False)
     for price, path, values in _nearby(inputs):
         if price == "money" and any(remedy.price == price for remedy in found):
             continue  # nodes or accelerators of a node, whichever is less of a change
@@ -111,10 +111,10 @@ def _make_remedy(
 def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> Iterator[Remedy]:
     """Values of plan keys that the search leaves out, because a list or the command line restricts them."""
     for key in _KEYS:
-        yield from _freed(case, key, like, fitting=True, smaller=smaller)
+        yield from _remedy_if_free(case, key, like, fitting=True, smaller=smaller)
     for key in _UNLISTED:
         if getattr(case.space, key) is None:
-            settings = ((f"search.{key}=[{value_text(value)}]",) for value in _unlisted(case, key))
+            settings = ((f"search.{key}=[{value_text(value)}]",) for value in _unlisted_values(case, key))
             outcomes = ((each, _outcome(case, each, like, but=key, smaller=smaller)) for each in settings)
             yield from itertools.islice(
                 (
@@ -126,7 +126,7 @@ def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> 
             )
 
 
-def _unlisted(case: ResolvedScenario, key: str) -> Iterable[Any]:
+def _unlisted_values(case: ResolvedScenario, key: str) -> Iterable[Any]:
     """Values that a search could try for a key to which it gives only one value now."""
     if key == "cp":
         return _DEGREES if case.stack.context_parallel else ()
@@ -134,7 +134,7 @@ def _unlisted(case: ResolvedScenario, key: str) -> Iterable[Any]:
     return ([*names] for count in range(1, len(offered) + 1) for names in itertools.combinations(offered, count))
 
 
-def _freed(
+def _remedy_if_free(
     case: ResolvedScenario, key: str, like: Structure | None, *, fitting: bool, smaller: bool = False
 ) -> Iterator[Remedy]:
     """For a listed or fixed key, a remedy with the value that an unconstrained search would use; none without one."""
@@ -194,7 +194,7 @@ def _nearest_first(now: int, values: Iterable[int]) -> list[int]:
 def _batches(inputs: TrainingInputs) -> list[int]:
     """Batches that are a whole number of micro-batches for layouts that are otherwise valid."""
     batch, found = int(number(inputs.global_batch)), set[int]()
-    for grid in _searched(inputs, None):
+    for grid in _sub_spaces(inputs, None):
         rows = stem(inputs, grid, Counter()).block
         for count in grid.sizes["micro_batch"]:
             for unit in {*(rows.dp * count), *(rows.dp * rows.pp * count)}:
@@ -205,7 +205,7 @@ def _batches(inputs: TrainingInputs) -> list[int]:
 # ── Searches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _changed(case: ResolvedScenario, settings: Sequence[str]) -> TrainingInputs | None:
+def _changed_inputs(case: ResolvedScenario, settings: Sequence[str]) -> TrainingInputs | None:
     """The inputs of a changed scenario; None where it is invalid."""
     try:
         return training_inputs(vary(case, settings))
@@ -215,10 +215,10 @@ def _changed(case: ResolvedScenario, settings: Sequence[str]) -> TrainingInputs 
 
 def _has_plans(case: ResolvedScenario, settings: Sequence[str]) -> bool:
     """Whether a changed search has a valid plan."""
-    inputs = _changed(case, settings)
+    inputs = _changed_inputs(case, settings)
     if inputs is None:
         return False
-    found = (valid_blocks(inputs, grid, stem(inputs, grid, Counter()), Counter()) for grid in _searched(inputs, None))
+    found = (valid_blocks(inputs, grid, stem(inputs, grid, Counter()), Counter()) for grid in _sub_spaces(inputs, None))
     return any(True for _ in itertools.chain.from_iterable(found))
 
 
@@ -229,13 +229,13 @@ def _outcome(
 
     smaller: only a fitting plan counts, and none fits if the smallest micro-batches are too large.
     """
-    inputs = _changed(case, settings)
+    inputs = _changed_inputs(case, settings)
     if inputs is None:
         return None
-    grids_of_it = list(_searched(inputs, like, but=but))
+    grids_of_it = list(_sub_spaces(inputs, like, but=but))
     if smaller and not _some_fit(inputs, map(_smallest, grids_of_it)):
         return None
-    tally = _tally(inputs, grids_of_it)
+    tally = _tally_of_grids(inputs, grids_of_it)
     best = tally.top.rows or tally.missed_by_least
     return RemedyOutcome(tally.evaluated, best[0], bool(tally.top.rows)) if best else None
 
@@ -251,7 +251,7 @@ def _some_fit(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> bool:
     return any(np.any(counts & (memory_shares(inputs, block) <= 1)) for each in found for block, counts in each)
 
 
-def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> TrainingTally:
+def _tally_of_grids(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> TrainingTally:
     """The accumulated result of some grids."""
     wanted = TrainingSpace(1, inputs.case.scenario.objective, safe=preferred_chance(inputs.case))
     tally = wanted.empty()
@@ -261,7 +261,7 @@ def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> TrainingTall
     return tally
 
 
-def _searched(inputs: TrainingInputs, like: Structure | None, *, but: str = "") -> Iterator[SubSpace]:
+def _sub_spaces(inputs: TrainingInputs, like: Structure | None, *, but: str = "") -> Iterator[SubSpace]:
     """The space of a scenario; for a large one, structures that differ in one key, or one structure per grid."""
     all_of_them = list(grids(inputs))
     if sum(map(len, all_of_them)) <= _MOST_CANDIDATES:
@@ -470,14 +470,14 @@ def _add_bands(variants: Variants[TrainingInputs], tally: TrainingTally) -> None
     lists = [best for _, best in tally.lists()]
     parts = [part for part in tally.parts.values() if part.number >= 0 and variants.over]
     at_values = [row for part in parts for row in (part.best or part.surest,) if row is not None]
-    rows = iter(_banded(variants, [*(row for best in lists for row in best.rows), *at_values]))
+    rows = iter(_with_bands(variants, [*(row for best in lists for row in best.rows), *at_values]))
     for best in lists:
         best.rows = list(islice(rows, len(best.rows)))
     for part in parts:
         part.best = next(rows) if part.best or part.surest else None
 
 
-def _banded(variants: Variants[TrainingInputs], rows: Sequence[Ranked]) -> list[Ranked]:
+def _with_bands(variants: Variants[TrainingInputs], rows: Sequence[Ranked]) -> list[Ranked]:
     """Plans with their bands, each with the inputs of its variant."""
     places: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
@@ -508,12 +508,12 @@ def examples(found: TrainingSearch) -> dict[str, Ranked]:
         for block in itertools.chain.from_iterable(map(candidates, grids(inputs))):
             if wanted <= shown.keys():
                 return shown
-            for code, refused in _refused(inputs, block, wanted - shown.keys(), found.safe):
+            for code, refused in _rows_by_reason(inputs, block, wanted - shown.keys(), found.safe):
                 shown.setdefault(code, _refused_example(inputs, refused, code, variant))
     return shown
 
 
-def _refused(
+def _rows_by_reason(
     inputs: TrainingInputs, block: Block, missing: set[str], safe: float | None
 ) -> Iterator[tuple[str, Block]]:
     """The rows of a block by their first reason."""

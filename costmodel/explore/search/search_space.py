@@ -113,7 +113,7 @@ def stem(
     for names in (PLACED, BEHIND_PLACES, ("vpp",)):
         for name in names if known else ():
             rows = rows.crossed(name, grid.sizes[name])
-        rows = _thinned(inputs, grid, rows, known | {*names}, known, refused)
+        rows = _rows_that_pass(inputs, grid, rows, known | {*names}, known, refused)
         known |= {*names}
     return rows
 
@@ -146,7 +146,7 @@ def crossed(rows: Block, name: str, values: tuple[float, ...]) -> Block:
     return Block(rows.structure, **columns)
 
 
-def _thinned(
+def _rows_that_pass(
     inputs: TrainingInputs,
     grid: SubSpace,
     rows: PartialPlans,
@@ -334,7 +334,7 @@ def valid_blocks(
 
     Batches that repeat the same plans under another structure follow each other and share common results.
     """
-    mask = _valid(inputs, grid, rows, refused)
+    mask = _valid_micro_batches(inputs, grid, rows, refused)
     grown = np.any(mask, axis=1)
     rows, pairs = rows.where(grown), np.flatnonzero(mask[grown])
     for start in range(0, len(pairs), BLOCK_ROWS):
@@ -347,7 +347,7 @@ def valid_blocks(
                 yield same, counts
 
 
-def _valid(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]) -> Mask:
+def _valid_micro_batches(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: Counter[str]) -> Mask:
     """The valid micro-batches of each layout; layouts that a check cannot distinguish are tested once."""
     standing = rows.standing.sum(axis=0) // len(grid.sizes["micro_batch"])
     keep = np.ones((len(rows), len(grid.sizes["micro_batch"])), dtype=bool)
@@ -365,10 +365,10 @@ def _valid(inputs: TrainingInputs, grid: SubSpace, rows: PartialPlans, refused: 
 def _block(layouts: Block, layout: Places, micro_batch: Places, micro_batches: NDArray[np.float64]) -> Block:
     """A block of layouts combined with micro-batches."""
     whole = replace(layouts.at(layout), micro_batch=micro_batches[micro_batch])
-    return whole if len(whole) < WORTH_FACTORING else _factored(whole, layouts, layout, micro_batch)
+    return whole if len(whole) < WORTH_FACTORING else _factored_block(whole, layouts, layout, micro_batch)
 
 
-def _factored(whole: Block, layouts: Block, layout: Places, micro_batch: Places) -> Block:
+def _factored_block(whole: Block, layouts: Block, layout: Places, micro_batch: Places) -> Block:
     """A block whose columns store shared figures once, with the layout and micro-batch of each plan."""
     of_layout = {
         CUT: _combination_index(layouts, OF_CUT),
@@ -381,7 +381,7 @@ def _factored(whole: Block, layouts: Block, layout: Places, micro_batch: Places)
     of_plan = {level: which[layout] for level, which in of_layout.items() if level <= chunked}
     if batched:
         numbers = {level: which * batches + micro_batch for level, which in of_plan.items() if level < chunked}
-        of_plan |= {level | BATCH: _occurring(number) for level, number in numbers.items()}
+        of_plan |= {level | BATCH: _distinct_index(number) for level, number in numbers.items()}
     plans = Plans(of_plan, chunked | batched)
     levels = dict.fromkeys(OF_STAGE, STAGE) | dict.fromkeys(OF_CUT, CUT) | {"vpp": chunked, "micro_batch": batched}
     examples = {level: plans.examples(level) for level in set(levels.values())}
@@ -398,7 +398,7 @@ def _combination_index(rows: Block, names: Iterable[str]) -> Places:
     return np.unique(numbers, return_inverse=True)[1]
 
 
-def _occurring(numbers: Places) -> Places:
+def _distinct_index(numbers: Places) -> Places:
     """The index of each number among the distinct numbers."""
     occurs = np.zeros(numbers.max() + 1, dtype=bool)
     occurs[numbers] = True

@@ -376,19 +376,19 @@ def through(
     """
     _ = how.by  # a fault of the engine comes before any work
     if how.folder is None:
-        stopped, total = _counted(space, variants, tally, how, None)
+        stopped, total = _count_pieces(space, variants, tally, how, None)
     else:
         asked = asked_of(space, variants, plans=how.plans)
         with held(how.folder, asked, space, tally, plans=how.plans, resume=how.resume) as kept:
             kept.columns = space.columns(variants.inputs)
-            stopped, total = _counted(space, variants, tally, how, kept)
+            stopped, total = _count_pieces(space, variants, tally, how, kept)
     faults = [part.fault for part in tally.parts.values() if part.fault is not None]
     if len(faults) == len(variants):
         raise variants.at_over(CostModelError(faults[0]))
     return stopped, total
 
 
-def _counted(
+def _count_pieces(
     space: Space[Inputs, Plan, Piece],
     variants: Variants[Inputs],
     tally: Tally[Plan],

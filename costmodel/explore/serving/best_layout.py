@@ -123,12 +123,12 @@ def settings_at(variants: Variants[ServingInputs], ranked: RankedPlan) -> dict[s
     if ranked.prefill is not None or (plan is not None and plan.prefill is not None):
         return {
             **varied,
-            "plan": f"{{{', '.join(_whole(plan, ranked))}}}",
+            "plan": f"{{{', '.join(_whole_plan_keys(plan, ranked))}}}",
             **budget_settings(inputs, sizes["budget"], varied),
         }
     own = None if plan is None else layout_of(inputs, plan)[0]
     settings, names = {}, ("tp", "pp", "ep", "dp_attention", "replicas", *RARE)
-    stated = _stated(inputs, sizes) if own is None else ()
+    stated = _stated_degrees(inputs, sizes) if own is None else ()
     for name in names:
         none = RARE.get(name, 1.0)
         usual = none if own is None else float(getattr(own, name)[0])
@@ -150,7 +150,7 @@ def _is_open(inputs: ServingInputs, sizes: dict[str, float]) -> bool:
     return sizes["replicas"] != float(filled_with(inputs, layout).replicas[0])
 
 
-def _stated(inputs: ServingInputs, sizes: dict[str, float]) -> tuple[str, ...]:
+def _stated_degrees(inputs: ServingInputs, sizes: dict[str, float]) -> tuple[str, ...]:
     """Degrees to write although they are 1, because the cluster has room for more of them."""
     ranks = math.prod(sizes.get(name, 1.0) for name in _DEGREES)
     if 2 * ranks > inputs.ranks:
@@ -176,7 +176,7 @@ def budget_settings(inputs: ServingInputs, budget: float, varied: Container[str]
     return {**named, "stack.budget": f"{budget:.0f}"}
 
 
-def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
+def _whole_plan_keys(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
     """The keys of a complete plan, which replaces one with other kinds of instances."""
     sizes = ranked.sizes
     if ranked.prefill is None:

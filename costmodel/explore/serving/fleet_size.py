@@ -61,7 +61,7 @@ def counts_fleets(inputs: ServingInputs) -> bool:
 
 def counts_replicas(inputs: ServingInputs) -> bool:
     """Whether the objective or a limit asks for as few replicas as the rate needs."""
-    return any(_wanted(inputs))
+    return any(_wants_fewest(inputs))
 
 
 def with_counts(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]:
@@ -83,7 +83,7 @@ def _plan_with_counts(plan: RankedPlan, results: Costs, row: int) -> RankedPlan:
 
 def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEvaluation]:
     """Plans as they are, plans with as few replicas as the rate needs, or both, by objective and limits."""
-    fewest, eased = _wanted(inputs)
+    fewest, eased = _wants_fewest(inputs)
     if not fewest:
         yield found
     known = None if fewest else found.layout
@@ -113,7 +113,7 @@ def _new(layout: PlanColumns, known: PlanColumns | None) -> NDArray[np.intp]:
 
 def sized_apart(inputs: ServingInputs, found: list[ApartEvaluation]) -> Iterator[ApartEvaluation]:
     """Disaggregated plans: as they are, with as few instances as the rate needs, or both."""
-    fewest, eased = _wanted(inputs)
+    fewest, eased = _wants_fewest(inputs)
     if not fewest:
         yield from found
     if not fewest and not eased:
@@ -124,7 +124,7 @@ def sized_apart(inputs: ServingInputs, found: list[ApartEvaluation]) -> Iterator
             yield evaluate_apart(*part)
 
 
-def _wanted(inputs: ServingInputs) -> tuple[bool, bool]:
+def _wants_fewest(inputs: ServingInputs) -> tuple[bool, bool]:
     """Whether the objective, and whether a limit, asks for as few replicas as the rate needs."""
     scenario = inputs.case.scenario
     rated = scenario.workload.rate is not None
@@ -135,21 +135,21 @@ def _wanted(inputs: ServingInputs) -> tuple[bool, bool]:
 def _fewest(inputs: ServingInputs, found: ServingEvaluation) -> ServingEvaluation:
     """The plans with as few replicas as meet the limits at the rate; unchanged where no number does."""
     most = np.asarray(found.layout.replicas, dtype=np.float64)
-    good, needed = _good(inputs, found), found.results.column("replicas_needed")
+    good, needed = _rows_within_limits(inputs, found), found.results.column("replicas_needed")
     counts = np.where(np.isfinite(needed), np.clip(needed, 1.0, most), most)
     fewer = found
     for _ in range(_ROUNDS):
         with np.errstate(all="ignore"):
             fewer = evaluate(inputs, replace(found.layout, replicas=counts))
         needed = fewer.results.column("replicas_needed")
-        short = good & ~_good(inputs, fewer) & (counts < most)
+        short = good & ~_rows_within_limits(inputs, fewer) & (counts < most)
         if not short.any():
             break
         counts = np.where(short, np.clip(needed, counts + 1, most), counts)
     return fewer
 
 
-def _good(inputs: ServingInputs, found: AnyEvaluation) -> NDArray[np.bool_]:
+def _rows_within_limits(inputs: ServingInputs, found: AnyEvaluation) -> NDArray[np.bool_]:
     """Rows that keep every limit."""
     good = np.ones(len(found.layout), dtype=bool)
     for _, mask in unacceptable(inputs, found):

@@ -54,7 +54,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
     degrees = _powers_of_two(ranks)
 
     def listed(name: str, usual: Iterable[float]) -> list[float]:
-        return _listed(inputs, name) or [float(value) for value in usual]
+        return _listed_values(inputs, name) or [float(value) for value in usual]
 
     mixture = inputs.model.has_experts
     axes = (
@@ -86,7 +86,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
     return with_most_replicas(inputs, PlanColumns(tp, pp, ep, groups, np.ones(len(tp)), budget, copies, dcp))
 
 
-def _listed(inputs: ServingInputs, name: str) -> list[float]:
+def _listed_values(inputs: ServingInputs, name: str) -> list[float]:
     """The values of a size that --set or the search states; empty where the search is free."""
     space, plan = inputs.case.scenario.search, inputs.case.scenario.plan
     held = {path_of(assignment) for assignment in inputs.case.assignments}  # what the command line sets stays
@@ -98,12 +98,12 @@ def _listed(inputs: ServingInputs, name: str) -> list[float]:
 
 def replicas_are_open(inputs: ServingInputs) -> bool:
     """Whether the search chooses the number of replicas."""
-    return not _listed(inputs, "replicas")
+    return not _listed_values(inputs, "replicas")
 
 
 def ep_is_open(inputs: ServingInputs) -> bool:
     """Whether the search chooses how experts are divided."""
-    return inputs.model.has_experts and not _listed(inputs, "ep")
+    return inputs.model.has_experts and not _listed_values(inputs, "ep")
 
 
 def _powers_of_two(most: float) -> list[float]:

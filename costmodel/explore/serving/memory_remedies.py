@@ -46,7 +46,7 @@ def fitting(trials: RemedyTrials) -> list[Remedy]:
 def _or_larger(trials: RemedyTrials, found: list[Remedy], enough: Enough) -> list[Remedy]:
     """The remedies; where none uses the scenario's own accelerators, also ones with more memory."""
     if not any(map(_of_own_machine, found)):
-        larger = 1, _working(trials, larger_memory(trials.answer.inputs.case), enough)
+        larger = 1, _settings_that_work(trials, larger_memory(trials.answer.inputs.case), enough)
         found = safest([*found, *trials.kinds([larger], 1, enough)], trials.preferred)
     return found[:_MOST]
 
@@ -63,16 +63,16 @@ def _kinds(trials: RemedyTrials, enough: Enough) -> Iterator[Kind]:
     for key in ("tp", "pp") if of_plan else ():
         now = float(getattr(answer.plan, key))
         more = (_with_degree(answer, key, value) for value in DEGREES if value > now)
-        yield _MOST, _working(trials, more, enough)
+        yield _MOST, _settings_that_work(trials, more, enough)
     if answer.plan.prefill is None:
-        yield 1, _working(trials, _shorter(answer), enough)
+        yield 1, _settings_that_work(trials, _shorter(answer), enough)
     if not has_assumed_plan(answer.inputs.case):
-        yield from ((1, _working(trials, each, enough)) for each in narrower(answer.inputs.case)[:1])
+        yield from ((1, _settings_that_work(trials, each, enough)) for each in narrower(answer.inputs.case)[:1])
     if of_plan:
-        yield 1, _working(trials, _more_ranks(answer), enough)
+        yield 1, _settings_that_work(trials, _more_ranks(answer), enough)
 
 
-def _working(trials: RemedyTrials, settings: Iterator[Settings], enough: Enough) -> Iterator[Settings]:
+def _settings_that_work(trials: RemedyTrials, settings: Iterator[Settings], enough: Enough) -> Iterator[Settings]:
     """Settings that are enough; and the first that fits with the replicas that its load takes, where none has the
     preferred chance without.
     """

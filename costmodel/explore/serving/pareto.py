@@ -76,8 +76,8 @@ class LoadedSpace(ServiceSpace):
         with np.errstate(all="ignore"):
             capacity = capacity_at_any_load(asked, layout)
         for load in _loads(asked, layout, halves, capacity):
-            loaded = _loaded(asked, load)
-            for evaluation in _evaluated(loaded, layout, halves, capacity):
+            loaded = _with_load(asked, load)
+            for evaluation in _evaluate_plans(loaded, layout, halves, capacity):
                 codes = codes_of(loaded, evaluation)
                 unstable = [mask for code, mask in codes.items() if code in UNSTABLE]
                 stands = ~np.any(np.stack([*unstable, np.zeros(len(evaluation.layout), dtype=bool)]), axis=0)
@@ -121,7 +121,7 @@ def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), how: Sear
     stopped, total = through(space, variants, tally, how)
     assert tally.front is not None
     if not tally.front.rows and not stopped:
-        place, hint = inputs.case.place("search", "plan"), _unknown(traded.x, traded.y)
+        place, hint = inputs.case.place("search", "plan"), _unknown_result(traded.x, traded.y)
         raise fail("C004", f"no plan has both {traded.x} and {traded.y}", place, hint)
     tally.front.rows = _with_bands(variants, tally.front.rows)
     return ServiceSearch(variants, tally, None, time.perf_counter() - since, total, stopped, safe)
@@ -132,13 +132,13 @@ def _with_bands(variants: Variants[ServingInputs], points: Sequence[RankedPlan])
     found = list(points)
     for kind in dict.fromkeys((point.variant, point.load) for point in points):
         places = [place for place, point in enumerate(points) if (point.variant, point.load) == kind]
-        inputs = _loaded(variants.of(kind[0]), kind[1])
+        inputs = _with_load(variants.of(kind[0]), kind[1])
         for place, plan in zip(places, banded_plans(inputs, [points[place] for place in places]), strict=True):
             found[place] = plan
     return found
 
 
-def _unknown(x: str, y: str) -> str:
+def _unknown_result(x: str, y: str) -> str:
     """A sentence on what a result needs that no plan here has; empty for other results."""
     if "makespan" in (x, y) or "tail_share" in (x, y) or "cost_of_batch" in (x, y):
         return "makespan, tail_share and cost_of_batch are of an offline batch: workload.requests"
@@ -148,7 +148,7 @@ def _unknown(x: str, y: str) -> str:
 Halves = tuple[PlanColumns, PlanColumns]
 
 
-def _evaluated(
+def _evaluate_plans(
     inputs: ServingInputs, layout: PlanColumns, halves: Halves, capacity: ReplicaCapacity | None
 ) -> Iterator[AnyEvaluation]:
     """Evaluates plans whose engines do both prefill and decode, then disaggregated ones."""
@@ -164,7 +164,7 @@ def _loads(
     """Loads of equal ratio, up to the most that any plan answers."""
     workload = inputs.case.scenario.workload
     top = 0.0
-    for evaluation in _evaluated(inputs, layout, halves, capacity):
+    for evaluation in _evaluate_plans(inputs, layout, halves, capacity):
         found = evaluation.results
         if workload.rate is not None:
             most = found.column("saturation_per_s")
@@ -177,7 +177,7 @@ def _loads(
     return np.geomspace(max(top * LIGHTEST, 1.0 if workload.rate is None else 0.0), top * (1 - 1e-6), LOADS)
 
 
-def _loaded(inputs: ServingInputs, load: float) -> ServingInputs:
+def _with_load(inputs: ServingInputs, load: float) -> ServingInputs:
     """The scenario with another value of its load, such as another rate."""
     case, workload = inputs.case, inputs.case.scenario.workload
     kind = next(name for name in LOAD_KEYS if getattr(workload, name) is not None)

@@ -227,16 +227,16 @@ def _sized_safely(
     """
     safe, apart, trials = preferred_chance(case), counted.plan.prefill is not None, _Trials(case)
     if not demand or safe is None:
-        return _sized(trials, counted, rate)
+        return _sized_for_rate(trials, counted, rate)
     one = counted if apart else tried(case, [rate, *group, *demand], bands=False).answer
     if one is None or not math.isfinite(one.costs["replicas_needed"]):
-        return _sized(trials, counted, rate)
-    trial = _sized(trials, one, rate, safe, most=_MOST_MORE if apart else 1)
+        return _sized_for_rate(trials, counted, rate)
+    trial = _sized_for_rate(trials, one, rate, safe, most=_MOST_MORE if apart else 1)
     if trial.answer is None or not trial.works or trial.answer.costs[OWN] < safe:
-        return _sized(trials, counted, rate)
-    expected = _sized(trials, counted, rate, bands=False)
+        return _sized_for_rate(trials, counted, rate)
+    expected = _sized_for_rate(trials, counted, rate, bands=False)
     if not expected.works:
-        return _sized(trials, counted, rate)
+        return _sized_for_rate(trials, counted, rate)
     same = expected.answer is None or expected.answer.costs["gpus"] == trial.answer.costs["gpus"]
     return replace(trial, one=one, expected=None if same else expected.answer)
 
@@ -261,7 +261,7 @@ class _Trials:
             return ServingTrial(settings, fault=error.faults[0])
 
 
-def _sized(
+def _sized_for_rate(
     tries: _Trials, found: ServingAnswer, rate: str, safe: float = 0.0, *, most: int = 1, bands: bool = True
 ) -> ServingTrial:
     """The replicas and nodes that a rate needs; some more where rounding each replica's share breaks a limit.

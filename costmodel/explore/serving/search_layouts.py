@@ -113,7 +113,7 @@ class ServiceSpace(Space[ServingInputs, RankedPlan, int]):
 
     def searched(self, inputs: ServingInputs, piece: int, keep: Keep | None) -> ServiceTally:
         """The result of all plans of a scenario."""
-        result, found = _searched(inputs, self, keep), self.empty()
+        result, found = _search_scenario(inputs, self, keep), self.empty()
         found.top.rows, found.better_than_yours = result.ranked, result.ahead
         found.expected.rows = [] if result.expected is None else [result.expected]
         found.parts[0] = result.part
@@ -150,8 +150,8 @@ def search(
     preferred = preferred_chance(inputs.case)
     ruled = preferred is not None and not any(map(is_unmeasured, _machines(variants)))
     safe = preferred if ruled else None
-    demanded = _demanding(inputs, safe)
-    yours, own = (None, OwnPlan()) if _varies_load(inputs, over) else _own(inputs, safe, alone=not over)
+    demanded = _demanding_case(inputs, safe)
+    yours, own = (None, OwnPlan()) if _varies_load(inputs, over) else _own_answer(inputs, safe, alone=not over)
     space = ServiceSpace(top, own, safe)
     tally = space.empty()
     tally.top.key, tally.expected.key = partial(_order, demanded), partial(_order, inputs)
@@ -179,7 +179,7 @@ def _machines(variants: Variants[ServingInputs]) -> Iterator[ServingInputs]:
         yield from variants.possible()
 
 
-def _demanding(inputs: ServingInputs, share: float | None) -> ServingInputs:
+def _demanding_case(inputs: ServingInputs, share: float | None) -> ServingInputs:
     """The scenario with a chance to meet all limits as a limit, where one is preferred."""
     return inputs if share is None else demanding_chance(inputs, share)
 
@@ -279,7 +279,7 @@ def _of_so_many(inputs: ServingInputs, best: RankedPlan, more: int, share: float
     sizes = [{**half, "replicas": best.costs[needed] + more} for half, needed in halves]
     fleet = replace(best, sizes=sizes[0], prefill=sizes[1] if best.prefill is not None else None)
     evaluation = _evaluated_plan(asking_chance(inputs), fleet)
-    fleet = ranked_plan(evaluation, 0, dict(unacceptable(_demanding(inputs, share), evaluation)), best.variant)
+    fleet = ranked_plan(evaluation, 0, dict(unacceptable(_demanding_case(inputs, share), evaluation)), best.variant)
     each = best.costs["rate_within_slo_per_s"] / best.costs["gpus"]
     of_rate = {name: best.costs[name] for name in OF_RATE} | {"rate_within_slo_per_s": each * fleet.costs["gpus"]}
     return replace(fleet, costs=fleet.costs | of_rate)
@@ -301,7 +301,7 @@ def _varies_load(inputs: ServingInputs, over: Sequence[Axis]) -> bool:
     return any(at(inputs.case.original, path) is None for path in loads)
 
 
-def _own(inputs: ServingInputs, share: float | None, *, alone: bool) -> tuple[ServingAnswer | None, OwnPlan]:
+def _own_answer(inputs: ServingInputs, share: float | None, *, alone: bool) -> tuple[ServingAnswer | None, OwnPlan]:
     """The answer and the place of the scenario's own plan; alone: whether no other scenario is searched."""
     plan = inputs.case.scenario.plan
     own = None if plan is None else answer(inputs, plan, bands=False)
@@ -309,7 +309,7 @@ def _own(inputs: ServingInputs, share: float | None, *, alone: bool) -> tuple[Se
         return own, OwnPlan()
     if share is not None and alone and _is_pruned(inputs) and not isinstance(own.evaluation, ApartEvaluation):
         return own, OwnPlan(layout=own.evaluation.layout.bare())
-    demanded = _demanding(inputs, share)
+    demanded = _demanding_case(inputs, share)
     asked = asking_chance(inputs) if by_expected_rates(inputs) else demanded
     found = own if share is None else answer(asked, own.plan, bands=False)
     return own, OwnPlan(_key(demanded, found.costs, found.broken))
@@ -329,18 +329,18 @@ def _ordered(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]
     return sorted(plans, key=partial(_order, inputs))
 
 
-def _searched(inputs: ServingInputs, space: ServiceSpace, keep: Keep | None) -> _Searched:
+def _search_scenario(inputs: ServingInputs, space: ServiceSpace, keep: Keep | None) -> _Searched:
     """Searches one scenario: counts, the best plans, and how many are ahead of the scenario's own plan."""
     share, top = space.safe, space.size
     if share is None:
-        found = _exhaustively(inputs, top, space.own.key, keep)
+        found = _search_exhaustively(inputs, top, space.own.key, keep)
         found.part.kept = found.part.safe
         return found
     if by_expected_rates(inputs):
         return _by_chance_at_load(inputs, top, space.own.key, share, keep)
     if not _is_pruned(inputs):
-        found = _exhaustively(demanding_chance(inputs, share), top, space.own.key, keep)
-        expected = _exhaustively(inputs, 1, None).ranked
+        found = _search_exhaustively(demanding_chance(inputs, share), top, space.own.key, keep)
+        expected = _search_exhaustively(inputs, 1, None).ranked
         return replace(found, expected=expected[0] if expected else None)
     return _best_first(inputs, top, space.own, share, keep)
 
@@ -362,7 +362,7 @@ def _by_chance_at_load(
     ranked, expected = list[RankedPlan](), list[RankedPlan]()
     better = 0
     for evaluation in _evaluations(part, asking, layout, keep):
-        plans, ahead = _evaluated(part, demanded, evaluation, top, own)
+        plans, ahead = _best_evaluated(part, demanded, evaluation, top, own)
         ranked += plans
         better += ahead
         firm = {code: mask for code, mask in codes_of(demanded, evaluation).items() if code != AT_RISK}
@@ -374,7 +374,7 @@ def _by_chance_at_load(
     return _Searched(part, ranked, better, expected[0] if expected else None)
 
 
-def _exhaustively(
+def _search_exhaustively(
     inputs: ServingInputs, top: int, own: tuple[float, ...] | None, keep: Keep | None = None
 ) -> _Searched:
     """Searches one scenario by evaluating every plan."""
@@ -382,7 +382,7 @@ def _exhaustively(
     ranked: list[RankedPlan] = []
     better = 0
     for evaluation in _evaluations(part, inputs, layout, keep):
-        plans, ahead = _evaluated(part, inputs, evaluation, top, own)
+        plans, ahead = _best_evaluated(part, inputs, evaluation, top, own)
         ranked += plans
         better += ahead
     ranked = _ordered(inputs, ranked)[:top]
@@ -418,8 +418,8 @@ def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, kee
     with np.errstate(all="ignore"):
         for start in range(0, len(layout), ROWS):
             found = evaluate(asking, layout.at(slice(start, start + ROWS)), counted=counted)
-            _kept(keep, inputs, found)
-            codes, keys, shown = _accounted(part, demanded, found)
+            _keep_plans(keep, inputs, found)
+            codes, keys, shown = _account_plans(part, demanded, found)
             bounds.append(np.where(shown, np.stack(keys), np.nan))
             firm = {code: mask for code, mask in codes.items() if code != AT_RISK}
             expected += _best_rows(inputs, found, firm, shown, 1)
@@ -471,7 +471,7 @@ def _evaluations(
             found = evaluate(inputs, layout.at(slice(start, start + ROWS)), counted=counts_fleets(inputs))
         for each in sized(inputs, found) if open_count else (found,):
             seen += len(each.layout)
-            _kept(keep, inputs, each)
+            _keep_plans(keep, inputs, each)
             yield each
     space = inputs.case.scenario.search
     if space is not None and space.disaggregated:
@@ -482,13 +482,13 @@ def _evaluations(
                 apart = [evaluate_apart(*each) for each in routed_parts(inputs, *(half.at(rows) for half in halves))]
             for pair in sized_apart(inputs, apart) if open_count else apart:
                 seen += len(pair.layout)
-                _kept(keep, inputs, pair)
+                _keep_plans(keep, inputs, pair)
                 yield pair
     part.candidates += seen - part.evaluated  # plans with fewer replicas beside those with all, or in their place
     part.evaluated = seen
 
 
-def _kept(keep: Keep | None, inputs: ServingInputs, evaluation: AnyEvaluation) -> None:
+def _keep_plans(keep: Keep | None, inputs: ServingInputs, evaluation: AnyEvaluation) -> None:
     """Passes plans on to `keep`, which stores every valid one; with both halves where the space is disaggregated."""
     if keep is None:
         return
@@ -516,17 +516,17 @@ def _valid_halves(part: ServiceCounts, inputs: ServingInputs, layout: PlanColumn
     return prefill.at(kept), decode.at(kept)
 
 
-def _evaluated(
+def _best_evaluated(
     part: ServiceCounts, inputs: ServingInputs, evaluation: AnyEvaluation, top: int, own: tuple[float, ...] | None
 ) -> tuple[list[RankedPlan], int]:
     """The best of some plans that fit, and how many of these are ahead of a plan with that key."""
-    codes, keys, shown = _accounted(part, inputs, evaluation)
+    codes, keys, shown = _account_plans(part, inputs, evaluation)
     order = np.lexsort(keys[::-1])
     ranked = [ranked_plan(evaluation, int(row), codes) for row in order[shown[order]][:top]]
-    return ranked, 0 if own is None else int((_ahead(keys, own) & shown).sum())
+    return ranked, 0 if own is None else int((_rows_ahead(keys, own) & shown).sum())
 
 
-def _accounted(
+def _account_plans(
     part: ServiceCounts, inputs: ServingInputs, evaluation: AnyEvaluation
 ) -> tuple[dict[str, Mask], list[NDArray[np.float64]], Mask]:
     """Counts some plans; returns what each of them breaks, their sort keys, and which may be shown."""
@@ -567,7 +567,7 @@ def _best_rows(
     return [ranked_plan(evaluation, int(row), codes) for row in order[shown[order]][:top]]
 
 
-def _ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:
+def _rows_ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:
     """Rows whose keys come before another's; the first in which they differ decides."""
     before, alike = np.zeros(len(keys[0]), dtype=bool), np.ones(len(keys[0]), dtype=bool)
     for column, value in zip(keys, own, strict=True):
@@ -695,7 +695,7 @@ def _shares(case: ServingCase, alone: Sequence[ServingCase], settings: tuple[str
     rates = list[float]()
     for kind in alone:
         try:
-            rates.append(_most(serving(vary_any(kind, settings)) if settings else kind))
+            rates.append(_most_within_limits(serving(vary_any(kind, settings)) if settings else kind))
         except CostModelError as error:
             if not settings or error.faults[0].code not in OF_A_VALUE:
                 raise
@@ -714,7 +714,7 @@ def _machine(case: ServingCase, group: ServingCase) -> str:
     return f"{{node: {group.node.name}, nodes: {float(group.cluster.nodes):g}}}"
 
 
-def _most(case: ServingCase) -> float:
+def _most_within_limits(case: ServingCase) -> float:
     """Requests a second within limits of the best plan on one kind of nodes; 0 where none fits."""
     light = under_share(case, _LIGHT) if case.scenario.workload.rate is not None else case
     asked = light.scenario.model_copy(update={"objective": "rate_within_slo_per_s", "search": case.scenario.search})

@@ -40,14 +40,15 @@ def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
     fewest = fewest_gpus(case)
     smallest = smallest_cluster(case, fewest)
     before, after = _longer_steps(found, case), (*narrower(case), _lower_rates(found, case))
-    in_order = itertools.chain(map(partial(_first, case), before), [smallest], map(partial(_first, case), after))
+    first = partial(_search_kind, case)
+    in_order = itertools.chain(map(first, before), [smallest], map(first, after))
     tried_ones = [*itertools.islice(filter(None, in_order), _MOST)]
     if smallest is not None and not found.tally.fit and len(tried_ones) == 1:
         tried_ones += filter(None, [_narrower_on_more(case, smallest)])
     if not found.tally.evaluated and not tried_ones:
         longer = itertools.chain.from_iterable(_longer_steps(found, case))
         tried_ones = [*itertools.islice(filter(None, (search_remedy(case, each, fits=True) for each in longer)), 1)]
-    alone = None if tried_ones else _unloaded(case)
+    alone = None if tried_ones else _nearest_unloaded(case)
     ahead = tuple(f"{path}={value}" for path, value in values.items())
     remedies = [replace(one, settings=(*without(ahead, one.settings), *one.settings)) for one in tried_ones]
     smaller = None if smallest is None else smaller_fleet(found, case, smallest)
@@ -55,7 +56,7 @@ def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
     return replace(found, remedies=tuple(remedies), alone=alone, smaller=smaller)
 
 
-def _first(case: ServingCase, kind: Iterator[tuple[str, ...]]) -> SearchRemedy | None:
+def _search_kind(case: ServingCase, kind: Iterator[tuple[str, ...]]) -> SearchRemedy | None:
     """The first settings of a kind with which a search finds a plan that meets every limit."""
     return next(filter(None, (search_remedy(case, each) for each in kind)), None)
 
@@ -64,7 +65,7 @@ def nearest_alone(answer: ServingAnswer) -> ServingAnswer | None:
     """The answer with one request at a time for the plan nearest to limits that no plan meets even then."""
     try:
         inputs = inputs_of(serving(asked_case(answer.inputs.case)))
-        alone = _unloaded(inputs.case)
+        alone = _nearest_unloaded(inputs.case)
     except CostModelError:
         return None
     if alone is None:
@@ -87,7 +88,7 @@ def room_for_prompts(inputs: ServingInputs) -> Iterator[Iterator[tuple[str, ...]
     yield iter([(f"stack.budget={2 ** math.ceil(math.log2(needed))}",)])
 
 
-def _unloaded(case: ServingCase) -> RankedPlan | None:
+def _nearest_unloaded(case: ServingCase) -> RankedPlan | None:
     """The nearest plan under a very low load, if no plan meets the limits even then."""
     if case.scenario.workload.rate is None:
         return None

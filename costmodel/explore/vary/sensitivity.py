@@ -54,13 +54,13 @@ def sensitivity(asked: Workload, result: str = "", pace: Watcher = UNWATCHED) ->
         hint = "" if base.refused else held.missing(result)
         raise fail("C004", f"there is no {result} to move: {reason}", Place(asked.case.file), hint or _SHOWS)
 
-    ask = _asking(held, result, pace)
-    found = (*_figures(held.case, ask, value), *_chosen(held, ask, value))
+    ask = _memoised_result(held, result, pace)
+    found = (*_figures(held.case, ask, value), *_chosen_knobs(held, ask, value))
     moving = (knob for knob in found if knob.swing > 1e-9)
     return Sensitivity(asked, base, result, value, tuple(sorted(moving, key=lambda knob: (-knob.swing, knob.path))))
 
 
-def _chosen(held: Workload, ask: _Ask, value: float) -> Iterator[Knob]:
+def _chosen_knobs(held: Workload, ask: _Ask, value: float) -> Iterator[Knob]:
     """Figures that users choose, turned by a step to either side."""
     for choice in held.choices():
         ends = (choice.value - choice.step, choice.value + choice.step)
@@ -77,15 +77,15 @@ def _figures(case: LoadedScenario, ask: _Ask, value: float) -> Iterator[Knob]:
         written = leaf.value
         asked = path.startswith(_ASIDE) and not path.startswith(_OPTIMIZER)
         aside = path.endswith(_MEASURED_ON) or _stood_in_for(case, path)
-        if asked or aside or not isinstance(written, float) or not written or _whole(case, path, written):
+        if asked or aside or not isinstance(written, float) or not written or _is_whole_number(case, path, written):
             continue
         groups.setdefault(path.rpartition(".")[0], {})[path] = leaf
     every = {path: leaf for group in groups.values() for path, leaf in group.items()}
-    spreads = {path: _spread(case, path) for path in every}
+    spreads = {path: _fit_spread(case, path) for path in every}
     units = [[_Turn(path, leaf.value, spreads[path]) for path, leaf in group.items()] for group in groups.values()]
     still = _still(case, ask, units, value)
     moving = [turn for unit in units for turn in unit if turn.path not in still]
-    for turn, ends in zip(moving, _turned(ask, moving), strict=True):
+    for turn, ends in zip(moving, _turned_knobs(ask, moving), strict=True):
         leaf, ((lower, low), (upper, high)) = every[turn.path], ends
         turned = scaled(leaf.text, lower / turn.written), scaled(leaf.text, upper / turn.written)
         yield Knob(
@@ -115,7 +115,7 @@ _Ask = Callable[[Sequence[Mapping[str, float]]], list[float | None]]
 _Unit = Sequence[_Turn]
 
 
-def _asking(held: Workload, result: str, pace: Watcher) -> _Ask:
+def _memoised_result(held: Workload, result: str, pace: Watcher) -> _Ask:
     """A memoised function for the result with other figures; None where they are invalid or give no answer."""
     known: dict[tuple[tuple[str, float], ...], float | None] = {}
 
@@ -159,7 +159,7 @@ def _still_upward(ask: _Ask, units: Sequence[_Unit], value: float) -> list[_Unit
     return still
 
 
-def _turned(ask: _Ask, turns: Sequence[_Turn]) -> Iterator[list[tuple[float, float]]]:
+def _turned_knobs(ask: _Ask, turns: Sequence[_Turn]) -> Iterator[list[tuple[float, float]]]:
     """Each figure as it may be at both ends, and the result with it."""
     ends = [(turn, sign) for turn in turns for sign in _SIGNS]
     found: dict[int, tuple[float, float]] = {}
@@ -179,7 +179,7 @@ def _possible(case: LoadedScenario, figures: Mapping[str, float]) -> Variant | N
         return None
 
 
-def _whole(case: LoadedScenario, path: str, value: float) -> bool:
+def _is_whole_number(case: LoadedScenario, path: str, value: float) -> bool:
     """Whether the value at a path must be a whole number."""
     if not value.is_integer():
         return False
@@ -202,7 +202,7 @@ def _kind_of_input(path: str) -> Literal["hardware", "assumption", "fitted"]:
     return "assumption" if path.startswith(("assume.", "stack.", _OPTIMIZER, *_PRICES)) else "hardware"
 
 
-def _spread(case: LoadedScenario, path: str) -> float:
+def _fit_spread(case: LoadedScenario, path: str) -> float:
     """The 90th percentile of a fit's error where it is stated, or its median; else a tenth."""
     held, key = holding(path)
     fitted = at(getattr(case, held), f"{key.rpartition('.')[0]}.fitted")

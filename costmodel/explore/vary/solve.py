@@ -131,15 +131,15 @@ def solve(
     safety, shared = asked.safety(path), dict[str, Trial]()
 
     def ask(chance: Safety) -> _Trials:
-        return _tried(asked, path, written.strip(), wanted, chance, shared, best=best, pace=pace)
+        return _find_values(asked, path, written.strip(), wanted, chance, shared, best=best, pace=pace)
 
     if safety.is_stated or safety.share is None:
-        return replace(_explained(ask(safety)), safe=safety.share)
+        return replace(_explain_result(ask(safety)), safe=safety.share)
     plain = ask(EXPECTED)
     safe = ask(safety) if plain.succeeds else plain
     if safe is plain or not safe.succeeds:
-        return replace(_explained(plain), safe=safety.share, is_safe=False)
-    return replace(_explained(safe), safe=safety.share, expected=plain.found)
+        return replace(_explain_result(plain), safe=safety.share, is_safe=False)
+    return replace(_explain_result(safe), safe=safety.share, expected=plain.found)
 
 
 @dataclass
@@ -195,7 +195,7 @@ def _is_one_plan(asked: Workload, column: str, *, best: bool) -> bool:
     return not best and looked_at.isdisjoint(asked.within_limits)
 
 
-def _tried(
+def _find_values(
     asked: Workload,
     path: str,
     stated: str,
@@ -208,9 +208,9 @@ def _tried(
 ) -> _Trials:
     """The values that reach a target: by bisection where reaching changes once, else by scan."""
     goal, case = _goal(asked, wanted, safety), asked.case
-    _known(case, path)
+    _unknown_path(case, path)
     now, written = leaves(case).get(path), stated or asked.values_of(path)
-    searched = _counted(span(written, path) if written else _around(case, path, now))
+    searched = _counted_span(span(written, path) if written else _around(case, path, now))
     listed = searched is None or bool(searched.step)
     values = list(axis(f"{path}={written}", "--vary").values) if listed else []
     is_one = not safety.is_stated and _is_one_plan(asked, goal.column, best=best)
@@ -220,7 +220,7 @@ def _tried(
     seen = trials.seen
     try:
         if searched is None or listed:
-            found.reaches = _scanned(values, [goal.reached(trials.at(value)) for value in values])
+            found.reaches = _scan_ranges(values, [goal.reached(trials.at(value)) for value in values])
         else:
             _continuous(trials, searched, whole=_is_whole(case, path, searched), stated=bool(written))
     except SearchStopped:
@@ -230,17 +230,17 @@ def _tried(
     return trials
 
 
-def _known(case: LoadedScenario, path: str) -> None:
+def _unknown_path(case: LoadedScenario, path: str) -> None:
     """A fault for a path that the scenario does not have."""
     try:
         varied(case, [f"{path}=1"])
     except CostModelError as error:
-        lost = [replace(fault, place=_written(path)) for fault in error.faults if fault.code in ("C001", "D003")]
+        lost = [replace(fault, place=_place_of_path(path)) for fault in error.faults if fault.code in ("C001", "D003")]
         if lost:
             raise CostModelError(*lost) from None
 
 
-def _written(path: str) -> Place:
+def _place_of_path(path: str) -> Place:
     """The place on the command line of the --vary path."""
     return Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
 
@@ -248,7 +248,7 @@ def _written(path: str) -> Place:
 def _cut_short(found: SolveResult, texts: Sequence[str], seen: Mapping[str, Trial]) -> None:
     """Completes the answer from the values tried so far, after a stop."""
     found.stopped, found.how = True, "scan"
-    found.reaches = _scanned(texts, [found.target.reached(seen[text]) for text in texts])
+    found.reaches = _scan_ranges(texts, [found.target.reached(seen[text]) for text in texts])
     found.tried = (texts[0], texts[-1]) if texts else found.tried
 
 
@@ -264,7 +264,7 @@ def _around(case: LoadedScenario, path: str, now: InputValue | None) -> Span:
         match = _QUANTITY.match(f"{now.value:.0f}")  # of a mapping that was set as a whole
     if now is None or match is None or not now.value:
         hint = f"give a range: --vary {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
-        raise fail("C012", f"'{path}' holds no number to start from", _written(path), hint)
+        raise fail("C012", f"'{path}' holds no number to start from", _place_of_path(path), hint)
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
     whole = number.is_integer() and in_ones(unit) is not None
     low = max(1.0, float(math.floor(number / _WIDE))) if whole else number / _WIDE
@@ -279,13 +279,13 @@ def _somewhere(case: LoadedScenario, path: str, now: InputValue | None) -> str:
     choices = choices_of(type(case.scenario), path)
     if choices:
         return ",".join(choices)
-    for offered in _offered(type(case.scenario), path, now):
+    for offered in _ranges_to_try(type(case.scenario), path, now):
         if all(_takes(case, path, offered.text(end)) for end in (offered.low, offered.high)):
             return f"{offered.low:g}..{offered.text(offered.high)}"
     return "A,B"
 
 
-def _offered(scenario: type[BaseModel], path: str, now: InputValue | None) -> list[Span]:
+def _ranges_to_try(scenario: type[BaseModel], path: str, now: InputValue | None) -> list[Span]:
     """Ranges to try, best first: from a stated zero, around the examples of the key, or any."""
     samples = examples_of(scenario, path)
     if samples is None:
@@ -307,7 +307,7 @@ def _takes(case: LoadedScenario, path: str, text: str) -> bool:
     return True
 
 
-def _counted(searched: Span | None) -> Span | None:
+def _counted_span(searched: Span | None) -> Span | None:
     """A span of counts such as 1..15 T in ones, so that halves of it stay whole."""
     ones = in_ones(searched.unit) if searched is not None and not searched.step else None
     if searched is None or ones is None:
@@ -341,7 +341,7 @@ def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -
     reached = [found.target.reached(at(text)) for text in texts]
     changes = sum(before != after for before, after in itertools.pairwise(reached))
     if every:
-        found.reaches, found.every = _scanned(texts, reached), True
+        found.reaches, found.every = _scan_ranges(texts, reached), True
         return
     found.how = "bisection" if changes == 1 else "scan"
 
@@ -381,7 +381,7 @@ def _is_whole(case: LoadedScenario, path: str, searched: Span) -> bool:
     return False
 
 
-def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[ReachableRange]:
+def _scan_ranges(values: Sequence[str], reached: Sequence[bool]) -> list[ReachableRange]:
     """Ranges of neighbouring values that all reach the target."""
     stretches = []
     for flag, group in itertools.groupby(range(len(values)), key=lambda place: reached[place]):
@@ -416,13 +416,13 @@ def _complete(found: SolveResult, seen: Mapping[str, Trial], wanted: str) -> Non
     found.price = None if shown is None or shown.about is None else shown.about.price
 
 
-def _explained(trials: _Trials) -> SolveResult:
+def _explain_result(trials: _Trials) -> SolveResult:
     """Adds whole answers at the ends of ranges, and the reasons against the first value past them, or against all."""
     found, seen, values = trials.found, trials.seen, trials.values
     if found.stopped:
         return found
     whole = partial(_whole_answer, found, trials.safety)
-    full = functools.cache(partial(_full, found, trials.safety))
+    full = functools.cache(partial(_full_trial, found, trials.safety))
     found.ends = [(full(reach.low), full(reach.high)) for reach in found.reaches]
     if found.reaches and not values and not found.reaches[-1].open_high:
         high = _number(found.reaches[-1].high)
@@ -437,7 +437,7 @@ def _explained(trials: _Trials) -> SolveResult:
     return found
 
 
-def _full(found: SolveResult, safety: Safety, text: str) -> Trial:
+def _full_trial(found: SolveResult, safety: Safety, text: str) -> Trial:
     """The trial of a value with all of its results."""
     return tried(found.asked, [f"{found.path}={text}", *safety.demand], best=found.best)
 

@@ -35,7 +35,7 @@ def growth_of(case: ResolvedScenario, *, weak: bool, best: bool) -> RankGrowth:
         each=lambda costs, size: costs[_EACH],
         settings=lambda ranks: _settings(case, ranks, weak=weak, best=best),
         paces=_paces,
-        uneven=lambda ranks: _uneven(case, ranks),
+        uneven=lambda ranks: _uneven_groups(case, ranks),
     )
 
 
@@ -49,7 +49,7 @@ def _paces(case: LoadedScenario, found: PlanAnswer) -> tuple[float, float]:
     return waves, math.nan if critical is None else float(steps_for_batch(1.0, float(critical), batch))
 
 
-def _uneven(case: ResolvedScenario, ranks: float) -> Fault | None:
+def _uneven_groups(case: ResolvedScenario, ranks: float) -> Fault | None:
     """A fault for a number of accelerators that does not keep the proportion of the groups; else None."""
     cluster, all_of_it = case.scenario.cluster, case.scenario.cluster.nodes * case.node.accelerators
     if all((group.nodes * ranks / all_of_it).is_integer() for group in cluster.groups or []):

@@ -111,7 +111,7 @@ class TradeOff:
         marks = [
             ScatterPoint(x, y, letter[curve.machine.accelerator].lower())
             for curve in reversed(self.curves)
-            for x, y in _between(curve.points)
+            for x, y in _points_between(curve.points)
         ]
         marks += [ScatterPoint(run.across, run.up, "○") for run in self.published if math.isfinite(run.across)]
         marks += [ScatterPoint(x, y, letter.get(row.machine.accelerator, "+")) for row, x, y in self.points[::-1]]
@@ -127,7 +127,7 @@ def _sources(runs: Iterable[PublishedRun]) -> str:
     return ", ".join(dict.fromkeys(run.source for run in runs))
 
 
-def _between(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+def _points_between(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """Evenly spaced points on each piece of a curve."""
     for (x0, y0), (x1, y1) in itertools.pairwise(points):
         yield from ((x0 + (x1 - x0) * step / _STEPS, y0 + (y1 - y0) * step / _STEPS) for step in range(_STEPS + 1))

@@ -43,7 +43,7 @@ _LEGEND = (
 )
 
 
-def _plain(of: str, files: Mapping[str, str], written: Iterable[Path], **found: Any) -> dict[str, Any]:
+def _calibration_fields(of: str, files: Mapping[str, str], written: Iterable[Path], **found: Any) -> dict[str, Any]:
     """A calibration as plain values: the same keys whatever is fitted; what it does not have is empty."""
     return {
         **head("costmodel/calibration/v2"),
@@ -78,7 +78,7 @@ def kernels(found: Calibrated, decisions: Sequence[Decision], written: Sequence[
         constants = [line for decision in mine for line in _constants(decision.fit)]
         ahead = [styled(name, HEAD)]
         sections.append(Section(f"fits-{name}", name, ahead=ahead, table=table, beneath=constants, apart=apart))
-        sound = [line for decision in mine for line in _sound(decision)]
+        sound = [line for decision in mine for line in _is_slow(decision)]
         title, whole = f"{name}: measured and predicted", _sizes(mine, _ALL_SIZES)
         sections.append(Section(f"sizes-{name}", title, table=whole, beneath=sound, short=_sizes(mine, _SIZES)))
     beneath = [styled(words, DIM) for words in (_LEGEND if decisions else ())]
@@ -131,7 +131,7 @@ def _sizes(decisions: Sequence[Decision], most: int) -> Table:
     return Table(columns(("fit", "size", "measured", "predicted", "error"), "llrrr", ("fit",)), rows, rest="all sizes")
 
 
-def _sound(decision: Decision) -> Iterator[Line]:
+def _is_slow(decision: Decision) -> Iterator[Line]:
     """Whether a fabric is slower than healthy fabrics."""
     found = decision.soundness
     if found is None:
@@ -170,7 +170,7 @@ def _constants(fit: Fit) -> Iterator[Line]:
 def kernels_json(found: Calibrated, decisions: Sequence[Decision], written: Iterable[Path]) -> dict[str, Any]:
     """The calibration of kernels as plain values; modelled: the number of timings in the fits."""
     points, left = sum(fit.points for fit in found.fits), sum(found.left_out.values())
-    return _plain(
+    return _calibration_fields(
         "kernels",
         found.files,
         written,
@@ -249,7 +249,7 @@ def followed(found: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
     parts = [runs(found.training, ())] if found.training is not None else []
     parts += [benchmarks(fit, ()) for fit in found.engines]
     parts += [kernels(found.kernels, found.decisions, ())] if found.kernels is not None else []
-    sections = [_read(found)]
+    sections = [_nights_read(found)]
     for number, part in enumerate(parts, 1):
         titled = Section(f"part-{number}", part.title, ahead=[styled(part.title, HEAD)])
         inner = [replace(each, key=f"{each.key}-{number}") for each in part.sections if each.key != "closing"]
@@ -264,7 +264,7 @@ def followed(found: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
     return AnswerDocument(None, f"Measured runs of {found.read.folder}", [], conclusion, "plain", sections)
 
 
-def _read(found: FollowedFolder) -> Section:
+def _nights_read(found: FollowedFolder) -> Section:
     """The number of runs of each night, and the files that were not read."""
     read = found.read
     rows = [(night, f"{sum(len(table.rows) for table in tables)}") for night, tables in read.nights.items()]
@@ -294,7 +294,7 @@ def followed_json(found: FollowedFolder, written: Iterable[Path]) -> dict[str, A
     parts = [runs_json(found.training, ())] if found.training is not None else []
     parts += [benchmarks_json(fit, ()) for fit in found.engines]
     parts += [kernels_json(found.kernels, found.decisions, ())] if found.kernels is not None else []
-    return _plain(
+    return _calibration_fields(
         "folder",
         {file: digest for part in parts for file, digest in ((each["file"], each["digest"]) for each in part["files"])},
         written,
@@ -346,7 +346,7 @@ def _error_cells(errors: Errors) -> tuple[str, ...]:
 
 
 def _refined_fields(found: Refined | EngineFit, of: str, written: Iterable[Path], **more: Any) -> dict[str, Any]:
-    return _plain(
+    return _calibration_fields(
         of,
         {table.file: table.digest for table in found.tables},
         written,

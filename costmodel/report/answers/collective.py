@@ -47,7 +47,7 @@ def collective(answer: CollectiveAnswer) -> AnswerDocument:
         fastest,
         "warn" if slow else "plain",
         [_sizes(answer), *_verdict(answer), *_chart(answer)],
-        closing=[typed("Measure:", measuring(answer)), typed("Next:", _explaining(answer))],
+        closing=[typed("Measure:", measuring(answer)), typed("Next:", _explain_command(answer))],
     )
 
 
@@ -64,7 +64,7 @@ def _head(answer: CollectiveAnswer) -> list[Line]:
     return [styled(_answer_title(answer), HEAD), group, *remarks]
 
 
-def _explaining(answer: CollectiveAnswer) -> str:
+def _explain_command(answer: CollectiveAnswer) -> str:
     """The command that explains the time of the largest size."""
     size, words, settings = answer.rows[-1].size, [*answer.case.asked.words], [*answer.case.assignments]
     at = words.index("--model")  # a collective depends on none

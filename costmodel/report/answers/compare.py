@@ -66,10 +66,10 @@ def diff(found: Difference, name: str) -> AnswerDocument:
     """The comparison: changed inputs, moved figures, and a conclusion."""
     about: list[Line] = [styled(name, HEAD), *_heads(found), *_of_flags(found)]
     about += [styled("Nothing differs.")] if found.same else []
-    refused = [*_refused(found)]
+    refused = [*_refusal_lines(found)]
     about += [] if refused else [*map(styled, _money(found))]
     sections = [] if found.same else [inputs(found.inputs, [*_prices_left_out(found), *refused])]
-    sections += [] if found.same or refused else [*_moved(found)]
+    sections += [] if found.same or refused else [*_moved_sections(found)]
     adds_up = not found.same and not refused and words_of(found.before.kind).adds_up
     words = "Nothing differs." if found.same else conclusion(found)
     words = refused[0].plain.strip().removeprefix("✗ ") + "." if refused else words
@@ -91,7 +91,7 @@ def _money(found: Difference) -> Iterator[str]:
         yield f"{'; '.join(f'{name}: {each}' for name, each in zip(names, words, strict=True))}{note}"
 
 
-def _refused(found: Difference) -> Iterator[Text]:
+def _refusal_lines(found: Difference) -> Iterator[Text]:
     """Why a side has no figures."""
     for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
@@ -99,9 +99,11 @@ def _refused(found: Difference) -> Iterator[Text]:
             yield styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan {why}", BAD)
 
 
-def _moved(found: Difference) -> list[Section]:
+def _moved_sections(found: Difference) -> list[Section]:
     """Moved results, with their terms if these add up to the results; else with their bands."""
-    sections = [_opening(found, section) for section in moved(found.before.kind, found.figures, [*_overloaded(found)])]
+    sections = [
+        _with_traces(found, section) for section in moved(found.before.kind, found.figures, [*_overload_lines(found)])
+    ]
     sides = [
         (name, partial(_figure_of_side, side)) for name, side in (("before", found.before), ("after", found.after))
     ]
@@ -113,7 +115,7 @@ def _figure_of_side(side: Side, name: str) -> float:
     return float(side.figures.get(machine_name(name), math.nan))
 
 
-def _opening(found: Difference, section: Section) -> Section:
+def _with_traces(found: Difference, section: Section) -> Section:
     """A section whose figures of both sides open how they were computed; the result of a row is its first cell."""
     table = table_of(section)
     if table is None:
@@ -174,7 +176,7 @@ def _ends(named: Mapping[str, MovedFigure], name: str, side: str) -> dict[str, f
     return {key: math.nan if value is None else value for key, value in ends.items()}
 
 
-def _overloaded(found: Difference) -> Iterator[Line]:
+def _overload_lines(found: Difference) -> Iterator[Line]:
     """A line for each side whose load exceeds its capacity: its figures are at the highest rate it can serve."""
     for when, side in (("before", found.before), ("after", found.after)):
         if side.overload:
@@ -342,10 +344,10 @@ def conclusion(found: Difference) -> str:
     more = after["memory_peak_bytes"] - before["memory_peak_bytes"]
     speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times_words(ratio)
     memory = f"{gib(abs(more))} GiB {'more' if more > 0 else 'less'}" if abs(more) > 2**20 else "the same memory"
-    return f"{speed} for {memory}{_room(before, after)}{_whole(before, after)}."
+    return f"{speed} for {memory}{_room(before, after)}{_run_change_words(before, after)}."
 
 
-def _whole(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+def _run_change_words(before: Mapping[str, float], after: Mapping[str, float]) -> str:
     """Words on the change of the whole run's length, if both sides have a run."""
     if not all("goodput" in side and side.get("run_time_s") for side in (before, after)):
         return ""

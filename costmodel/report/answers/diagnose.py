@@ -23,7 +23,13 @@ def diagnose(found: Diagnosis) -> AnswerDocument:
     """Measured and predicted first, then the causes, then the measurements that distinguish them."""
     answer, case = found.answer, found.answer.inputs.case
     words = words_of(case.kind)
-    sections = [_measured(found), *_runs(found), *_over(found), *_causes(found), *_apart(found)]
+    sections = [
+        _measured_section(found),
+        *_runs(found),
+        *_terms_section(found),
+        *_causes(found),
+        *_distinguishing_measurements(found),
+    ]
     concluded, measured = _conclusion(found), show_time(found.measured.step)
     verb = ("estimate",) if found.inside else ("sensitivity",) if found.explained else ("explain", "step_time")
     return AnswerDocument(
@@ -55,7 +61,7 @@ def _conclusion(found: Diagnosis) -> str:
     return f"Most likely: {first.cause.words}, {_figure(first.cause, first.value or 0.0)}; {expected} is expected."
 
 
-def _measured(found: Diagnosis) -> Section:
+def _measured_section(found: Diagnosis) -> Section:
     """A table of the measured and the predicted step, with a verdict."""
     step, line, digits = found.base.step, _explain(found), _digits(found)
     band = between(show_time(found.low, digits), show_time(found.high, digits))
@@ -99,7 +105,7 @@ def _runs(found: Diagnosis) -> list[Section]:
     return [Section("runs", "Your other runs", table=table)]
 
 
-def _over(found: Diagnosis) -> list[Section]:
+def _terms_section(found: Diagnosis) -> list[Section]:
     """A table of measured terms that differ from the prediction."""
     if found.inside or not found.over:
         return []
@@ -146,7 +152,7 @@ def _against(one: Explanation) -> str:
     return f"but {name} is {show_time(was)}, not {show_time(should)}"
 
 
-def _apart(found: Diagnosis) -> list[Section]:
+def _distinguishing_measurements(found: Diagnosis) -> list[Section]:
     """Measurements that distinguish the likeliest causes, each once."""
     first = [] if found.inside else found.explained[:_TOLD_APART]
     if len(first) < 2:

@@ -28,8 +28,8 @@ def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], de
     """
     case, answer = view.case, view.answer
     about = plan_head(workload_of(case), answer, priced=any(is_money(node.name) for node in nodes))
-    stated = [(node, _result(view, node), _meant(view, label, node)) for node in nodes]
-    on_page = [(node, shown, _meant(view, node.name, node)) for node, shown, _ in stated]
+    stated = [(node, _result(view, node), _figure_meaning(view, label, node)) for node in nodes]
+    on_page = [(node, shown, _figure_meaning(view, node.name, node)) for node, shown, _ in stated]
     conclusion = f"{'; '.join(f'{node.name} is {_result(view, node)}' for node in nodes)}."
     return AnswerDocument(
         case,
@@ -73,7 +73,7 @@ def _result(view: PlanView, node: ExplainedFigure) -> str:
     return TreeDrawing(node).value(node)
 
 
-def _meant(view: PlanView, label: str, node: ExplainedFigure) -> str:
+def _figure_meaning(view: PlanView, label: str, node: ExplainedFigure) -> str:
     """The meaning of a figure, after the label that the user typed."""
     meaning = workload_of(view.case).quantities.get(node.name, "")
     asked = "" if label.casefold().replace(" ", "_") == node.name else f"{label}: "

@@ -86,7 +86,7 @@ def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequen
         "measure-next",
         "What to measure next",
         f"{stated} {none}".strip(),
-        ahead=[*ahead, *_moved(words, advice)],
+        ahead=[*ahead, *_moved_ranking(words, advice)],
         table=_table(words, advice) if advice.measurements else None,
         beneath=beneath,
     )
@@ -112,7 +112,7 @@ def _table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
     return Table(columns, rows, sortable=True, most=_SHOWN)
 
 
-def _moved(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
+def _moved_ranking(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
     """The ranking after measurements: each line with its figure and its earlier place."""
     if not (advice.measured or advice.pools):
         return []

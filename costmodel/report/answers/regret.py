@@ -74,10 +74,10 @@ def _name(sweep: LayoutSweep) -> str:
 
 
 def _measured_words(ran: MeasuredLayout | None) -> str:
-    return "" if ran is None else f"{show(ran.measured, 's', 4)} {_short(ran.layout)}"
+    return "" if ran is None else f"{show(ran.measured, 's', 4)} {_short_layout(ran.layout)}"
 
 
-def _short(layout: str) -> str:
+def _short_layout(layout: str) -> str:
     """The degrees of a layout and its micro-batch, as far as they are not 1."""
     cells = dict(part.split("=", 1) for part in layout.split(" ") if "=" in part)
     degrees = {"dp": "dp", "tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "vp": "vp", "vpp": "vp", "micro_batch": "mb"}

@@ -52,12 +52,12 @@ def run(view: PlanView) -> AnswerDocument:
         if (found := whole()) is None:
             return []
         bound = [styled(f"Bound by {found.largest}.")] if found.largest else []
-        return [*bound, *(styled(f"{words[0].upper()}{words[1:]}.") for words in _kept(view))]
+        return [*bound, *(styled(f"{words[0].upper()}{words[1:]}.") for words in _limit_chances(view))]
 
     return plan_answer(view, "run", lambda: run_sections(view, whole()), ahead, assumed=assumed_lines(assumed))
 
 
-def _kept(view: PlanView) -> Iterator[str]:
+def _limit_chances(view: PlanView) -> Iterator[str]:
     """For each limit on the time or the cost of the run, the chance to keep it."""
     costs, say = view.answer.costs, words_of(view.case.kind).result
     for limit in stated_limits(view.case.scenario.limits):
@@ -160,7 +160,7 @@ def run_words(view: PlanView, found: PlanRun) -> str:
         if "fit_chance" in costs
         else ""
     )
-    chance += "".join(f"; {words}" for words in _kept(view))
+    chance += "".join(f"; {words}" for words in _limit_chances(view))
     time = "" if math.isnan(costs["run_time"]) else f"The run takes {known['run_time']}{cost}{chance}. "
     lost = f", and most of the rest goes into {found.largest}" if found.largest not in ("", found.steps) else ""
     return f"{time}{percent(costs['goodput'])} of its time are {found.steps} that count{lost}."

@@ -165,7 +165,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
             value = plan.costs[name]
             if not math.isfinite(value):
                 return "—"
-            return Value(write(value), _rounded(value)) if of_units else write(value)
+            return Value(write(value), _seven_digits(value)) if of_units else write(value)
 
         return Column(look.pop("head", name), result=name, **look), made
 
@@ -329,11 +329,11 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 def without_safety(words: SearchWords[Inputs, Plan], other: Plan) -> str:
     """The best plan by expected figures, what it gains over the first row, and its chance."""
     chance = words.sure(other.costs[words.found.chance])
-    gained = _gained(words, other.costs[words.objective], words.found.best[0].costs[words.objective])
+    gained = _gain_words(words, other.costs[words.objective], words.found.best[0].costs[words.objective])
     return f"Without --safe: {words.line(other)}: {gained}, {words.works} with a chance of {chance} (--safe off)"
 
 
-def _gained(words: SearchWords[Inputs, Plan], value: float, best: float) -> str:
+def _gain_words(words: SearchWords[Inputs, Plan], value: float, best: float) -> str:
     """The gain of a value over the first row's: a percentage, or both values if one of them is not known."""
     name, column = words.objective, words.columns[words.objective]
     if not (0 < value < math.inf and 0 < best < math.inf):
@@ -400,7 +400,7 @@ def search(
     return AnswerDocument(
         words.case,
         title(words.case),
-        [*words.about(), *over, styled(counted), *_stopped(words)],
+        [*words.about(), *over, styled(counted), *_stopped_line(words)],
         _conclusion(words),
         _verdict(words),
         sections,
@@ -429,7 +429,7 @@ def counts_words(words: SearchWords[Inputs, Plan]) -> str:
     return " · ".join(parts)
 
 
-def _stopped(words: SearchWords[Inputs, Plan]) -> list[Line]:
+def _stopped_line(words: SearchWords[Inputs, Plan]) -> list[Line]:
     """A line on how far a stopped search got; empty for a complete one."""
     found = words.found
     share = found.tally.work / found.total if found.total else 1.0
@@ -558,7 +558,7 @@ def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: T
     labels = words_of(words.case.kind).terms
     columns = [{"name": name, "label": name, "unit": "", "values": [each[name] for each in keys]} for name in sizes]
     for name in known:
-        values = [_rounded(plan.costs[name]) for plan in plans]
+        values = [_seven_digits(plan.costs[name]) for plan in plans]
         facts = {"name": machine_name(name), "label": labels.get(name, name), "unit": words.columns[name].unit}
         columns.append({**facts, "values": values, "figure": name})
     return {
@@ -569,7 +569,7 @@ def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: T
     }
 
 
-def _rounded(value: float) -> float | None:
+def _seven_digits(value: float) -> float | None:
     """A figure in 7 digits for a page; None if it is not finite."""
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
@@ -584,12 +584,12 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
         wanted = dict.fromkeys(workload_of(words.case).missing(name) for name in (x, y))
         nothing = "; ".join(["No plan has both results", *filter(None, wanted)])
         return Section("front", f"{x} against {y}", ahead=[styled(f"{nothing}.", BAD)])
-    listed = list(_spread(front.rows, shown))
+    listed = list(_evenly_chosen(front.rows, shown))
     plans = [plan for _, plan in listed]
     figures = [words.cell(name) for axis in (x, y) for name in _with_end(words, axis, front.rows)]
-    columns = [*words.plan_columns(plans), *(_headed(words, each) for each in figures), _state(words)]
+    columns = [*words.plan_columns(plans), *(_band_column(words, each) for each in figures), _state(words)]
     titles = [f"{name} ({words.columns[name].better} is better)" for name in (x, y)]
-    points, legend = _marked(words, front)
+    points, legend = _marks_and_legend(words, front)
     beneath = [*words.beneath(plans), *price_lines(words, plans), *_without_points(words, front)]
     if any(words.found.is_risky(plan) and not plan.broken for plan in plans):
         share = percent(words.found.safe or 0.0, 2)
@@ -612,7 +612,7 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
     )
 
 
-def _headed(words: SearchWords[Inputs, Plan], column: PlanColumn[Plan]) -> PlanColumn[Plan]:
+def _band_column(words: SearchWords[Inputs, Plan], column: PlanColumn[Plan]) -> PlanColumn[Plan]:
     """A column with an end of a band, titled P10 or P90; a page shows it even if a terminal has no room."""
     about, cell = column
     end = {"low": "P10", "high": "P90"}.get(about.head.rpartition("_")[2])
@@ -634,7 +634,7 @@ def _with_end(words: SearchWords[Inputs, Plan], name: str, plans: Sequence[Plan]
     return (name, end) if all(end in plan.costs for plan in plans) else (name,)
 
 
-def _marked(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> tuple[list[ScatterPoint], str]:
+def _marks_and_legend(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> tuple[list[ScatterPoint], str]:
     """Marks for the front, its knee, your own and the best plan if both results are known; and their legend."""
     found, axes = words.found, front.axes
     marks: list[tuple[str, str, Mapping[str, float]]] = [("●", "on the front", plan.costs) for plan in front.rows]
@@ -652,7 +652,7 @@ def _marked(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> tuple[list[
     return [point for point, _ in known], " · ".join(dict.fromkeys(text for _, text in known))
 
 
-def _spread(plans: Sequence[Plan], count: int) -> Iterator[tuple[int, Plan]]:
+def _evenly_chosen(plans: Sequence[Plan], count: int) -> Iterator[tuple[int, Plan]]:
     """At most `count` of the plans with their ranks, evenly spaced from the first to the last."""
     last, steps = len(plans) - 1, min(count, len(plans)) - 1
     for step in range(steps + 1):

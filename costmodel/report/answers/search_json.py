@@ -29,7 +29,7 @@ def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
         "evaluated": tally.evaluated,
         "fit": tally.fit,
         "kept": tally.kept,
-        "safe": _safe(words),
+        "safe": _safety_fields(words),
         "complete": not found.stopped,
         "elapsed_s": found.elapsed,
         "plans": _ranked(words, found.best),
@@ -37,7 +37,7 @@ def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
         "nearest": [] if found.best else _ranked(words, words.missed_by_least()),
         "yours": words.own_fields(),
         "values": [_value(words, part) for part in (found.parts if words.paths else ())],
-        "refused": [_refused(words, code, count) for code, count in tally.whole.against()],
+        "refused": [_refusal_fields(words, code, count) for code, count in tally.whole.against()],
         "try": words.tried(),
         "remedies": words.remedy_fields(),
         "notes": words.note_fields(),
@@ -48,7 +48,7 @@ def _ranked(words: SearchWords[Inputs, Plan], plans: list[Plan]) -> list[dict[st
     return [{"rank": place, **words.fields(plan)} for place, plan in enumerate(plans, 1)]
 
 
-def _safe(words: SearchWords[Inputs, Plan]) -> dict[str, Any] | None:
+def _safety_fields(words: SearchWords[Inputs, Plan]) -> dict[str, Any] | None:
     """The chance to work that the search prefers, whether it rules, and the best plan by the other rule."""
     found, (chance, other) = words.found, words.rule()
     if chance is None:
@@ -85,7 +85,7 @@ def _value(words: SearchWords[Inputs, Plan], part: PlanCounts[Plan]) -> dict[str
     }
 
 
-def _refused(words: SearchWords[Inputs, Plan], code: str, count: int) -> dict[str, Any]:
+def _refusal_fields(words: SearchWords[Inputs, Plan], code: str, count: int) -> dict[str, Any]:
     """A reason with its count, and one of the plans that it refuses where one is known."""
     rule, (_, stated) = words.reasons[code], example_of(words, code)
     share = count / words.found.tally.candidates

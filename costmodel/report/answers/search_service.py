@@ -132,7 +132,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         words += [] if _vary(paths, ["precision", "weights", "cache"]) else type_words(workload)
         words += [] if _vary(paths, ["prompt", "output"]) else [lengths_words(workload)]
         if found.shares is not None:
-            shares = ", ".join(f"{name} {_between(*ends)}" for name, ends in found.shares.items())
+            shares = ", ".join(f"{name} {_range_words(*ends)}" for name, ends in found.shares.items())
             words += [f"shares of the load: {shares}"]
         words += [] if found.shares is not None or _vary(paths, LOADS) else [load_words(workload)]
         named = subject_words(subject, paths)
@@ -567,7 +567,7 @@ def degree_words(plan: RankedPlan, name: str) -> str:
     return f"{counted(plan.prefill.get(name, none))} → {own}"
 
 
-def _between(least: float, most: float) -> str:
+def _range_words(least: float, most: float) -> str:
     """A share, or the least and the most where it differs between values."""
     low, high = percent(least), percent(most)
     return low if low == high else f"{low} to {high}"

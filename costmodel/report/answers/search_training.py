@@ -260,7 +260,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         usable = gib(self.found.inputs_of(best.variant).usable)
         named = (("Step time", "step_time", ""), ("MFU", "mfu", ""), ("Memory", "memory_peak", f"of {usable} GiB"),
                  ("Cost per Mtoken", "cost_per_mtoken", ""))  # fmt: skip
-        return [Headline(label, _traced(best.costs, name), note) for label, name, note in named]
+        return [Headline(label, _traced_result(best.costs, name), note) for label, name, note in named]
 
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """Explained figures of the first plans."""
@@ -391,7 +391,7 @@ def _room_words(plan: Ranked) -> Cell:
     return "tight" if verdict(plan.costs["memory_share"]) == "tight" else "yes"
 
 
-def _traced(costs: Mapping[str, float], name: str) -> Value:
+def _traced_result(costs: Mapping[str, float], name: str) -> Value:
     """A result of the best plan, which opens its trace on a page."""
     value = costs.get(name, math.nan)
     known = value if math.isfinite(value) else None

@@ -44,12 +44,12 @@ def sensitivity(found: Sensitivity, shown: int | None = None) -> AnswerDocument:
         closing=[
             styled(gains[0]),
             *(Abridged(gain, short="", added="what else would gain") for gain in gains[1:]),
-            _following(found),
+            _next_command(found),
         ],
     )
 
 
-def _following(found: Sensitivity) -> Line:
+def _next_command(found: Sensitivity) -> Line:
     """The next command: choices of the plan, which a tornado of figures leaves out; a search where it does not fit."""
     case, answer = found.asked.case, found.answer
     return following(case, "search") if answer.broken else following(case, "explain", "plan")
@@ -65,7 +65,9 @@ def tornado(found: Sensitivity, top: int | None = None) -> Section:
     rows = []
     for knob in found.knobs:
         down, up = (
-            Value(words := percent_words(share), share, opens=partial(_turned, found, written, knob, place, words))
+            Value(
+                words := percent_words(share), share, opens=partial(_turned_trace, found, written, knob, place, words)
+            )
             for place, share in enumerate((knob.low, knob.high))
         )
         row: list[Cell] = [knob.settable, knob.text, turned_words(knob)]
@@ -97,7 +99,7 @@ def _figure(found: Sensitivity) -> Draw:
     return tornado_figure(found)
 
 
-def _turned(
+def _turned_trace(
     found: Sensitivity, written: Mapping[str, InputValue], knob: Knob, side: int, words: str, traces: TraceWriter
 ) -> int:
     """The trace of a change: the result with the figure turned to one side, over the result."""

@@ -308,9 +308,9 @@ def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
         up_to = f"Up to {show(own, 'B')} by the engine's own all-reduce"
         lines.append(styled(f"{up_to}; larger ones, and those between nodes, by NCCL."))
-    lines += [*_between(answer), *([styled(_cache(answer))] if sent else [])]
+    lines += [*_cache_transfer(answer), *([styled(_cache(answer))] if sent else [])]
     return PlanTraffic(
-        f"{_carried(answer)}; prompt: one prompt by itself",
+        f"{_requests_of_step(answer)}; prompt: one prompt by itself",
         sent,
         waits,
         ("tpot", costs["tpot"], "of a token's time"),
@@ -318,7 +318,7 @@ def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
     )
 
 
-def _carried(answer: ServingAnswer) -> str:
+def _requests_of_step(answer: ServingAnswer) -> str:
     """The requests of a step; with a pipeline, those of one micro-batch."""
     layout = answer.evaluation.layout
     decodes = significant(one(micro_batch(layout, answer.evaluation.in_flight)))
@@ -338,7 +338,7 @@ def _cache(answer: ServingAnswer) -> str:
     return "Keys and values are split by heads and need no communication."
 
 
-def _between(answer: ServingAnswer) -> list[Line]:
+def _cache_transfer(answer: ServingAnswer) -> list[Line]:
     """The transfer of the KV cache from prefill to decode."""
     evaluation = answer.evaluation
     if not isinstance(evaluation, ApartEvaluation):

@@ -75,7 +75,7 @@ def _answer_lines(found: SolveResult) -> list[Line]:
     first, last = map(spaced, found.tried)
     some = found.how == "scan" and not found.every
     if found.reaches:
-        lines.append(_reached(found, f"{', of the values tried' if some else ''}{now}"))
+        lines.append(_reached_values(found, f"{', of the values tried' if some else ''}{now}"))
         lines += safety_lines(found, lambda each: _reaches(each.reaches), asked.aim)
         lines += _at_ends(found)
     elif found.evaluated:
@@ -132,7 +132,7 @@ def _with_band(asked: Workload, trial: Trial, name: str) -> str:
     return text if any(map(math.isnan, ends)) else f"{text} ({between(*(say(name, end) for end in ends))})"
 
 
-def _near(text: str) -> str:
+def _four_digits(text: str) -> str:
     """A value that was tried, in four digits."""
     number, _, unit = text.partition(" ")
     try:
@@ -150,7 +150,7 @@ def _against(found: SolveResult) -> list[Line]:
             continue
         reasons = found.asked.reasons
         named = f"{code} {reasons[code].title}" if code else "misses the target"
-        at = f"at {_near(example.text)}: {_words(found, example, code)}"
+        at = f"at {_four_digits(example.text)}: {_words(found, example, code)}"
         lines.append(styled(f"    {named}: {count:,} of {number_of(found.evaluated, 'value')}; {at}", DIM))
     return lines
 
@@ -223,7 +223,7 @@ def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
         yield styled(f"  {spaced(first)}{rest} cannot be: {code} {faults[first].sentence}", DIM)
 
 
-def _reached(found: SolveResult, tail: str) -> Line:
+def _reached_values(found: SolveResult, tail: str) -> Line:
     """The values that reach the target; of many ranges, a short answer has the answer and the number of the others."""
     whole, others = f"  {found.path} {_reaches(found.reaches)}{tail}", len(found.reaches) - 1
     if len(whole) <= _LONG:

@@ -60,7 +60,7 @@ def sweep(found: Swept, *, chart: bool = False) -> AnswerDocument:
         title(found.asked.case),
         about,
         _conclusion(found),
-        best_chance(found.asked, [best] if (best := _best(found)) is not None else found.points),
+        best_chance(found.asked, [best] if (best := _best_combination(found)) is not None else found.points),
         [combinations(found)],
         remark_lines(found.points, "N003", "N023"),
         codes_of(found.points, "N003", "N023"),
@@ -100,7 +100,7 @@ def _figure(found: Swept) -> Draw:
     return sweep_figure(found)
 
 
-def _best(found: Swept) -> Trial | None:
+def _best_combination(found: Swept) -> Trial | None:
     """The combination with the best first result, among those with the preferred chance if there are any;
     None where all are alike or none is better.
     """
@@ -119,7 +119,7 @@ def _is_risky(found: Swept, point: Trial) -> bool:
 
 def _conclusion(found: Swept) -> str:
     """The conclusion: the number of combinations that work, and the best one."""
-    works, best = sum(point.works for point in found.points), _best(found)
+    works, best = sum(point.works for point in found.points), _best_combination(found)
     words = f"{works} of {number_of(len(found.points), 'combination')} work{'s' if works == 1 else ''}."
     if best is None:
         return words

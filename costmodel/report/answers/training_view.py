@@ -241,7 +241,10 @@ def _roofline(found: Sequence[Operation]) -> list[Section]:
     if not found:
         return []
     rows: list[list[Cell]] = [
-        [item.name, *(traced(text, value, f"operations.{place}.{name}") for name, (value, text) in _of(item).items())]
+        [
+            item.name,
+            *(traced(text, value, f"operations.{place}.{name}") for name, (value, text) in _matmul_words(item).items()),
+        ]
         for place, item in enumerate(found)
     ]
     limits = " and ".join(f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in roofs([*found]))
@@ -251,7 +254,7 @@ def _roofline(found: Sequence[Operation]) -> list[Section]:
     return [Section("roofline", "Roofline", lead, [figure], table=Table(heads, rows), folded=True, face="page")]
 
 
-def _of(item: Operation) -> dict[str, tuple[float, str]]:
+def _matmul_words(item: Operation) -> dict[str, tuple[float, str]]:
     """A matrix product in words: FLOP per byte, FLOP per second, time, and share of the peak."""
     part = item.attained / item.peak
     return {

@@ -249,14 +249,14 @@ def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) 
     if rowed:
         tables = (part.table for part in found.tables if isinstance(part.table, RunTable))
         nothing = [] if found.compares else [Text(), styled("no row is modelled: nothing is compared", BAD)]
-        return [*lines, *_left(found), *mistaken(tables), *nothing]
+        return [*lines, *_left_out_lines(found), *mistaken(tables), *nothing]
     if found.median is None:
-        return [*lines, *_left(found), styled("no figures of that quantity")]
+        return [*lines, *_left_out_lines(found), styled("no figures of that quantity")]
     compared = number_of(sum(figure.error is not None for figure in found.figures), "figure")
     summary = f"{compared}: median |error| {found.median:.1%}, worst {found.furthest:.1%}"
     inside = found.together.score.inside_band
     summary += "" if inside is None else f"; {inside:.0%} inside P10 – P90"
-    return [*lines, *_left(found), Text(), styled(summary)]
+    return [*lines, *_left_out_lines(found), Text(), styled(summary)]
 
 
 def _scoreboard(found: Scoreboard) -> list[Line]:
@@ -389,7 +389,7 @@ def _filled(filled: Mapping[str, str], between: str = " ") -> str:
     return ", ".join(f"{name}{between}{value}" for name, value in filled.items())
 
 
-def _left(found: Scoreboard) -> Iterator[Text]:
+def _left_out_lines(found: Scoreboard) -> Iterator[Text]:
     """Lines on runs that could not be modelled, and on wrong predictions of whether runs fit."""
     shown = found.together.outcomes
     if shown.fit or shown.unfit:

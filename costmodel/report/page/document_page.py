@@ -229,8 +229,8 @@ def page_html(page: HtmlPage) -> str:
             style=Markup(_style_sheet()),
             script=Markup(script),
             seal=seal,
-            packed=_packed(page.data) if page.data else "",
-            drawn=_drawn,
+            packed=_packed_data(page.data) if page.data else "",
+            drawn=_drawn_figures,
         )
     )
 
@@ -252,7 +252,7 @@ def figure_png(figure: SvgFigure) -> bytes:
     return bytes(resvg_py.svg_to_bytes(svg_string=figure_svg(figure), zoom=2))
 
 
-def _drawn(part: Part) -> list[Markup]:
+def _drawn_figures(part: Part) -> list[Markup]:
     """The figures of a part, each once for wide and once for narrow windows."""
     template = _template_environment().get_template("figure.svg.j2")
     return [
@@ -264,7 +264,7 @@ def _drawn(part: Part) -> list[Markup]:
     ]
 
 
-def _packed(data: Any) -> str:
+def _packed_data(data: Any) -> str:
     """Data for the script of a page, compressed."""
     written = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return base64.b64encode(gzip.compress(written.encode(), 9, mtime=0)).decode()
@@ -290,14 +290,14 @@ def _template_environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_visible_text,
     )
-    made.filters["n"] = _short
+    made.filters["n"] = _short_number
     made.filters["exact"] = repr_of
     return made
 
 
-def _shown(value: Any) -> Any:
+def _visible_text(value: Any) -> Any:
     """Text without characters that hide or reverse it; the markup of templates is unchanged."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else _visible_lines(value)
 
@@ -306,7 +306,7 @@ def _visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
-def _short(value: float) -> str:
+def _short_number(value: float) -> str:
     """A coordinate to a tenth."""
     text = f"{value:.1f}"
     return text.removesuffix(".0")

@@ -73,8 +73,8 @@ class Bars:
     def __call__(self, width: float) -> SvgFigure:
         """Draw the figure at a width."""
         above = width < NARROW
-        margin = 0.0 if above else min(max(_wide(row.label, row) for row in self.rows) + 20, width * _MOST_LABEL)
-        behind = max(_wide(row.text, row) for row in self.rows) + 10
+        margin = 0.0 if above else min(max(_text_width(row.label, row) for row in self.rows) + 20, width * _MOST_LABEL)
+        behind = max(_text_width(row.text, row) for row in self.rows) + 10
         scale = Scale(*self.ends, margin, max(margin + 60, width - behind))
         legend, top = self._legend(width)
         marks: list[Mark] = list(legend)
@@ -122,7 +122,7 @@ class Bars:
         return marks, y + LINE + 8 if self.legend else 6.0
 
 
-def _wide(text: str, row: BarRow) -> float:
+def _text_width(text: str, row: BarRow) -> float:
     """The width of a row's text; bold letters are wider."""
     return length(text) * (_STRONG if row.strong else 1.0)
 
@@ -142,7 +142,7 @@ def _bar_marks(
         broad = max(ends[1] - ends[0], 1.0 if piece.start != piece.end else 0.0)
         marks.append(Bar(ends[0], top, broad, _BAR, piece.role, piece.tip, piece.name, piece.value))
     right = max([scale.start, *(scale(end) for piece in row.pieces for end in (piece.start, piece.end))])
-    crossed = line is not None and right - 1 <= line <= right + 8 + _wide(row.text, row)
+    crossed = line is not None and right - 1 <= line <= right + 8 + _text_width(row.text, row)
     marks.append(Words((line if crossed and line is not None else right) + 6, top + 12, row.text, role=role))
     return marks
 

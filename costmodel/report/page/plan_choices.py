@@ -44,7 +44,7 @@ def _axis_fields(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
     ordered = (
         [word for word in ("none", "selective", "full") if word in values] if name == "recompute" else sorted(values)
     )
-    return {"name": name, "label": name.replace("_", "-"), "values": [_plain(value) for value in ordered]}
+    return {"name": name, "label": name.replace("_", "-"), "values": [_plain_number(value) for value in ordered]}
 
 
 def _own_place(found: TrainingSearch, plans: Sequence[Ranked]) -> int:
@@ -88,10 +88,15 @@ def _columns(plans: Sequence[Ranked]) -> list[dict[str, Any]]:
 
 
 def _column_fields(name: str, label: str, unit: str, values: Sequence[Any]) -> dict[str, Any]:
-    return {"name": name, "label": label, "unit": {"1/s": "token/s"}.get(unit, unit), "values": [*map(_plain, values)]}
+    return {
+        "name": name,
+        "label": label,
+        "unit": {"1/s": "token/s"}.get(unit, unit),
+        "values": [*map(_plain_number, values)],
+    }
 
 
-def _plain(value: Any) -> Any:
+def _plain_number(value: Any) -> Any:
     """A number rounded to seven digits, an integer if it is whole, None if it is not finite."""
     if isinstance(value, bool) or not isinstance(value, float | int):
         return value

@@ -345,7 +345,7 @@ class Plot:
                 box = left, top, left + wide, top + 12
                 inside = left >= 0 and box[2] <= width and box[3] <= y.start
                 if inside and not any(_boxes_overlap(box, other) for other in covered):
-                    marks.append(Words(*_anchored(box, anchor), point.label, anchor))
+                    marks.append(Words(*_anchored_x(box, anchor), point.label, anchor))
                     covered.append(box)
                     break
         return marks
@@ -358,7 +358,7 @@ def _boxes_overlap(one: _Box, other: _Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def _anchored(box: _Box, anchor: str) -> tuple[float, float]:
+def _anchored_x(box: _Box, anchor: str) -> tuple[float, float]:
     """The x at which a text with an anchor fills a box."""
     return {"start": box[0], "middle": (box[0] + box[2]) / 2, "end": box[2]}[anchor], box[1] + 10
 

@@ -80,14 +80,14 @@ def sweep_figure(found: Swept) -> Plot | Bars:
     column, say = found.asked.columns[name], partial(words_of(found.asked.case.kind).result, name)
     groups: dict[tuple[str, ...], list[Trial]] = {}
     for point in found.points:
-        if math.isfinite(point.costs.get(name, math.nan)) and math.isfinite(_at(point, path)):
+        if math.isfinite(point.costs.get(name, math.nan)) and math.isfinite(_value_in_base_unit(point, path)):
             groups.setdefault(point.settings[1:], []).append(point)
     if not 1 < len(groups) <= len(_ROLES) or max(map(len, groups.values())) < 2:
         values = [_trial_value(point, name, path) for point in found.points]
         return trial_figure("sweep", name, column.unit, short_path(path), values, say)
     points, lines, legend = list[PlotPoint](), list[PlotLine](), list[tuple[str, str]]()
     for role, (rest, members) in zip(_ROLES, groups.items(), strict=False):
-        placed = sorted(((_at(point, path), point) for point in members), key=lambda item: item[0])
+        placed = sorted(((_value_in_base_unit(point, path), point) for point in members), key=lambda item: item[0])
         lines.append(PlotLine([(x, point.costs[name]) for x, point in placed], role))
         legend.append((role, ", ".join(map(_setting_words, rest))))
         points += [
@@ -96,7 +96,9 @@ def sweep_figure(found: Swept) -> Plot | Bars:
             for x, point in placed
         ]  # fmt: skip
     xs = [point.x for point in points]
-    written = {_at(point, path): spaced(point.written[0]) for members in groups.values() for point in members}
+    written = {
+        _value_in_base_unit(point, path): spaced(point.written[0]) for members in groups.values() for point in members
+    }
     x = PlotAxis(short_path(path), tick_words, min(xs) > 0 and max(xs) / min(xs) >= _SPREAD, at=written)
     better = "" if column.better == "neither" else f", {column.better} is better"
     y = PlotAxis(f"{name}{better}", say, unit=round_unit(name, column.unit, max(point.y for point in points)))
@@ -109,7 +111,7 @@ def _first_differing(found: Swept) -> str:
     return next((name for name in found.shown if len({costs.get(name) for costs in known}) > 1), found.shown[0])
 
 
-def _at(point: Trial, path: str) -> float:
+def _value_in_base_unit(point: Trial, path: str) -> float:
     """A trial's value of a key in its base unit; NaN for a word."""
     value = point.values.get(path)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
@@ -118,7 +120,7 @@ def _at(point: Trial, path: str) -> float:
 def _trial_value(point: Trial, name: str, path: str) -> TrialValue:
     value, low, high = (point.costs.get(key, math.nan) for key in (name, *(f"{name}_{end}" for end in ENDS)))
     words = " ".join(map(_setting_words, point.settings))
-    return TrialValue(words, point.written[0], value, point.works, _at(point, path), low, high)
+    return TrialValue(words, point.written[0], value, point.works, _value_in_base_unit(point, path), low, high)
 
 
 def _setting_words(setting: str) -> str:
@@ -148,27 +150,27 @@ def tornado_figure(found: Sensitivity) -> Bars:
     rows = [
         BarRow(
             knob.settable,
-            [_turned(knob, "lower", knob.low), _turned(knob, "higher", knob.high)],
-            f"{_signed(knob.low)}, {_signed(knob.high)}",
+            [_turned_bar(knob, "lower", knob.low), _turned_bar(knob, "higher", knob.high)],
+            f"{_signed_percent(knob.low)}, {_signed_percent(knob.high)}",
         )
         for knob in found.knobs[:_KNOBS]
     ]
     first = f"{found.knobs[0].settable} moves it most." if found.knobs else "Nothing moves it."
     legend = (("lower", "figure turned down"), ("higher", "figure turned up"))
-    return Bars("sensitivity", f"What moves {found.result}", first, rows, f"change of {found.result}", _signed,
+    return Bars("sensitivity", f"What moves {found.result}", first, rows, f"change of {found.result}", _signed_percent,
                 legend=legend, unit=0.01)  # fmt: skip
 
 
-def _signed(share: float) -> str:
+def _signed_percent(share: float) -> str:
     """A change in percent with its sign."""
     if not math.isfinite(share):
         return "no end"
     return f"{'+' if share > 0 else '−'}{significant(abs(share) * 100)} %" if abs(share) >= 5e-6 else "0 %"
 
 
-def _turned(knob: Knob, role: str, share: float) -> Piece:
+def _turned_bar(knob: Knob, role: str, share: float) -> Piece:
     """A bar with the change of the result when an input moves to one side; no bar if the result is infinite."""
-    tip = f"{knob.path} {role} by {percent(knob.spread)}: {_signed(share)}"
+    tip = f"{knob.path} {role} by {percent(knob.spread)}: {_signed_percent(share)}"
     end = share if math.isfinite(share) else 0.0
     return Piece(0.0, end, role, tip, f"{knob.path}.{'low' if role == 'lower' else 'high'}", end)
 

@@ -38,7 +38,7 @@ def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPa
     for place, (view, own_trace) in enumerate(zip(views, own_traces, strict=True)):
         parts += _of_scenario(view, f"s{place}", own_trace)
     working = [*filter(works, views)]
-    best = "".join(_best([*filter(works, same)], kind) for kind, same in by_kind(views).items())
+    best = "".join(_best_words([*filter(works, same)], kind) for kind, same in by_kind(views).items())
     return HtmlPage(
         f"{len(views)} scenarios",
         [*map(_scenario_title, views)],
@@ -70,7 +70,7 @@ def by_kind(views: Sequence[PlanView]) -> dict[str, list[PlanView]]:
     return found
 
 
-def _best(working: Sequence[PlanView], kind: str) -> str:
+def _best_words(working: Sequence[PlanView], kind: str) -> str:
     """A phrase on the best scenario of a kind and on its value."""
     compared = words_of(kind).compared
     column = compared.by

@@ -40,11 +40,11 @@ def by_yaml(text: str) -> Any:
     """The same by the YAML reader."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yaml_tree, "looks_like_json", lambda text: False)
-        yaml_tree._composed.cache_clear()
+        yaml_tree._yaml_nodes.cache_clear()
         try:
             return read_tree(text, "f")
         finally:
-            yaml_tree._composed.cache_clear()
+            yaml_tree._yaml_nodes.cache_clear()
 
 
 @settings(max_examples=60)

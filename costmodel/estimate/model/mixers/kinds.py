@@ -80,7 +80,7 @@ from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, 
 from costmodel.ground.equation import Number, term
 
 
-def _projected(own: Attention, kv_heads: Number) -> Number:
+def _projected_pairs(own: Attention, kv_heads: Number) -> Number:
     """Pairs of keys and values that are projected; if keys are also the values, a key counts as half a pair."""
     if own.shared_kv:
         return 0.0
@@ -88,7 +88,7 @@ def _projected(own: Attention, kv_heads: Number) -> Number:
         return kv_heads / 2.0 if own.keys_as_values else kv_heads
 
 
-def _made(own: Attention, part: Mixer) -> Number:
+def _computed_kv_heads(own: Attention, part: Mixer) -> Number:
     """KV heads that the layer computes; 0 if it reads those of an earlier layer."""
     return 0.0 if own.shared_kv else part.kv_heads
 
@@ -118,7 +118,7 @@ class GroupedKind(MixerKind[Attention]):
         heads = own.heads / tp
         kv_heads = kv_heads_per_rank(own.kv_heads, tp)
         biases = {"biases": own.biases, "output_bias": own.output_bias}
-        held = attention_parameters(model.hidden, heads, _projected(own, kv_heads), own.core_width, **biases)
+        held = attention_parameters(model.hidden, heads, _projected_pairs(own, kv_heads), own.core_width, **biases)
         if own.biases and own.value_dim is not None:
             with term("biases of queries"):
                 held = held + heads * (own.head_dim - own.core_width)
@@ -138,7 +138,7 @@ class GroupedKind(MixerKind[Attention]):
     def matrices(self, hidden: Number, own: Attention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
         """The weight matrices as one rank multiplies them; the output gate is fused with queries, keys and values."""
         inner = part.heads * own.value_width
-        keys_and_values = 2.0 * (_projected(own, part.kv_heads) * part.head_dim)
+        keys_and_values = 2.0 * (_projected_pairs(own, part.kv_heads) * part.head_dim)
         queries = part.heads * own.head_dim
         yield Matmul("qkv", queries + inner + keys_and_values if own.output_gate else queries + keys_and_values, hidden)
         yield Matmul("attention out", hidden, inner)
@@ -156,13 +156,13 @@ class GroupedKind(MixerKind[Attention]):
     ) -> Number:
         """Memory traffic of rotary embedding, QK norm and output gate."""
         nbytes: Number = 0.0
-        sizes = (tokens, part.heads, _made(own, part), own.head_dim, element)
+        sizes = (tokens, part.heads, _computed_kv_heads(own, part), own.head_dim, element)
         if model.positions == "rotary":
             nbytes = rotary_traffic(*sizes)
         if own.qk_norm or own.qk_norm_whole:
             nbytes = nbytes + head_norm_traffic(*sizes, backward=backward)
         if own.value_norm:
-            values = (tokens, 0.0, _made(own, part), own.value_width, element)
+            values = (tokens, 0.0, _computed_kv_heads(own, part), own.value_width, element)
             nbytes = nbytes + head_norm_traffic(*values, backward=backward)
         if own.output_gate:
             nbytes = nbytes + output_gate_traffic(tokens, part.heads, own.value_width, element, backward=backward)
@@ -171,7 +171,7 @@ class GroupedKind(MixerKind[Attention]):
     def activations(self, own: Attention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
         """Saved activations, without the residual stream and the scores."""
         with term("mixer"):
-            made = _made(own, part)
+            made = _computed_kv_heads(own, part)
             kept = attention_activations(tokens, part.heads, made, part.head_dim, element)
             if own.qk_norm or own.qk_norm_whole:
                 kept = kept + head_norm_activations(tokens, part.heads, made, own.head_dim, element)
@@ -388,7 +388,7 @@ def _width(own: CompressedAttention, entries: Entries) -> float:
     return own.head_dim + (0.0 if entries.indexer is None else entries.indexer.head_dim)
 
 
-def _picked(entries: Entries, tokens: Number) -> Number:
+def _picked_entries(entries: Entries, tokens: Number) -> Number:
     """Compressed entries that a query reads, out of those for the given number of tokens."""
     with term("entries"):
         made = tokens / entries.rate
@@ -536,7 +536,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
             return found
         with term("entries"):
             found = found + latent_cache_bytes(
-                _picked(own.entries, tokens), own.head_dim, 0.0, width.cache, width.cache
+                _picked_entries(own.entries, tokens), own.head_dim, 0.0, width.cache, width.cache
             )
         if own.entries.indexer is None:
             return found
@@ -546,7 +546,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
     def picked(self, own: CompressedAttention, tokens: Number) -> Number:
         """Keys that a query reads out of the given number of tokens: of its window, and compressed entries."""
         seen = window_tokens(tokens, own.window)
-        return seen if own.entries is None else seen + _picked(own.entries, tokens)
+        return seen if own.entries is None else seen + _picked_entries(own.entries, tokens)
 
     def gathered(self, own: CompressedAttention, _part: Mixer) -> Shapes:
         """Heads, width and number of the vectors in an all-gather of a sequence: only compressed entries.

@@ -67,7 +67,9 @@ def _of_mixer(
     if kind == "a2a" or isinstance(own, ScanMixer):
         return _all_to_all(inputs, cp, block, row.exchanged(own, mine))
     return (
-        _ring(inputs, cp, block, mine, core) if kind == "p2p" else _gathered(inputs, cp, block, row.gathered(own, mine))
+        _ring_traffic(inputs, cp, block, mine, core)
+        if kind == "p2p"
+        else _gather_traffic(inputs, cp, block, row.gathered(own, mine))
     )
 
 
@@ -76,7 +78,7 @@ def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
     return heads_message(tokens, mixer.kv_heads, mixer.head_dim, inputs.widths.element)
 
 
-def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> LayerTraffic:
+def _ring_traffic(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> LayerTraffic:
     """Ring: each step sends keys and values on during attention on the previous ones.
 
     Backward also sends their gradients.
@@ -97,7 +99,7 @@ def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: F
     return LayerTraffic("cp", forward, backward, exchanges)
 
 
-def _gathered(inputs: TrainingInputs, cp: Group, block: Block, sent: Shapes) -> LayerTraffic:
+def _gather_traffic(inputs: TrainingInputs, cp: Group, block: Block, sent: Shapes) -> LayerTraffic:
     """All-gather of keys and values before attention, again in backward, and reduce-scatter of their gradients."""
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.layer_sequence)
     exchanges: list[Exchange] = []

@@ -317,7 +317,7 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
     """Layers of the first, a middle and the last rank."""
     with term("layers of a stage"):
         layers = layer_count(model)
-        held = _divided(layers, block)
+        held = _layers_per_rank(layers, block)
         if not model.layers[0].leading:
             return held
         count, before = model.layers[0].count, _before(held, block)
@@ -330,22 +330,22 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
         return replace(held, leading=leading, mirrored=stages, mirrored_leading=ends)
 
 
-def _divided(layers: Number, block: Block) -> StageLayers:
+def _layers_per_rank(layers: Number, block: Block) -> StageLayers:
     """The number of layers of each rank, whatever their kinds."""
     if block.structure.split == "stated":
-        return _stated(layers, block)
+        return _stated_end_layers(layers, block)
     if block.structure.split == "spread":
-        return _spread(layers, block)
-    whole, ahead, behind = _cut(layers, block)
+        return _spread_layers(layers, block)
+    whole, ahead, behind = _middle_layers(layers, block)
     if not np.any(ahead) and not np.any(behind):
         return StageLayers(layers, whole, whole, whole)
     return _with_ends(block, layers, whole, *of_schedule(block.structure.schedule, whole, ahead, behind))
 
 
-def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
+def _middle_layers(layers: Number, block: Block) -> tuple[Number, Number, Number]:
     """Layers of a middle rank, and how many fewer the first and the last chunk have."""
     if block.structure.split == "full-chunks":
-        chunk, missing = _full(layers, block)
+        chunk, missing = _full_chunk_layers(layers, block)
         behind = np.minimum(missing, chunk)
         return block.vpp * chunk, missing - behind, behind
     first, last = fewer_at_ends(layers, block)
@@ -354,7 +354,7 @@ def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
     return layers_beside_ends(layers, block.pp, first + last), first, last
 
 
-def _full(layers: Number, block: Block) -> tuple[Number, Number]:
+def _full_chunk_layers(layers: Number, block: Block) -> tuple[Number, Number]:
     """Layers of a full chunk, and how many layers are missing to fill all chunks."""
     chunk = full_chunk_layers(layers, block.pp, block.vpp)
     return chunk, block.pp * block.vpp * chunk - layers
@@ -368,7 +368,7 @@ def _before(held: StageLayers, block: Block) -> Before:
         return lambda stage: stated_before(layers, *sizes, first, held.middle, stage)
     if block.structure.split == "spread":
         return lambda stage: spread_before(layers, *sizes, stage)
-    whole, ahead, _ = _cut(layers, block)
+    whole, ahead, _ = _middle_layers(layers, block)
     return lambda stage: cut_before(whole / block.vpp, ahead, stage)
 
 
@@ -403,7 +403,7 @@ def fewer_at_ends(layers: Number, block: Block) -> tuple[Number, Number]:
     return np.where(both, 1.0, 0.0), np.where(both | uneven & (remainder(layers + 1.0, chunks) == 0), 1.0, 0.0)
 
 
-def _stated(layers: Number, block: Block) -> StageLayers:
+def _stated_end_layers(layers: Number, block: Block) -> StageLayers:
     """Stated layers of first and last stage; if only one is stated, the other ranks share the rest."""
     structure, pp = block.structure, block.pp
     first, last = structure.first_stage_layers, structure.last_stage_layers
@@ -417,7 +417,7 @@ def _stated(layers: Number, block: Block) -> StageLayers:
     return _with_ends(block, layers, *(np.where(pp == 1, layers, held) for held in (middle, first_layers, last_layers)))
 
 
-def _spread(layers: Number, block: Block) -> StageLayers:
+def _spread_layers(layers: Number, block: Block) -> StageLayers:
     """Layers of ranks if the first stages take the remainder; a folded pipeline has a stage from both ends per rank."""
     last = block.pp - 1
     ranks = (0.0, np.minimum(last, 1.0), last)
@@ -454,10 +454,10 @@ def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
     if split == "spread":
         return np.asarray(layers < chunks)
     if split == "full-chunks":
-        chunk, missing = _full(layers, block)
+        chunk, missing = _full_chunk_layers(layers, block)
         return np.asarray(missing >= chunk + chunk)
     if split == "stated":
-        held = _stated(layers, block)
+        held = _stated_end_layers(layers, block)
         first, last = held.mirrored or (held.first, held.last)
         wrong = (block.pp == 1) | (block.pp == 2) & (first + last != layers)
         for part in (first, np.where(block.pp < 3, first, held.middle), last):

@@ -88,7 +88,7 @@ def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
     if ahead is not None:
         predicting = layer_work(inputs, block, ahead.layer)
         head = head + _prediction(inputs, ahead, block, predicting, head)
-        exchanged += _exchanges(predicting, _more(inputs.model, block, held, ahead), 1.0)
+        exchanged += _exchanges(predicting, _prediction_layers(inputs.model, block, held, ahead), 1.0)
     embedding = embedding_pass(inputs, block) + ends.embedding
     if inputs.front is not None:
         seen = front_work(inputs, block)
@@ -96,11 +96,11 @@ def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
         for count, work in seen.layers:
             exchanged += _exchanges(work, count, 1.0)
     head = head if later else head.undeferred
-    layer, each = _reached(block, held, _means(inputs, held, works), _means(inputs, held, kept or works))
+    layer, each = _mean_recomputed_layer(block, held, _means(inputs, held, works), _means(inputs, held, kept or works))
     return Stages(layer, each, embedding, head, tuple(exchanged), ends, held)
 
 
-def _more(model: Model, block: Block, held: StageLayers, ahead: TokenPrediction) -> Number:
+def _prediction_layers(model: Model, block: Block, held: StageLayers, ahead: TokenPrediction) -> Number:
     """Layers that multi-token prediction adds to the model's last kind, on the rank with most of them."""
     position, like = 0 if block.structure.schedule in FOLDED else 2, model.layers[-1]
     beside = held.of_kind(model, like, held.held(position), position)
@@ -127,7 +127,7 @@ def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBac
     return held.at_each(mean)
 
 
-def _reached(
+def _mean_recomputed_layer(
     block: Block, held: StageLayers, again: PerStage[ForwardBackward], plain: PerStage[ForwardBackward]
 ) -> tuple[ForwardBackward, PerStage[ForwardBackward]]:
     """The mean layer of the largest, the first, a middle and the last rank, if recompute covers some layers."""

@@ -92,7 +92,7 @@ def training_step(
     own = trained(inputs, block, layers, parameters)
     data = data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
     slow = slowed(inputs, block, micro_batches)
-    piped = _pipelined(inputs, block, work, data.layer_forward, data.layer_backward, micro_batches, slow)
+    piped = _pipeline_time(inputs, block, work, data.layer_forward, data.layer_backward, micro_batches, slow)
     sends = _sends(inputs, block, micro_batches)
     tied = (_tied_embedding(inputs, block, placed, parameters),) if own.tied else ()
     offloaded = _offload(inputs, block, parameters, own, work, micro_batches)
@@ -112,7 +112,7 @@ def training_step(
         late = np.maximum(offloaded.beside - added(terms, BESIDE_LAYERS), 0.0) if block.structure.offload else 0.0
         terms["offload"] = summed(late, offloaded.after)
     compute = added(terms, ("matmul", "attention", "memory_bound"))
-    transfers = (*_within(inputs, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
+    transfers = (*_step_collectives(inputs, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
     total, on_host = known_as("step_time", added(terms, TERMS)), update is not None
     return TrainingStep(terms, total, compute, transfers, piped.ranks, on_host, _addition(inputs, seen), divided)
 
@@ -134,7 +134,7 @@ class PipelineTime:
 
 
 @memoized("schedule")
-def _pipelined(
+def _pipeline_time(
     inputs: TrainingInputs,
     block: Block,
     work: Stages,
@@ -274,7 +274,9 @@ def _converted_weights(
 
 
 @memoized(*RECOMPUTE, "order", "schedule")
-def _within(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Transfer, ...]:
+def _step_collectives(
+    inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number
+) -> tuple[Transfer, ...]:
     """Collectives of layers, embedding and head in a step."""
     ends = replace(groups(inputs, block).tp, name="ends")
     return (

@@ -37,7 +37,7 @@ def micro_batches_of_groups(inputs: TrainingInputs, block: Block) -> list[Number
         done = [count * work for count, work in zip(replicas, late, strict=True)]
         time = balanced_time(whole, together, sum(done, start=0.0))
         shares = [np.floor(balanced_share(speed, time, rest)) for speed, rest in zip(speeds, fixed, strict=True)]
-        return _whole([np.maximum(share, LEAST) for share in shares], replicas, whole, speeds, fixed)
+        return _whole_shares([np.maximum(share, LEAST) for share in shares], replicas, whole, speeds, fixed)
 
 
 def _pace(inputs: TrainingInputs, block: Block, count: Number) -> tuple[Number, Number]:
@@ -53,7 +53,7 @@ def _step_time(inputs: TrainingInputs, block: Block, count: Number) -> Number:
     return training_step(inputs, block, layers, stage_parameters(inputs, block, layers), count).total
 
 
-def _whole(
+def _whole_shares(
     shares: list[Number], replicas: Sequence[Number], total: Number, speeds: Sequence[Number], fixed: Sequence[Number]
 ) -> list[Number]:
     """Whole shares that add up to the total: the kind that would finish next gets one more on each replica.

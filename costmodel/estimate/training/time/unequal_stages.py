@@ -85,7 +85,7 @@ def kinds_of_stages(inputs: TrainingInputs, block: Block, count: Number) -> list
         counts = [_one_per_plan(stages_of(inputs, block, nodes), block) for nodes, _ in inputs.groups]
     kinds = [[place for place, each in enumerate(counts) for _ in range(int(each[row]))] for row in range(len(block))]
     total = int(float(layer_count(inputs.model)))
-    layers = [_split(total, paces, on, row) for row, on in enumerate(kinds)]
+    layers = [_stage_layer_counts(total, paces, on, row) for row, on in enumerate(kinds)]
     return [_as_kind(inputs, paces, kinds, layers, place) for place in range(len(paces))]
 
 
@@ -121,7 +121,7 @@ def _worst_memory(inputs: TrainingInputs, block: Block, count: Number, layers: S
     return ledger(inputs, block, layers, stage_parameters(inputs, block, layers), count).worst
 
 
-def _split(total: int, paces: Sequence[_Pace], kinds: Sequence[int], row: int) -> list[int]:
+def _stage_layer_counts(total: int, paces: Sequence[_Pace], kinds: Sequence[int], row: int) -> list[int]:
     """Layers of every pipeline stage in one plan."""
     if not kinds:
         return []

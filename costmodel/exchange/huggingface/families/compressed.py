@@ -69,7 +69,7 @@ def _known_kind(config: Config, kind: object, field: str, known: bool) -> str:
     return _WINDOW
 
 
-def _hashed(config: Config) -> list[bool]:
+def _hashed_layers(config: Config) -> list[bool]:
     """Whether each layer has hashed experts: from mlp_layer_types, else the first `hash_layers` layers."""
     count, types = layer_count(config), config["mlp_types"]
     if types.value is None:
@@ -84,7 +84,7 @@ def _hashed(config: Config) -> list[bool]:
 
 
 def _compressed_layers(config: Config) -> Sequence[CompressedLayer]:
-    return [CompressedLayer(*mark) for mark in zip(_attention(config), _hashed(config), strict=True)]
+    return [CompressedLayer(*mark) for mark in zip(_attention(config), _hashed_layers(config), strict=True)]
 
 
 def _layer_half(config: Config, mark: CompressedLayer) -> Half:
@@ -98,7 +98,7 @@ def _layer_half(config: Config, mark: CompressedLayer) -> Half:
     return {"norms": config["norms"], "compressed": own, "experts": feed}
 
 
-def _ahead(config: Config) -> Half:
+def _prediction_module(config: Config) -> Half:
     """The multi-token-prediction module: window attention, or the kind that the ratio after the last layer gives."""
     ratios, count = config["entry_ratios"].value or [], layer_count(config)
     kind = _mixer_of_ratio(config, ratios[count]) if len(ratios) > count else _WINDOW
@@ -134,7 +134,7 @@ FAMILIES = [
         shared_hidden=same("expert_hidden"),
         hash_layers=option("num_hash_layers", default=3, null=assumed(3, "as the class takes it")),
         mlp_types=option("mlp_layer_types"), prediction_depth=option("num_nextn_predict_layers"),
-        layers=_compressed_layers, build=_layer_half, ahead=_ahead,
+        layers=_compressed_layers, build=_layer_half, ahead=_prediction_module,
         refusals=(
             Refusal("num_key_value_heads", (1,), "all heads of the class read one key"),
             Refusal("n_shared_experts", (1,), "the class builds one shared expert"),

@@ -118,7 +118,7 @@ def _norms(config: Config) -> OriginValue:
     return config.derived(count, "8 with experts beside the MLP, the router's own among them, else 4", "experts")
 
 
-def _routed(config: Config) -> OriginValue | None:
+def _routed_experts(config: Config) -> OriginValue | None:
     """The number of routed experts, if expert blocks are switched on."""
     return config["written_experts"] if config.flag("expert_blocks") else None
 
@@ -141,7 +141,7 @@ GEMMA_4 = GEMMA.like(
     entry_rows=option("vocab_size_per_layer_input", default=262144),
     entry_width=option("hidden_size_per_layer_input", default=256),
     expert_blocks=option("enable_moe_block", default=False), written_experts=option("num_experts"),
-    experts=DerivedValue("num_experts, with enable_moe_block", _routed), top_k=option("top_k_experts"),
+    experts=DerivedValue("num_experts, with enable_moe_block", _routed_experts), top_k=option("top_k_experts"),
     expert_hidden=option("moe_intermediate_size"), router_bias=YES,
     shared_hidden=DerivedValue("the MLP beside the experts", _wide_experts),
     layers=_layers, build=_layer_section,

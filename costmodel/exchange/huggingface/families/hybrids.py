@@ -49,7 +49,7 @@ _PLAIN_MIXER = (
 # --- the width of a state space, which two options state
 
 
-def _expanded(config: Config) -> OriginValue:
+def _expanded_head(config: Config) -> OriginValue:
     """The width of a head: expansion factor × hidden size / heads of the state space."""
     wide, heads = config["expansion"].value, config.number("state_heads")
     inner = int(config.number("hidden") * wide) if isinstance(wide, int | float) else 0
@@ -60,7 +60,7 @@ def _head_dim(config: Config) -> OriginValue | None:
     """The width of a head; a fault if all heads together do not have the width of the mixer."""
     written = config["written_head_dim"]
     if written.value is None or written.value == "auto":
-        return _expanded(config)
+        return _expanded_head(config)
     width, wide = config.number("state_heads") * int(written.value), config["expansion"].value
     inner = int(config.number("hidden") * wide) if isinstance(wide, int | float) else width
     if inner != width:
@@ -79,7 +79,7 @@ def _beside_head_dim(config: Config) -> OriginValue:
     if written.value is not None and written.value != "auto":
         return written
     if not width:
-        return _expanded(config)
+        return _expanded_head(config)
     heads = config.number("state_heads")
     return config.derived(max(1, int(width) // heads), "d_ssm / heads of the state space", "mixer_width")
 

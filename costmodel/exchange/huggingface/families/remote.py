@@ -74,7 +74,7 @@ class _Block(NamedTuple):
     ffn_hidden: int
 
 
-def _rounded(width: float) -> int:
+def _rounded_width(width: float) -> int:
     """A width rounded up to the next multiple of 256."""
     return -(-int(width) // 256) * 256
 
@@ -91,7 +91,7 @@ def _block(config: Config, entry: object) -> _Block | None:
     kv_heads = 0 if attention.get("no_op") else heads // group if isinstance(group, int) and 0 < group <= heads else -1
     width = 0 if feed.get("no_op") else -1
     if width and isinstance(wide, int | float) and 0 < wide < 1000:
-        width = _rounded(2 * wide * hidden / 3)
+        width = _rounded_width(2 * wide * hidden / 3)
     return None if min(kv_heads, width) < 0 or kv_heads == width == 0 else _Block(kv_heads, width)
 
 

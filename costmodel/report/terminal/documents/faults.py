@@ -98,20 +98,20 @@ def _window(place: Place, room: int | None) -> tuple[str, str, str]:
         marked, after = marked[:_WINDOW] + "…", ""
     if len(after) > _WINDOW:
         after = after[:_WINDOW] + "…"
-    return (before, marked, after) if room is None else _narrowed(before, marked, after, room)
+    return (before, marked, after) if room is None else _shorten_parts(before, marked, after, room)
 
 
-def _narrowed(before: str, marked: str, after: str, room: int) -> tuple[str, str, str]:
+def _shorten_parts(before: str, marked: str, after: str, room: int) -> tuple[str, str, str]:
     """The three parts shortened to a width: the marked part has priority, then the part before it."""
-    marked, rest = _first(marked, room), ""
+    marked, rest = _first_columns(marked, room), ""
     if cell_len(before) + cell_len(marked) > room:
         kept = max(0, room - cell_len(marked) - 1)
         before = "…" + before[len(before) - kept :] if kept else ""
-    rest = _first(after, room - cell_len(before) - cell_len(marked))
+    rest = _first_columns(after, room - cell_len(before) - cell_len(marked))
     return before, marked, rest
 
 
-def _first(text: str, room: int) -> str:
+def _first_columns(text: str, room: int) -> str:
     """The first columns of a text, with … if it continues."""
     if cell_len(text) <= room:
         return text

@@ -38,7 +38,7 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
     lines += [styled(f"  ▲ {fault.code} {fault.with_near_word}", WARN) for fault in found.warnings]
     lines += [styled(f"  ? {fault.sentence}: {fault.hint}", WARN) for fault in found.missing]
     lines += [Text(), CellTable(("key", "value", "from"), values, "kll")]
-    lines += [*_read(found), *_losses(found, _KINDS[-1])]
+    lines += [*_keys_read(found), *_losses(found, _KINDS[-1])]
     if written is not None:
         verb = "estimate" if "model" in found.document else "memory"
         after = "fill in what is missing first" if found.missing else f"costmodel {verb} {written}"
@@ -61,7 +61,7 @@ def _plain_text(value: Any) -> str:
     return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
 
 
-def _read(found: Imported | ImportedResults) -> list[Line]:
+def _keys_read(found: Imported | ImportedResults) -> list[Line]:
     """The keys that were read, in few lines."""
     names = [key.name for key in found.keys if key.verdict == "read"]
     return [styled("  read: in the document", HEAD), styled(f"    {', '.join(names)}", DIM)] if names else []
@@ -151,7 +151,7 @@ def results_summary(found: ImportedResults) -> list[Line]:
         *map(drawn, found.remarks),
         Text(),
         CellTable(tuple(names), cells, "l" * len(names)),
-        *_read(found),
+        *_keys_read(found),
         *(line for kind in _KINDS for line in _losses(found, kind)),
     ]
     if found.open:

@@ -62,10 +62,10 @@ def _page_lines(about: Page) -> list[Line]:
     lines += [styled(f"    {key}: {title}", DIM) for key, title in about.sources]
     if about.equation is not None:
         lines.append(styled(f"  in costmodel/{about.equation.room.replace('.', '/')}.py", DIM))
-    return lines if about.asked is None else [*lines, *_answered(about.asked, apart=bool(about.text))]
+    return lines if about.asked is None else [*lines, *_question_and_answer(about.asked, apart=bool(about.text))]
 
 
-def _answered(asked: AnsweredQuestion, *, apart: bool) -> Iterator[Line]:
+def _question_and_answer(asked: AnsweredQuestion, *, apart: bool) -> Iterator[Line]:
     """A question with its answer, after an empty line if `apart`."""
     yield from [Text()] if apart else []
     yield styled(f"  {asked.question}", HEAD)

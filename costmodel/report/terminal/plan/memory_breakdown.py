@@ -119,14 +119,14 @@ def model_memory(facts: Alone) -> AnswerDocument:
     beneath = [styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top")]
     table = Table([Column("GiB a rank", "k"), *(Column(recipe.title) for recipe in facts.recipes)], rows)
     sections = [Section("recipes", "Weights and states", table=table, beneath=beneath)]
-    served = _served(facts)
+    served = _cache_lines(facts)
     sections += [Section("cache", "Cache in serving", ahead=served, detail="the cache in serving")] if served else []
     assumed = assumed_lines([item for foreign in facts.foreign.values() for item in foreign.assumed])
-    closing = [typed("Next:", _ranked(facts))]
+    closing = [typed("Next:", _rank_command(facts))]
     return AnswerDocument(None, name, head, f"{name} has {count}.", "plain", sections, assumed, closing=closing)
 
 
-def _served(facts: Alone) -> list[Line]:
+def _cache_lines(facts: Alone) -> list[Line]:
     """The KV cache of a sequence in serving, by kind of layer."""
     if not facts.cache:
         return []
@@ -134,7 +134,7 @@ def _served(facts: Alone) -> list[Line]:
     return [table, styled("  in serving: 16 bits, all heads once")]
 
 
-def _ranked(facts: Alone) -> str:
+def _rank_command(facts: Alone) -> str:
     """The command that ranks plans for this model."""
     return shlex.join(["costmodel", "search", "--model", facts.named])
 

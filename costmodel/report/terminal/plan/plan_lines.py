@@ -103,13 +103,13 @@ def problems(answer: ExplainedAnswer) -> list[Line]:
     codes = answer.refused or answer.broken
     for found, alike in itertools.groupby(codes, key=answer.fixes.__getitem__):
         lines += against(answer, named := [*alike])
-        nothing = _unknown(answer) or (_RARER if ENDLESS in named else _NOTHING)
+        nothing = _missing_for_limit(answer) or (_RARER if ENDLESS in named else _NOTHING)
         lines += remedy_lines(found, indent="    ") or [styled(f"    {nothing}")]
     lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
 
 
-def _unknown(answer: Answer) -> str:
+def _missing_for_limit(answer: Answer) -> str:
     """The missing input for a limit on an unknown result; empty if there is none."""
     limits = () if answer.refused else stated_limits(answer.inputs.case.scenario.limits)
     return next((wanted for limit in limits if (wanted := missing_input(answer.inputs, limit.column))), "")

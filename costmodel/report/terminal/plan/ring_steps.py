@@ -48,12 +48,12 @@ def ring_table(found: Ring, origin: str = "", ran: RingRun | None = None) -> lis
         lines.append(styled(f"  ranks {across} to {found.ranks - 1} likewise: rank r sends one chunk further on"))
     sent = show(found.message * 2 * (found.ranks - 1) / found.ranks, "B")
     lines += [Text(), styled(f"  all {len(found.steps)} steps take {show_time(found.total)}; each rank sends {sent}")]
-    lines += _measured(found, ran) if ran else []
+    lines += _measured_lines(found, ran) if ran else []
     lines += [styled("  a cell is the chunk and the rank it goes to; formula: costmodel explain ring_time")]
     return lines
 
 
-def _measured(found: Ring, ran: RingRun) -> list[Line]:
+def _measured_lines(found: Ring, ran: RingRun) -> list[Line]:
     """Lines on the measured time of the real run and on its results."""
     times = f"  measured here: {show_time(ran.total)}, predicted {found.total / ran.total - 1:+.0%}"
     sums = "every rank has the sums" if ran.summed else "a rank does not have the sums"

@@ -59,11 +59,11 @@ def training_run(answer: ExplainedAnswer) -> PlanRun:
         _price(answer),
         [RunChange(each.words, each.goodput, each.settings) for each in levers if each.goodput > costs["goodput"]],
         largest_part(answer, found) if runs else "",
-        _plain(answer, found) if runs else {},
+        _run_fields(answer, found) if runs else {},
     )
 
 
-def _plain(answer: ExplainedAnswer, found: RunFigures) -> dict[str, Any]:
+def _run_fields(answer: ExplainedAnswer, found: RunFigures) -> dict[str, Any]:
     """Details of the run as plain values."""
     asked = answer.inputs.run
     assert asked is not None

@@ -188,7 +188,13 @@ def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
     if not answer.groups:
         rows.append(("memory", held, "cache pool", _pool_words(costs), limits_on(answer, "memory_peak")))
         rows += _pair(answer, _NONE, ("which holds", "concurrency_steady", fits))
-        rows += [*_least(answer), *_offline(answer), *_beginnings(answer), *_speculation(answer), *_apart(answer)]
+        rows += [
+            *_memory_before_requests(answer),
+            *_offline(answer),
+            *_beginnings(answer),
+            *_speculation(answer),
+            *_disaggregated_lines(answer),
+        ]
     chance = _chance(answer)
     marked = {chance: chance_style(costs[OWN])} if chance and math.isfinite(costs[OWN]) else {}
     main, whole = (CellTable([""] * 5, each, "lllll", headed=False, marked=marked) for each in ([*_main(rows)], rows))
@@ -269,7 +275,7 @@ def _in_time(answer: ServingAnswer) -> list[Row]:
     return [*_pair(answer, ("in time", "in_time_share", share), ("goodput", "in_time_per_s"))]
 
 
-def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+def _memory_before_requests(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     """Memory that is used before requests arrive, if a limit is on it."""
     limits = limits_on(answer, "memory_share")
     if not limits:
@@ -345,7 +351,7 @@ def _speculation(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     return [("drafts", f"{significant(costs['accepted_tokens'])} tokens a step", "gain", f"{gain}, {until}", "")]
 
 
-def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+def _disaggregated_lines(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     """Separate prefill and decode: the KV-cache transfer, the balance, and the gain."""
     if answer.plan.prefill is None:
         return []
@@ -413,7 +419,7 @@ def _rate_bound(answer: ServingAnswer) -> str:
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     more = "users" if workload.users is not None else "requests in flight" if workload.concurrency is not None else ""
     if not more:
-        return f"{_limiting(answer)} the rate."
+        return f"{_limit_of_rate(answer)} the rate."
     rate, most = costs["requests_per_s"], costs["saturation_per_s"]
     waiting = costs["concurrency"] >= _FULL * costs["concurrency_steady"]
     if rate < _FULL * most and not waiting:
@@ -423,7 +429,7 @@ def _rate_bound(answer: ServingAnswer) -> str:
     return f"More {more} would not raise the rate, {shown}: {BINDS[answer.binding]} it."
 
 
-def _limiting(answer: ServingAnswer) -> str:
+def _limit_of_rate(answer: ServingAnswer) -> str:
     """The start of a sentence on what limits the rate."""
     words = BINDS[answer.binding]
     return f"{words[0].upper()}{words[1:]}"
@@ -494,7 +500,7 @@ def serving_conclusion(answer: ServingAnswer) -> str:
         return f"This plan cannot answer what arrives: it answers at most {most}, and queues grow without end."
     times = f"the first token after {result('ttft', costs['ttft'])} and a further one every"
     rate = f"{significant(costs['requests_per_s'])} requests a second are answered, {times} "
-    rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} {_limiting(answer)} the rate."
+    rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} {_limit_of_rate(answer)} the rate."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
     return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_met_words(answer)} {rate}"
 

@@ -150,7 +150,7 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
     Without these layers the pool is its tokens times the bytes of a token; with them it is requests times theirs.
     """
     kinds = cache_by_kind(answer.inputs, answer.evaluation.layout)
-    fixed = _fixed(kinds)
+    fixed = _kinds_of_fixed_size(kinds)
     if not fixed:
         return []
     growing = sum(kind.layers for kind in kinds if kind.held[0])
@@ -177,7 +177,7 @@ def _within_windows(answer: ServingAnswer) -> str:
     return " and ".join(f"{show_memory(kind.held[0])} per token within the {kind.name}" for kind in added)
 
 
-def _fixed(kinds: Sequence[CacheKind]) -> list[CacheKind]:
+def _kinds_of_fixed_size(kinds: Sequence[CacheKind]) -> list[CacheKind]:
     """Kinds of layers with a window or a state, whose cache does not grow with further tokens."""
     return [kind for kind in kinds if not kind.held[0] and kind.held[1]]
 
@@ -189,7 +189,7 @@ def _mebibyte_words(nbytes: float) -> str:
 def _context(answer: ServingAnswer) -> str:
     """The longest request that the model allows, and the longest that fits in the KV-cache pool."""
     longest = f"the model takes {answer.inputs.model.max_sequence:,.0f} at most"
-    if _fixed(cache_by_kind(answer.inputs, answer.evaluation.layout)):
+    if _kinds_of_fixed_size(cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return longest
     most = one(answer.costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
     return f"{most:,.0f} tokens would fit as one request; {longest}"

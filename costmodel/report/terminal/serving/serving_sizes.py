@@ -43,7 +43,7 @@ def lines(found: Scaled) -> list[Line]:
     kept, fewer = [trial for trial in trials if trial.works], found.more
     if not kept or kept[0].answer is None:
         return _never_kept(case, trials)
-    stated = [*_never_kept(case, trials), *_stated(kept), *_with_fewer(case, fewer), *_on_whole_nodes(kept)]
+    stated = [*_never_kept(case, trials), *_rate_of_replica(kept), *_with_fewer(case, fewer), *_on_whole_nodes(kept)]
     stated += [*counted_for(case), *unlimited(kept[0].answer.inputs), *_without_safety(kept), *_at_risk(case, kept)]
     return stated
 
@@ -58,7 +58,7 @@ def more(row: ScaledSize) -> dict[str, Any]:
     }
 
 
-def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
+def _rate_of_replica(kept: Sequence[ServingTrial]) -> list[Line]:
     """The rate up to which one replica meets the limits; for separate instances, the meaning of their numbers."""
     answers = [trial.answer for trial in kept if trial.answer is not None]
     if answers[0].plan.prefill is not None:

@@ -71,7 +71,7 @@ def _chart_lines(
     places = [place for place, _ in ticks]
     axis = "".join("┬" if column in places else "─" for column in range(wide))
     lines.append(drawn(f"  {'':>{margin}} └{axis}"))
-    lines.append(drawn(f"  {'':>{margin}}  {_under(ticks, wide)}"))
+    lines.append(drawn(f"  {'':>{margin}}  {_tick_labels(ticks, wide)}"))
     return [*lines, *laid([styled(f"  {titles[0]:>{margin + 2 + wide}}")], width)]
 
 
@@ -84,7 +84,7 @@ def _cell_index(value: float, low: float, high: float, cells: int) -> int:
     return min(cells - 1, max(0, round((value - low) / (high - low) * (cells - 1))))
 
 
-def _under(ticks: Sequence[tuple[int, str]], wide: int) -> str:
+def _tick_labels(ticks: Sequence[tuple[int, str]], wide: int) -> str:
     """The line of tick labels, centred under their ticks; labels that would touch another are left out."""
     line = ""
     for place, label in ticks:
@@ -128,7 +128,9 @@ def line(
     by_log = min(xs) > 0 and max(xs) > LOGARITHMIC * min(xs)
     place: Callable[[float], float] = math.log2 if by_log else lambda x: x
     ordered = sorted((place(x), y) for x, y in points)
-    marks = [ScatterPoint(x, y, "·") for x, y in _between(ordered)] + [ScatterPoint(x, y, "●") for x, y in ordered]
+    marks = [ScatterPoint(x, y, "·") for x, y in _points_on_line(ordered)] + [
+        ScatterPoint(x, y, "●") for x, y in ordered
+    ]
     marks += [ScatterPoint(place(x), y, "○") for x, y in beside]
 
     def stated(x: float) -> str:
@@ -138,7 +140,7 @@ def line(
     return scatter(marks, (f"{titles[0]}{', logarithmic' if by_log else ''}", titles[1]), (stated, shown[1]), ticks)
 
 
-def _between(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _points_on_line(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Evenly spaced points on a line, one for each column."""
     found = []
     low, high = points[0][0], points[-1][0]

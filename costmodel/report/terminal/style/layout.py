@@ -262,7 +262,7 @@ class CellTable:
             for row, line in zip(parts, columns(cells, right=right, gap=self.gap, indent=inset), strict=True):
                 row += [line] if line.strip() else []
         lines = (self._styled(line) for row in parts for line in row)
-        return [part for line in lines for part in _fitted(line, width)]
+        return [part for line in lines for part in _fit_line(line, width)]
 
     def _groups(self, kept: Sequence[int], width: int) -> Iterator[list[int]]:
         """Columns in order, split into groups that each fit the width."""
@@ -401,10 +401,10 @@ def drawn(line: str, style: str = "") -> Text:
 
 def typed(before: str, command: str) -> WidthDrawing:
     """A command to paste, after a word; if it is broken, the shell continues it on the next line."""
-    return WidthDrawing(lambda width: [drawn(line) for line in _continued(before, command, width)])
+    return WidthDrawing(lambda width: [drawn(line) for line in _command_lines(before, command, width)])
 
 
-def _continued(before: str, command: str, width: int | None) -> Iterator[str]:
+def _command_lines(before: str, command: str, width: int | None) -> Iterator[str]:
     """The lines of a command, indented as far as its longest part allows."""
     if width is None:
         yield f"{before} {command}"
@@ -444,15 +444,15 @@ def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> I
 
 def _laid(line: Text, width: int | None) -> Iterator[Text]:
     """A line, wrapped if it is too wide for the terminal and may be wrapped."""
-    yield from [line] if width is None or line.no_wrap else _fitted(line, width)
+    yield from [line] if width is None or line.no_wrap else _fit_line(line, width)
 
 
-def _fitted(line: Text, width: int) -> Iterator[Text]:
+def _fit_line(line: Text, width: int) -> Iterator[Text]:
     """A line, wrapped if it is too wide."""
-    yield from [line] if cell_len(line.plain) <= width else _wrapped(line, width)
+    yield from [line] if cell_len(line.plain) <= width else _wrap_line(line, width)
 
 
-def _wrapped(line: Text, width: int) -> Iterator[Text]:
+def _wrap_line(line: Text, width: int) -> Iterator[Text]:
     """A wrapped line: the rest is indented, and continues the rails of a tree."""
     found = _GUIDES.match(line.plain)
     guides = found.group() if found else ""

@@ -142,9 +142,10 @@ FAULT_CODES = {
     "D013": "One part of the document uses a name that another part does not define, for example a source "
     "without an entry.",
     "D014": "The text is not a table of measured runs. Such a table has comma-separated cells, a first line "
-    "with the column names, and rows of the same length. It needs the columns layers, hidden, heads, "
-    "seq_len, gpus, global_batch, accelerator or gpu, and a measured column such as step_time_s. Other "
-    "columns are allowed; an empty cell means unknown. costmodel uses these columns:",
+    "with the column names, and rows of the same length. It needs the columns seq_len, gpus, global_batch, "
+    "accelerator or gpu, a measured column such as step_time_s, and the model: model_name of a shipped model, "
+    "else layers, hidden and heads. Other columns are allowed; an empty cell means unknown, and --json lists what "
+    "is assumed instead. costmodel uses these columns:",
     "D015": "The text is neither a table of timed kernels, whose first line names its columns, nor the complete "
     "output of nccl-tests with its header. The columns determine the kind of table:",
     "D016": "The scenario needs something that the accelerator, the stack or the model does not have, or that "

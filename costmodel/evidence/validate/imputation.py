@@ -17,6 +17,7 @@ from costmodel.documents.schemas.stack import AXES, Compile, Stack
 from costmodel.estimate.model.shards import layer_count
 from costmodel.evidence.validate.spelling import DELAYED, OPEN, precision_of, recompute_of, schedule_of, ulysses
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.exchange.tables.run_table import SHAPE
 from costmodel.ground.units import Figure
 
 _RELEASE = r" v?(\d\d\.\d\d(?:\.\d\d)?)"
@@ -130,6 +131,9 @@ RULES = {
     "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine; chunked with "
     "torchtitan from 2026 on, whose configurations have it since April",
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo and Megatron-Bridge: no 16-bit weights are kept",
+    "layers": "the shipped model's, where hidden and heads are empty too",
+    "hidden": "the shipped model's, where layers and heads are empty too",
+    "heads": "the shipped model's, where layers and hidden are empty too",
     "shape": "as the shipped model whose name the row's begins with, where every cell of the shape that is stated "
     "agrees: those that are empty, shared experts, latent attention, groups, and where all its layers are there "
     "windows too; of a dense one also positions, norms and biases, which no column states",
@@ -325,6 +329,8 @@ def completed(row: CsvRow, shelf: CachedReader) -> tuple[CsvRow, dict[str, str]]
     stated = {name: row.number(name) for name in shape} | {"kv_heads": alike}
     if any(stated[name] not in (None, value) for name, value in shape.items()):
         return row, {}
+    if not states_shape(row):
+        shape |= {"layers": float(layer_count(model)), "heads": max(_heads(model), default=1.0)}
     known = {name: value for name, value in shape.items() if row.number(name) is None}
     shown = {name: str(bool(value)).lower() if name in _FLAGS else f"{value:g}" for name, value in known.items()}
     return replace(row, cells={**row.cells, **known}), shown | ({"shape": model.name} if known else {})
@@ -403,9 +409,18 @@ def _named(row: CsvRow, shelf: CachedReader) -> Model | None:
     model: Model | None = shelf.document("model", name) if name else None
     if model is None:
         return None
+    return model if row.number("heads") in _heads(model) or not states_shape(row) else None
+
+
+def _heads(model: Model) -> set[float]:
+    """The numbers of attention heads in the layers of a model."""
     cores = (core for kind in model.layers for core in (kind.attention, kind.latent, kind.compressed))
-    heads = {core.heads for core in cores if core is not None}
-    return model if row.number("heads") in heads else None
+    return {core.heads for core in cores if core is not None}
+
+
+def states_shape(row: CsvRow) -> bool:
+    """Whether a row has any cell of a model's depth and width; else its name alone is the model."""
+    return any(row.number(name) is not None for name in SHAPE)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import case_of, own_keys, proxy_node
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.hardware import Accelerator, DefaultNode, Fabric, Node
-from costmodel.documents.schemas.model import Layers
+from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import ExpertKernels, Stack
@@ -220,6 +220,9 @@ def _tuning_of_row(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
 def _model_document(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
     row = filling.row
     _, hidden, _, sequence = needed(row, "layers", "hidden", "heads", "seq_len")
+    if "layers" in filling.filled:  # the name alone is the model
+        whole: Model = shelf.document("model", filling.filled["shape"])
+        return whole.model_dump(by_alias=True, exclude_none=True)
     gated = filling.flag("glu", False)
     only_experts = None if row.number("n_dense_layers") else row.number("moe_ffn")
     if gated and only_experts is None:

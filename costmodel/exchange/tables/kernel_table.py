@@ -19,6 +19,7 @@ from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, ncc
 from costmodel.exchange.tables.run_table import ALIASES, Table, read_table
 from costmodel.exchange.tables.run_table import COLUMNS as RUN_COLUMNS
 from costmodel.exchange.tables.run_table import REQUIRED as RUN_REQUIRED
+from costmodel.exchange.tables.run_table import SHAPE as RUN_SHAPE
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVING_COLUMNS
 from costmodel.exchange.tables.serving_table import is_serving, read_serving_runs
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -194,7 +195,8 @@ def of_serving(path: str) -> bool:
 
 
 def _are_runs(names: Collection[str]) -> bool:
-    return len({ALIASES.get(name, name) for name in names} & {*RUN_REQUIRED}) >= _RUNS
+    found = {ALIASES.get(name, name) for name in names}
+    return len(found & {*RUN_SHAPE, *RUN_REQUIRED}) >= _RUNS and not found.isdisjoint(("layers", "gpus"))
 
 
 def read_measured(path: str) -> Table:

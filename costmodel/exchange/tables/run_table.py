@@ -1,9 +1,9 @@
 """Tables of measured runs: CSV, one run per row, an empty cell for an unknown value.
 
 `COLUMNS` lists every column that is used, with its kind and meaning. Any other column is ignored, but `--where
-tier=core` can select by it. A table must have the columns of `REQUIRED` (their cells may be empty), one for the
-accelerator, and one for a measured quantity. The header names of memory tables (`model`, `seq`, `sp`, `mbs`, `gbs`,
-`note`) are understood too; case does not matter. A row stores the faults of its own cells: only that row is unusable.
+tier=core` can select by it. A table must have the columns of `REQUIRED`, one for the accelerator, one for a measured
+quantity, and names of shipped models or the columns of `SHAPE`. Other names of columns are in `ALIASES`; case does not
+matter. A row stores the faults of its own cells: only that row is unusable.
 """
 
 from __future__ import annotations
@@ -87,12 +87,22 @@ COLUMNS: dict[str, Column] = {
 ALIASES = {
     "model": "model_name",
     "seq": "seq_len",
+    "sequence": "seq_len",
+    "sequence_length": "seq_len",
+    "batch": "global_batch",
+    "batch_size": "global_batch",
+    "global_batch_size": "global_batch",
+    "micro_batch_size": "micro_batch",
+    "num_gpus": "gpus",
+    "step_time": "step_time_s",
     "sp": "seq_parallel",
     "mbs": "micro_batch",
     "gbs": "global_batch",
     "note": "notes",
 }
-REQUIRED = ("layers", "hidden", "heads", "seq_len", "gpus", "global_batch")
+REQUIRED = ("seq_len", "gpus", "global_batch")
+SHAPE = ("layers", "hidden", "heads")  # required too, unless rows name shipped models
+_FILLED = {"gpus": "tp · cp · pp · dp", "global_batch": "micro_batch · dp · grad_accum"}  # where a cell is empty
 TIMES = ("step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "hfu")
 _MOST_GUESSED = 100  # columns that are not used; of more, what they were meant as takes long to find
 MEMORIES = ("value_gb", "peak_mem_gb", "fits")
@@ -134,10 +144,12 @@ def _header(place: Place, header: list[str]) -> list[str]:
         hint = "cells are separated by commas; costmodel explain D014 names the columns"
         raise fail("D014", "the first line names no column of a table of measured runs", place, log_hint(place, hint))
     faults = repeated(place, renamed)
-    for name in REQUIRED:
+    for name in REQUIRED if "model_name" in renamed else (*SHAPE, *REQUIRED):
         if name not in renamed:
             close = nearest(name, [other for other in renamed if other not in COLUMNS], 0.7)
-            hint = f"is it '{close}'?" if close else f"{name}: {COLUMNS[name].meaning}; its cells may be empty"
+            empty = f"; an empty cell is {_FILLED[name]}" if name in _FILLED else ""
+            other = ", or a column model_name with the name of a shipped model" if name in SHAPE else ""
+            hint = f"is it '{close}'?" if close else f"{name}: {COLUMNS[name].meaning}{empty}{other}"
             faults.append(Fault("D004", f"the column '{name}' is missing", place, hint))
     for wanted in (("accelerator", "gpu"), (*TIMES, *MEMORIES)):
         if not set(wanted) & set(renamed):

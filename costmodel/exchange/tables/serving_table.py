@@ -112,7 +112,7 @@ def read_serving_runs(path: str) -> ServingTable:
     for name in OF_ALL if LOGGED in names else OF_RUNS:
         if name not in names and REPLACES.get(name) not in names:
             close = nearest(name, [other for other in names if other not in COLUMNS], 0.7)
-            hint = f"is it '{close}'?" if close else f"{name}: {COLUMNS[name].meaning}; its cells may be empty"
+            hint = f"is it '{close}'?" if close else f"{name}: {COLUMNS[name].meaning}"
             faults.append(Fault("D004", f"the column '{name}' is missing", found.place, hint))
     if faults:
         raise CostModelError(*faults)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from costmodel.documents.reader.library import read
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.validate import validated
+from costmodel.exchange.tables.run_table import read_table
 from evidence.validate.runs_of_22b import DEEPSEEK, EMPTY, MIXTRAL, SHELF, TITAN, WIRED
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
@@ -145,3 +147,15 @@ def test_what_no_column_says_of_a_dense_model_is_the_shipped_one_s(row: Any) -> 
 )  # fmt: skip
 def test_positions_are_what_a_row_says_or_its_model_has(row: Any, cells: dict[str, Any], positions: str) -> None:
     assert modelled(row(**cells), SHELF).inputs.model.positions == positions
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "deepseek-v3", "jamba-1.5-mini"])
+def test_a_name_alone_is_the_model(name: str, tmp_path: Path) -> None:
+    """A table of few columns, by the words that people write; every cell that was empty is listed."""
+    path = tmp_path / "few.csv"
+    path.write_text(f"model,gpu,gpus,sequence,batch,tp,pp,step_time\n{name},H100,64,4096,128,8,1,9.5\n", "utf-8")
+    (row,) = read_table(str(path)).rows
+    found = modelled(row, SHELF)
+    assert found.inputs.model == read("model", name)
+    assert {"layers", "hidden", "heads"} <= set(found.filled)
+    assert found.filled["shape"] == name

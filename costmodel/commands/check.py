@@ -56,8 +56,9 @@ def check(
       costmodel check --runs nightly/
 
     A scenario states its limits on any result: at_most, at_least, target and within. Step time, memory and cost may not
-    be worse than the baseline by more than --within, other results not by more than within of their limit. If a
-    scenario has no plan, the best plan of its search is checked. --set and flags apply to every scenario; flags alone
+    be worse than the baseline by more than --within, other results not by more than within of their limit. A scenario
+    that is not in the baseline and has no limits fails. --update lists the results that it makes worse. If a scenario
+    has no plan, the best plan of its search is checked. --set and flags apply to every scenario; flags alone
     describe one, which a baseline knows by these flags.
 
     --runs compares the last table of a folder, in the order of their names, with those before: whether steps take
@@ -81,7 +82,7 @@ def check(
         names = ", ".join(name for name, value in zip(_OF_BASELINE, given, strict=True) if value)
         raise fail("C008", f"{names} is about a baseline, and none is named", None, "name it: --against baseline.json")
     baseline = _baseline(against, update=update)
-    holding = BaselinePolicy(None if update else baseline, _parse_share(within), exact)
+    holding = BaselinePolicy(baseline, _parse_share(within), exact, update)
     found = run({key: workload_of(case) for key, case in cases.items()}, holding)
     written = against if update else None
     if written is not None:

@@ -11,7 +11,7 @@ from costmodel.documents.schemas.base import Document, no_keys
 from costmodel.documents.text.digest import check_seal, written_by_another
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import read_tree
-from costmodel.ground.errors import CostModelError
+from costmodel.ground.errors import CostModelError, Place, fail
 
 _WHAT = "baseline"
 
@@ -51,6 +51,9 @@ def read_baseline(path: str, *, updating: bool = False) -> Baseline:
     """
     tree, faults = read_tree(file_text(path), path)
     other = written_by_another(tree, _WHAT, path) if isinstance(tree, dict) else None
+    if isinstance(tree, dict) and str(tree.get("schema")).startswith("costmodel/result/"):
+        hint = "check SCENARIO --against NEW.json --update writes a baseline"
+        raise fail("C008", "this is the result of a command, not a baseline", Place(path), hint)
     try:
         baseline = validate(Baseline, tree, path, faults)
     except CostModelError as error:

@@ -67,6 +67,9 @@ def check(found: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocumen
     last: list[Line] = []
     if not wrote or any(checked.findings for checked in found):
         last.append(styled(total, "" if kept == len(found) else BAD))
+    for checked in found:
+        worse = (f"  ▲ worse than before: {checked.name} {sentence(checked, each)}" for each in checked.worse)
+        last += [styled(words, WARN) for words in worse]
     last += [styled(f"{wrote} holds today's figures of {number_of(len(found), 'scenario')}.")] if wrote else []
     one = "The scenario meets" if kept else "The scenario does not meet"
     some = f"{kept} of {len(found)} scenarios meet" if len(found) > 1 else one
@@ -174,9 +177,7 @@ def _gain(checked: CheckedScenario) -> str:
 
 
 def _finding_row(checked: CheckedScenario, finding: CheckResult) -> tuple[Cell, ...]:
-    mark = "✓" if finding.kept else "✗"
-    if finding.kind == "known":
-        return "▲" if finding.kept else "✗", "baseline", "does not hold it", "--update adds it", ""
+    mark = "✗" if not finding.kept else "▲" if finding.kind == "known" else "✓"
     text, bound = sides(checked, finding)
     value: Cell = text
     if finding.kind in ("limit", "regression", "fits") and finding.name in checked.asked.columns:
@@ -188,12 +189,16 @@ def _finding_row(checked: CheckedScenario, finding: CheckResult) -> tuple[Cell, 
 
 
 def _finding_name(finding: CheckResult) -> str:
+    if finding.kind == "known":
+        return "baseline"
     return "memory" if finding.name == "memory_share" else finding.name
 
 
 def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
     """The current value of a checked figure, and its bound."""
     words = words_of(checked.asked.case.kind)
+    if finding.kind == "known":
+        return "does not contain it", "--update adds it"
     if finding.kind in _STATES:
         return _STATES[finding.kind], words.reason(checked.answer, finding.name)
     if finding.kind == "exact":
@@ -253,8 +258,8 @@ def summary(found: Sequence[CheckedScenario]) -> str:
     new = sum(finding.kind == "known" and finding.kept for finding in held)
     more = f", {new} not in the baseline" if new else ""
     if not findings:
-        missing = "--update adds them to the baseline" if new else "name a baseline with --against"
-        return f"{scenarios}, with nothing to check: give them limits, or {missing}"
+        fits = "fits" if len(found) == 1 else "fit"
+        return f"{scenarios} {fits}, nothing else to check: give limits, or name a baseline with --against"
     return (f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {scenarios}") + more
 
 
@@ -289,7 +294,7 @@ def markdown(found: Sequence[CheckedScenario]) -> str:
         )
         for checked in found
         for finding in checked.findings
-        if finding.kind != "known"
+        if finding.kind != "known" or not finding.kept
     ]
     names = ("scenario", "model", "cluster", "sequence", "global_batch", "result", "is", "held to", "", "")
     table = CellTable(names, rows, "l" * len(names))
@@ -351,7 +356,7 @@ def _finding_fields(checked: CheckedScenario, finding: CheckResult) -> dict[str,
         "allowed": float(finding.allowed),
         "file": place.file if place else None,
         "line": place.line or None if place else None,
-        "text": sentence(checked, finding) if finding.kind != "known" else "not in the baseline",
+        "text": sentence(checked, finding),
     }
 
 

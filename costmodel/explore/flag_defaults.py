@@ -13,6 +13,7 @@ from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.equations.data_parallel.batch_size import fitted_batch
 from costmodel.equations.kernels.flop import optimal_parameters, six_n_flop
@@ -25,6 +26,8 @@ from costmodel.ground.units import counted
 # Training software by the maker of the accelerator, where the default of a scenario is not described on it.
 _STACKS = {"Google": "maxtext-tpu", "AWS": "neuronx-distributed", "Intel": "megatron-deepspeed-gaudi"}
 _OF_PAIRS = "trl"  # the default for RL offers no dpo
+_OF_ADAPTERS = ("transformers-ddp", "transformers-fsdp")  # of one accelerator, of several: PEFT and bitsandbytes
+_MODEL_PARALLEL = tuple(f"plan.{axis}" for axis in ("tp", "pp", "ep", "etp"))  # which that software lacks
 DEFAULT_SEQUENCE = 4096.0  # tokens, or the longest of the model
 DEFAULT_BATCH = 4 * 2**20  # tokens
 LIMIT = "workload.response.limit"
@@ -69,15 +72,38 @@ def of_pairs(values: Mapping[str, Any]) -> bool:
     return bool(value_at(values, "workload.algorithm") == "dpo")
 
 
-def default_stack(kind: str, values: Mapping[str, Any]) -> list[Assumption]:
-    """The usual software, or the training software of accelerators on which that of training is not described."""
+def default_stack(kind: str, values: Mapping[str, Any], *, alone: bool = False) -> list[Assumption]:
+    """The usual software, or training software of adapters, or of parts on which the usual one is not described.
+
+    alone: on one accelerator
+    """
     if usual := flags_of(kind).engine:
         named = _OF_PAIRS if of_pairs(values) else usual
         return [Assumption("stack", named, "the default; --stack names another")]
     maker = _maker(values)
     if maker not in _STACKS:
-        return []
+        return _stack_of_adapters(values, alone=alone)
     return [Assumption("stack", _STACKS[maker], f"the default on accelerators of {maker}; --stack names another")]
+
+
+def _stack_of_adapters(values: Mapping[str, Any], *, alone: bool) -> list[Assumption]:
+    """Software that trains adapters, where --set asks for them and not for model parallelism."""
+    tuning = value_at(values, "workload.tuning")
+    method = value_at(values, "workload.tuning.method") or ("lora" if isinstance(tuning, Mapping) else "")
+    if not method or any(value_at(values, path) is not None for path in _MODEL_PARALLEL):
+        return []
+    named = _OF_ADAPTERS[0 if alone else 1]
+    return [Assumption("stack", named, f"the default for {method}; --stack names another")]
+
+
+def own_fp8(case: LoadedScenario) -> Assumption | None:
+    """The first recipe of fp8 that training software has, if it is not delayed scaling."""
+    stack = getattr(case, "stack", None)
+    recipes = getattr(getattr(stack, "low_precision", None), "recipes", ())
+    found = next((str(name) for name in recipes if RECIPES[name].type == "fp8"), "fp8")
+    if found == "fp8" or case.scenario.workload.precision != "fp8":
+        return None
+    return Assumption("workload.precision", found, f"fp8 of {getattr(stack, 'name', '')}")
 
 
 def usual_stack(case: ResolvedScenario) -> str:

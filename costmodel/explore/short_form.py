@@ -31,6 +31,7 @@ from costmodel.explore.flag_defaults import (
     default_sizes,
     default_stack,
     of_pairs,
+    own_fp8,
     placeholder,
     values_of,
 )
@@ -54,6 +55,9 @@ _NAMES = ("model", "node", "stack", "trace")  # flags whose value is a name or p
 OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with a load
 OF_RATES = ("workload.arrival_spread", "workload.burstiness")
 _SIZES = (NODES, PART)
+_ANY_FP8 = "fp8"  # of --dtype: the recipe that the software takes by default; with --set, delayed scaling
+_LIMITED = ("limits.ttft", "limits.tpot", "limits.latency")
+_MOST_REQUESTS, _SHORT = "rate_within_slo_per_s", "most req/s within limits"
 _OF_A_JOB = ("workload.", "stack", "limits.", "optimizer")  # keys that are of some workloads alone
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
 _NUMBER = re.compile(r"\s*[+-]?[\d.,_]+(?:[eE][+-]?\d+)?\s*")
@@ -147,7 +151,7 @@ def loaded_of_flags(
     if scenario is None and (why := unstated_job(flags, set_here)):
         assumed.insert(0, Assumption("workload.kind", kind, why))
     if scenario is None and flags.stack is None and "stack" not in set_here:
-        software = default_stack(kind, values_of((*changes, *assignments)))
+        software = default_stack(kind, values_of((*changes, *assignments)), alone=str(flags.gpus) == "1")
         changes[:0] = [default_assignment("stack", item.value) for item in software]  # before what sets a part of it
         assumed += software
     if isinstance(tree, dict):
@@ -158,7 +162,14 @@ def loaded_of_flags(
         if "cluster.nodes" in varied:  # which are full, where a single one would be used in part
             more = [each for each in more if each.path != "cluster.node.accelerators"]
         changes, assumed = [*changes, *more], [*assumed, *further]
+        if scenario is None and "objective" not in set_here and _asks_for_a_rate((*changes, *assignments), further):
+            changes.append(default_assignment("objective", _MOST_REQUESTS))
+            assumed.append(Assumption("objective", _MOST_REQUESTS, "times are limited, no rate is given", short=_SHORT))
     case = any_from(reader, copied(tree), shown, (*changes, *assignments))
+    if flags.given.get("dtype") == _ANY_FP8 and (recipe := own_fp8(case)):
+        changes.append(default_assignment(recipe.path, recipe.value))
+        assumed.append(recipe)
+        case = any_from(reader, copied(tree), shown, (*changes, *assignments))
     remarks = [*_replaced(tree, changes, set_here), *overruled(assignments)]
     sized = sorted(set_here.intersection(_SIZES))
     remarks += [f"{flag} has no effect: --set {machine} counts" for flag in unused]
@@ -184,6 +195,12 @@ def _overruled(flag: str, paths: set[str]) -> bool:
     own = {flags.keys[flag] for flags in FLAGS.values() if flag in flags.keys}
     more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, **{each: {*LOADS} for each in ("rate", "concurrency", "users")}}
     return not paths.isdisjoint(own | more.get(flag, set()))
+
+
+def _asks_for_a_rate(changes: Iterable[str | Assignment], assumed: Iterable[Assumption]) -> bool:
+    """Whether limits on times are given for a service, and its load is only assumed."""
+    limited = any(path_of(each).startswith(_LIMITED) for each in changes)
+    return limited and any(each.path == "workload.concurrency" for each in assumed)
 
 
 def _kind_set(assignments: Iterable[str]) -> str:

@@ -74,10 +74,15 @@ def has_chance(chance: float | None, preferred: float | None) -> bool:
 
 
 def safest(found: Iterable[Remedy], preferred: float | None) -> list[Remedy]:
-    """The remedies that have the preferred chance; where none has it, only the surest."""
+    """The remedies that have the preferred chance; where none has it, only the surest. Where all of them are of other
+    hardware, the surest on the user's own comes first.
+    """
     offered = list(found)
     safe = [remedy for remedy in offered if has_chance(remedy.chance, preferred)]
-    return safe or sorted(offered, key=lambda remedy: -(remedy.chance or 0.0))[:1]
+    surest = sorted(offered, key=lambda remedy: -(remedy.chance or 0.0))
+    if safe and all(remedy.price == "money" for remedy in safe):
+        return [*[remedy for remedy in surest if remedy.price in ("time", "quality")][:1], *safe]
+    return safe or surest[:1]
 
 
 @record

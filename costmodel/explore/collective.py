@@ -163,6 +163,8 @@ _SMALLEST, _MOST = 1024.0, 1e15  # bytes
 class SizeRow:
     """A collective of one size on its own: total time with P10 and P90, time by level and by algorithm, measured time,
     the bandwidths that nccl-tests prints, and the time that a step counts for it while it computes.
+
+    waits: whether interfaces wait for the links inside domains
     """
 
     size: float
@@ -177,6 +179,7 @@ class SizeRow:
     algorithms: dict[str, float]
     in_step: float
     in_step_busbw: float
+    waits: bool = False
     measured: float | None = None
     measured_busbw: float | None = None
 
@@ -392,6 +395,7 @@ def _size_row(inputs: Machine, size: float, members: Group, operation: Operation
         algorithms={way.name: number(way.total) for way in ways},
         in_step=in_step,
         in_step_busbw=float(busbw(time=in_step)),
+        waits=far and not send and (best.follows or number(best.inside) > number(best.between)),
     )
 
 

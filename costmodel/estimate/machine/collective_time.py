@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -221,7 +221,7 @@ def algorithm_times(
 ) -> dict[str, Number]:
     """Time of each available algorithm at a level."""
     found = algorithms(inputs, operation, level)
-    return {each.name: each.time(inputs, message, group, operation) for each in found}
+    return {each.name: known_as(each.name, each.time(inputs, message, group, operation)) for each in found}
 
 
 def algorithms_taken(inputs: Machine, message: Number, group: Group, operation: Operation) -> tuple[str, ...]:
@@ -258,11 +258,15 @@ def send_time(inputs: Machine, message: Number, group: Group) -> Number:
 
 @record
 class AloneTime:
-    """Time of one algorithm inside and between domains. Chunks are pipelined through both, so the slower counts."""
+    """Time of one algorithm inside and between domains. Chunks are pipelined through both, so the slower counts.
+
+    follows: whether interfaces wait for the links inside domains, which pass on the bytes that cross
+    """
 
     name: str
     inside: Number
     between: Number
+    follows: bool = False
 
     @property
     def total(self) -> Number:
@@ -279,7 +283,7 @@ def alone_times(inputs: Machine, message: Number, group: Group, operation: Opera
         if far
         else _times_inside_node(machine, message, group, operation)
     )
-    found = [AloneTime(name, near, across) for name, near, across in ways]
+    found = [AloneTime(name, near, across, *more) for name, near, across, *more in ways]
     return sorted(found, key=lambda way: number(way.total))
 
 
@@ -316,8 +320,10 @@ def _alone_fit(inputs: Machine, operation: Operation) -> CollectiveFit:
 
 def _algorithms_between_domains(
     inputs: Machine, message: Number, group: Group, operation: Operation
-) -> Iterator[tuple[str, Number, Number]]:
-    """Algorithms over several domains: NCCL's ring goes through all ranks, its tree through domains."""
+) -> Iterator[tuple[Any, ...]]:
+    """Algorithms over several domains: NCCL's ring goes through all ranks, its tree through domains; of both, whether
+    interfaces wait for the links inside.
+    """
     if operation not in _RINGS:
         for each in algorithms(inputs, operation, "between"):
             yield (
@@ -333,14 +339,18 @@ def _algorithms_between_domains(
 
     def both(wire: Number) -> Number:
         """The rate between domains that the links inside them can follow."""
-        return np.minimum(rate, wire / inside)
+        return np.minimum(known_as("interfaces", rate), known_as("links inside the domain", wire / inside))
+
+    def follows(wire: Number) -> bool:
+        return number(wire / inside) < number(rate)
 
     share = sent / group.fewest  # the bytes of all ranks leave over the interfaces of one domain together
-    yield "ring", near, rings_between(inputs, share, group, both(share), operation)
+    yield "ring", near, rings_between(inputs, share, group, both(share), operation), follows(share)
     if operation != "all_reduce":
         return
     part = part_of(message, group, operation)
-    yield "tree", near, trees_between(inputs, part, group, both(double_tree_bytes(part, group.domains)))
+    sent_by_tree = double_tree_bytes(part, group.domains)
+    yield "tree", near, trees_between(inputs, part, group, both(sent_by_tree)), follows(sent_by_tree)
     switches = nvls_at(inputs.case) and not _is_own(inputs, operation)
     switched = nvls_time(inputs, message, group, operation) if switches else near
     if switches:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from costmodel.report.terminal.style.layout import Line
 
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
+_FASTER = 0.98  # of the time alone, under which a step counts a collective as faster
 _CHARTED = 3  # sizes from which on a chart explains more than the table
 _WHY = {each.name: each.meaning for each in ALGORITHMS} | {
     "chain": "chain: small pieces follow each other over every link",
@@ -84,7 +85,7 @@ def collective_explained(
     last = answer.rows[-1]
     stated: list[tuple[ExplainedFigure, str, str]] = []
     for node in nodes.values():
-        alone = f"{_operation_words(answer.operation)} of {show(last.size, 'B')} alone, by {last.algorithm}"
+        alone = f"{_operation_words(answer.operation)} of {show(last.size, 'B')} alone, by {last.algorithm}{_binding(answer)}"
         meant = alone if node.name == "time" else "the same in a training step, which computes at the same time"
         stated.append((node, show_time(node.value, 4), meant))
     conclusion = f"{'; '.join(f'{node.name} is {words}' for node, words, _ in stated)}."
@@ -167,8 +168,19 @@ def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
         for name in dict.fromkeys(row.algorithm for row in answer.rows):
             why = "by the fit of the library's own choice" if name == FITTED and answer.outside else _WHY[name]
             yield f"{why}{_against(answer, name)}"
+        if answer.rows[-1].waits:
+            yield f"at {show(answer.rows[-1].size, 'B')}{_binding(answer)}"
+        if answer.domains > 1 and any(row.in_step < _FASTER * row.time for row in answer.rows):
+            yield "in step above busbw: predicted steps do not count that wait, so they may be too fast here"
     if answer.stand_in:
         yield f"inside as {_operation_words(answer.stand_in)}: no {_operation_words(answer.operation)} was fitted"
+
+
+def _binding(answer: CollectiveAnswer) -> str:
+    """The links that set the time of the largest size, where those between domains are the faster ones."""
+    case = answer.case
+    inner, outer = case.scale_up.name, case.scale_out.name
+    return f": {inner} inside the domains sets the rate, {outer} waits for it" if answer.rows[-1].waits else ""
 
 
 def _against(answer: CollectiveAnswer, name: str) -> str:

@@ -39,6 +39,17 @@ class TreeDrawing:
             how = by or "  ".join(["", *self.how(node)[:1]])
             line.append(f"  ← {node.written.place}" if node.written is not None else how, style=DIM)
             yield line
+        yield from self._first_equation()
+
+    def _first_equation(self) -> Iterator[Text]:
+        """The equation of the largest figure that counts, such as layers, multiply; nothing for other figures."""
+        node: ExplainedFigure | None = self.root if self.root.operation == "product" else None
+        while node is not None and (node.equation is None or joining(node) is not None):
+            largest = [each for each in node.beneath if each.written is None and each.unit == self.root.unit]
+            node = max(largest, key=lambda each: each.value, default=None)
+        if node is not None and node is not self.root and node not in self.root.beneath:
+            yield Text(f"  largest part  {self.value(node)}{_aside(node)}")
+            yield from (styled(f"    {text}", DIM) for text in self.how(node))
 
     def top(self, stated: str, meaning: str, *, brief: bool = False) -> Iterator[Text]:
         """The root with its value, meaning and formula; brief: without the end of a long formula."""
@@ -101,7 +112,8 @@ class TreeDrawing:
         """The formula of a figure, in a line or more; for counts only the numbers."""
         joined = joining(node)
         if joined is not None:
-            return [joined.of([self.value(inner) for inner in node.beneath])]
+            names = _names_of_parts(node)
+            return [joined.of([f"{name}{self.value(inner)}" for name, inner in zip(names, node.beneath, strict=True)])]
         if node.equation is None:
             return []
         contract = node.equation.contract
@@ -142,6 +154,13 @@ def joining(node: ExplainedFigure) -> Joining | None:
     if node.operation.startswith("sum of"):
         return Joining(f"= {node.operation} ", " + ")
     return Joining(f"= {_BEFORE.get(node.operation, node.operation)}(", ", ", ")")
+
+
+def _names_of_parts(node: ExplainedFigure) -> list[str]:
+    """The names before the figures of which the largest or smallest counts, where no two are alike."""
+    named = [each.labels[-1] if each.equation is not None and each.labels else _title(each) for each in node.beneath]
+    apart = node.operation in _BEFORE and len({*named}) == len(named)
+    return [f"{name} " if apart else "" for name in named]
 
 
 def _title(node: ExplainedFigure) -> str:

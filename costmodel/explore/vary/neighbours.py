@@ -49,14 +49,18 @@ def neighbours(asked: Workload, answer: PlanAnswer) -> list[Neighbour]:
 
 
 def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Change]:
-    """Changes of the plan of a step; dp follows from the rest where the plan does not state it."""
+    """Changes of the plan of a step; dp follows from the rest where the plan does not state it.
+
+    Experts that are whole on a rank stay whole with another tp, as in a search.
+    """
     size, stack = {name: float(getattr(block, name)[0]) for name in SIZES}, inputs.stack
 
     def traded(**changed: float) -> dict[str, float]:
         inner = {name: changed.get(name, size[name]) for name in ("tp", "pp", "cp")}
         whole = size["dp"] * size["tp"] * size["pp"] * size["cp"]
         dp = {} if plan.dp is None else {"dp": whole / (inner["tp"] * inner["pp"] * inner["cp"])}
-        return {f"plan.{name}": value for name, value in (changed | _chunks(size, changed) | dp).items()}
+        etp = {"etp": 1.0} if "tp" in changed and inputs.experts is not None and size["etp"] == 1 else {}
+        return {f"plan.{name}": value for name, value in (changed | etp | _chunks(size, changed) | dp).items()}
 
     for zero in get_args(Zero):
         if zero != block.structure.zero and size["dp"] > 1:
@@ -73,6 +77,8 @@ def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Ch
         for factor in (_HALF, _DOUBLE):
             if size["ep"] * factor >= 1 and (factor < 1 or stack.has("ep")):
                 yield "more or fewer experts a rank", {"plan.ep": size["ep"] * factor}
+        if size["etp"] > 1:
+            yield "experts whole or divided", {"plan.etp": 1.0}
     for recompute in get_args(Recompute):
         if recompute != block.structure.recompute and recompute in stack.recompute:
             yield "recompute", {"plan.recompute": recompute}
@@ -154,6 +160,6 @@ def of_learning(answer: RlAnswer) -> Iterator[Change]:
     grain = each if nodes > 1 else 1.0
     apart = max(grain, grain * round(each * nodes / _APART / grain))
     if not inputs.split.colocated:
-        yield "in turns or apart", {"plan.rollout": {"tp": tp}}
+        yield "on the same GPUs or apart", {"plan.rollout": {"tp": tp}}
     elif inputs.case.stack.apart and apart < each * nodes:
-        yield "in turns or apart", {"plan.rollout": {"tp": tp, "colocated": False, "ranks": apart}}
+        yield "on the same GPUs or apart", {"plan.rollout": {"tp": tp, "colocated": False, "ranks": apart}}

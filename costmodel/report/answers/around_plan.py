@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.explore.search.rank import Plan
 from costmodel.explore.search.variants import Inputs
@@ -13,7 +15,7 @@ from costmodel.explore.vary.neighbours import Neighbour
 from costmodel.explore.workload import Workload
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import ordinal
-from costmodel.ground.units import show_time
+from costmodel.ground.units import rounded_percent, show_time
 from costmodel.report.answers.plan_answer import PlanBeside, PlanView, following, plan_answer, works
 from costmodel.report.answers.search import (
     SAME_AS_BEST,
@@ -150,6 +152,7 @@ def _words(asked: Workload, own: Mapping[str, float], each: Neighbour) -> str:
         return reasons[0]
     name, by = _moved(asked, own, each)
     moved = f"{words_of(asked.case.kind).terms[name]} {'+' if by > 0 else '−'}{show_time(abs(by))}" if name else ""
+    reasons += [risk] if (risk := _risk(asked, own, each)) else []
     return "; ".join([*reasons, moved or "nothing much"])
 
 
@@ -163,15 +166,37 @@ def _moved(asked: Workload, own: Mapping[str, float], each: Neighbour) -> tuple[
 
 
 def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> list[Line]:
-    """The best neighbour that works, if it is faster, and the next command."""
+    """The best neighbour that is faster and about as sure to work, else the best that is only faster; the next command.
+
+    The command sets every key of the plan that a search chose, which would else take other defaults.
+    """
     own, name = view.answer.costs[asked.usual], asked.usual
     works = [each for each in found if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
+    sure = [each for each in works if not _risk(asked, view.answer.costs, each)]
     if not works:
         return [styled("No neighbour that works is faster."), following(view.case, "search")]
-    best = min(works, key=lambda each: each.trial.costs[name])
-    stated = f"{best.words} is {(1 - best.trial.costs[name] / own) * 100:.1f} % faster and works."
-    settings = [word for setting in best.trial.settings for word in ("--set", setting)]
-    return [styled(stated), following(view.case, "explain", "plan", *settings)]
+    best = min(sure or works, key=lambda each: each.trial.costs[name])
+    faster = f"{best.words} is {(1 - best.trial.costs[name] / own) * 100:.1f} % faster"
+    if not sure:
+        risk = _risk(asked, view.answer.costs, best)
+        return [styled(f"{faster}, but has a chance of only {risk}."), following(view.case, "search")]
+    stated = dict(each.split("=", 1) for each in (*_chosen(view), *best.trial.settings))
+    settings = [word for path, value in stated.items() for word in ("--set", f"{path}={value}")]
+    return [styled(f"{faster} and works."), following(view.case, "explain", "plan", *settings)]
+
+
+def _chosen(view: PlanView) -> list[str]:
+    """The settings of the plan that the command line does not state."""
+    stated = {*map(path_of, view.case.assignments)}
+    changes = (each for each in view.case.changes if isinstance(each, str))
+    return [each for each in changes if each.startswith("plan.") and path_of(each) not in stated]
+
+
+def _risk(asked: Workload, own: Mapping[str, float], each: Neighbour) -> str:
+    """The chance of a plan to work, if it is below the one that searches prefer, and below this plan's."""
+    chance = each.trial.costs.get(asked.chance, math.nan)
+    least = min(SAFE, own.get(asked.chance, 1.0))
+    return f"{rounded_percent(chance)} {asked.aim}" if each.trial.works and chance < least else ""
 
 
 def neighbours_json(view: PlanView, found: Sequence[Neighbour]) -> dict[str, Any]:

@@ -22,11 +22,9 @@ from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWord
 from costmodel.report.document import Cell, Column
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.rl.rl_estimate import NAMES, reason, result
-from costmodel.report.terminal.style.formatting import spaced
+from costmodel.report.terminal.style.formatting import fit_words, spaced
 from costmodel.report.terminal.style.head import remarks
 from costmodel.report.terminal.style.layout import BAD, WARN, Line, styled
-
-_SURELY = 0.995  # a chance to fit that rounds to all
 
 
 def rl_plan_fields(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
@@ -106,8 +104,15 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return {"rank": self.found.your_rank, **rl_plan_fields(yours)}
 
     def beneath(self, plans: Sequence[RankedSplit]) -> list[Line]:
-        """Lines with remarks on the plans."""
-        return remarks([self._answer(plan).remarked for plan in plans])
+        """Lines with remarks on the plans, and on overlap of training with generation, which no plan here has."""
+        stated = remarks([self._answer(plan).remarked for plan in plans])
+        inputs = self._answer(plans[0]).inputs if plans else None
+        if inputs is None or inputs.engines is None or not inputs.case.stack.apart:
+            return stated
+        if inputs.case.scenario.workload.staleness or "workload.staleness" in self.paths:
+            return stated
+        words = "training beside generation, with answers of older weights; --set workload.staleness=1 allows it"
+        return [styled(f"  Not searched: {words}"), *stated]
 
     def yours(self) -> list[Line]:
         """A line on the scenario's own plan compared with the best."""
@@ -176,7 +181,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
 
     def _generating(self, row: RankedSplit) -> Cell:
         inputs = self._answer(row).inputs
-        words = "in turns" if inputs.split.colocated else f"{inputs.split.rollout.ranks:.0f}"
+        words = "same GPUs" if inputs.split.colocated else f"{inputs.split.rollout.ranks:.0f}"
         return words if inputs.engines is not None else "—"
 
     def _engine(self, row: RankedSplit) -> Cell:
@@ -190,4 +195,4 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         chance = row.costs["fit_chance"]
         if self.found.is_risky(row):
             return f"at risk: {rounded_percent(chance)}"
-        return rounded_percent(chance) if chance < _SURELY else "yes"
+        return fit_words(chance)

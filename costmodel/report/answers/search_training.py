@@ -13,6 +13,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.evaluate.predict import usual_etp
 from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
@@ -36,7 +37,7 @@ from costmodel.report.machine.answer_fields import notes
 from costmodel.report.terminal.plan.plan_lines import plan_settings, plan_words
 from costmodel.report.terminal.search.refusals import reason, reason_of, remedies_json, remedy_lines
 from costmodel.report.terminal.search.varied_keys import headings
-from costmodel.report.terminal.style.formatting import TIME_TERMS, result, spaced
+from costmodel.report.terminal.style.formatting import TIME_TERMS, fit_words, result, spaced
 from costmodel.report.terminal.style.head import command, price_fields, remarks
 from costmodel.report.terminal.style.layout import BAD, DIM, WARN, Abridged, CellTable, Detail, Line, styled, typed
 
@@ -62,7 +63,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         """Columns for sizes over 1, schedules that vpp does not determine, and other choices that differ."""
         words = {name: {stated(plan.structure) for plan in plans} for name, stated in CHOICES.items()}
         differ = [name for name, stated in words.items() if len(stated) > 1 or (name == "schedule" and stated != {""})]
-        sizes = [name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans)]
+        sizes = [name for name in OF_ITSELF_ONE if any(self._shows(plan, name) for plan in plans)]
         return [
             *(_size(name) for name in ("tp", *sizes, *_BEHIND)),
             (Column("zero"), lambda plan: str(plan.structure.zero)),
@@ -300,6 +301,11 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         front = self.found.front
         return any(map(is_money, (self.objective, *(() if front is None else (front.axes.x, front.axes.y)))))
 
+    def _shows(self, plan: Ranked, name: str) -> bool:
+        """Whether a size is over one, or one where its software's default is more."""
+        usual = usual_etp(self.found.inputs_of(plan.variant), plan.sizes["tp"]) if name == "etp" else 1.0
+        return plan.sizes[name] > 1 or usual > 1
+
     def _whole(self, plan: Ranked) -> str:
         """The words for a plan with every degree, size and choice."""
         values = self.found.values(plan.variant)
@@ -307,7 +313,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
             f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)
         ]
         sizes = [f"{name} {counted(plan.sizes[name])}" for name in ALWAYS]
-        sizes += [f"{name} {counted(plan.sizes[name])}" for name in OF_ITSELF_ONE if plan.sizes[name] > 1]
+        sizes += [f"{name} {counted(plan.sizes[name])}" for name in OF_ITSELF_ONE if self._shows(plan, name)]
         structure = plan.structure
         way = [f"{way} {getattr(structure, way)}" for name, way in WAYS.items() if plan.sizes[name] > 1]
         choices = [*way, *split_words(structure), f"zero {structure.zero}", *choice_words(structure)]
@@ -385,10 +391,8 @@ def _sequence_parallel(plan: Ranked) -> Cell:
 
 
 def _room_words(plan: Ranked) -> Cell:
-    """Whether a plan fits: its chance if P90 does not fit (N023), else `tight` or `yes`."""
-    if "N023" in plan.remarked:
-        return rounded_percent(plan.costs["fit_chance"])
-    return "tight" if verdict(plan.costs["memory_share"]) == "tight" else "yes"
+    """The chance that a plan fits."""
+    return fit_words(plan.costs["fit_chance"])
 
 
 def _traced_result(costs: Mapping[str, float], name: str) -> Value:

@@ -383,12 +383,15 @@ def test_a_plan_that_fits_and_whose_p90_does_not_says_so_everywhere(tmp_path: Pa
 
 
 def test_rows_of_a_search_mark_it(run: Any) -> None:
-    """As its JSON says, and a remark names the mark."""
+    """By its chance, as its JSON states, and a remark names the mark."""
     asked = ("search", "llama-3-70b-512", "--safe", "off")
     answer = json.loads(run(*asked, "--json").out)["plans"]
     lines = run(*asked).out.splitlines()
     rows = [line for line in lines if re.match(r" +\d+ +\d+ +\d+ ", line)]
-    assert [line.endswith("%") for line in rows] == [not plan["fits_p90"] for plan in answer]
+    shown = [line.rpartition(" ")[2] for line in rows]
+    chances = [plan["fit_chance"] for plan in answer]
+    assert shown == [f"{chance:.0%}" if chance < 0.995 else ">99%" for chance in chances]
+    assert [chance < 0.9 for chance in chances] == [not plan["fits_p90"] for plan in answer]
     assert any(plan["fits_p90"] for plan in answer)
     count = sum(not plan["fits_p90"] for plan in answer)
     assert any(line.startswith(f"  ▲ N023 may run out of memory ({count} of {len(answer)})") for line in lines)

@@ -72,5 +72,13 @@ def test_the_reason_stands_beside_what_cannot_be(run: Any) -> None:
     assert all("step_time_s" not in one for one in refused)
 
 
+def test_experts_stay_whole_with_another_tp(run: Any) -> None:
+    """As in a search; where they are divided, whole ones are a neighbour."""
+    moe = "deepseek-v3-2048"
+    moved = [one["set"] for one in json_of(run, moe)["neighbours"] if "plan.tp" in one["set"]]
+    assert moved
+    assert all(each["plan.etp"] == 1 for each in moved)
+
+
 def test_a_plan_that_is_invalid_has_no_neighbours(run: Any) -> None:
     assert run("explain", NAME, "plan", "--set", "plan.tp=3").code == 1

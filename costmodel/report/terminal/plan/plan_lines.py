@@ -74,6 +74,8 @@ def plan_words(answer: Answer) -> str:
     """The plan in one line."""
     block, structure = answer.evaluation.block, answer.evaluation.block.structure
     sizes = degree_words(block)
+    if float(block.etp[0]) < usual_etp(answer.inputs, float(block.tp[0])):
+        sizes.append("etp 1")
     layers = stage_layers(answer.inputs.model, block)
     held = [f"{number(each):g}" for each in layers.stages(float(block.pp[0]))]
     over = answer.inputs.groups and structure.shares == "stages"  # each group's layers are lines of their own

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from costmodel.documents.schemas.results import COLUMNS, TRAINING_COLUMNS, column_of
 from costmodel.ground.parsing import parse
-from costmodel.ground.units import percent, show, show_memory, significant
+from costmodel.ground.units import percent, rounded_percent, show, show_memory, significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,8 +29,18 @@ TIME_TERMS = (
     ("optimizer", "optimizer"),
 )
 _DIGITS = re.compile(r"(\d{4,})(\.\d+)?( .*)?\Z", re.ASCII)
+_SURELY = 0.995  # a chance that rounds to 99 % and more
 _MULTIPLES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 BAND, ENDS = "P10 – P90", ("low", "high")
+
+
+def fit_words(chance: float) -> str:
+    """The chance that a plan fits, for a column.
+
+    >>> fit_words(0.9), fit_words(0.99999)
+    ('90%', '>99%')
+    """
+    return rounded_percent(chance) if chance < _SURELY else ">99%"
 
 
 def signed(value: float) -> str:

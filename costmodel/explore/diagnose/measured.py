@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -88,6 +88,7 @@ TERMS = (*TERM_COLUMNS.values(), *COMMUNICATION)
 IDLE = "idle"  # all that no kernel takes
 WHOLE = {"step_time": "s", "tokens_per_s": "token/s", "mfu": "1"}
 OPTIONS = {"step_time": "--step", "tokens_per_s": "--tokens-per-s", "mfu": "--mfu"}
+_RATE, _OFF = "tokens_per_s_per_gpu", 0.1  # of a log; the share from which it contradicts the log's times
 AGREE = 0.04  # a share by which figures of one step may differ: an MFU of two digits is known to 3 %
 
 
@@ -119,11 +120,11 @@ def measured(
     if table:
         for name, value in _of_table(table):
             (figures if name in WHOLE else parts)[name] = value
-    notes: tuple[str, ...] = ()
+    notes = tuple(_contradiction(inputs, base, figures, parts.pop(_RATE, None)))
     if trace is not None:
-        parts, notes = {**trace.terms, **parts}, trace.notes
+        parts, notes = {**trace.terms, **parts}, (*notes, *(f"trace: {note}" for note in trace.notes))
         if figures and trace.stated:
-            notes = (*notes, f"the trace's own steps take {show_time(trace.step)}")
+            notes = (*notes, f"trace: its own steps take {show_time(trace.step)}")
         figures = figures or trace.stated
     if not figures:
         hint = "add --step 18.9s, --mfu 40%, --tokens-per-s 450k or --trace FILE"
@@ -141,6 +142,17 @@ def measured(
     step = steps.get("step_time", next(iter(steps.values())))
     _within_step(step, parts)
     return MeasuredStep(step, figures, parts, notes)
+
+
+def _contradiction(
+    inputs: TrainingInputs, base: PredictedTerms, figures: Mapping[str, float], rate: float | None
+) -> Iterator[str]:
+    """A note if the tokens per second that a log prints mean another step than its times."""
+    if rate and (timed := figures.get("step_time")):
+        step = _as_step(inputs, base, "tokens_per_s", rate * float(inputs.ranks))
+        if not 1 - _OFF < step / timed < 1 + _OFF:
+            stated = f"its {rate:,.0f} tokens/s a GPU mean a step of {show_time(step)}"
+            yield f"▲ log: its times mean a step of {show_time(timed)}, but {stated}; is it the same batch and GPUs?"
 
 
 def _within_step(step: float, parts: Mapping[str, float]) -> None:
@@ -221,8 +233,9 @@ def _of_table(path: str) -> list[tuple[str, float]]:
     A line has a term with its time, step_time, tokens_per_s or mfu; the first line may be a heading.
     """
     text = file_text(path, largest=LARGEST_TABLE)
-    time = _of_runs(path, text) or _of_log(path, text)
-    return [("step_time", time)] if time else _terms_of_lines(path, text)
+    if time := _of_runs(path, text):
+        return [("step_time", time)]
+    return _of_log(path, text) or _terms_of_lines(path, text)
 
 
 def _of_runs(path: str, text: str) -> float | None:
@@ -237,17 +250,18 @@ def _of_runs(path: str, text: str) -> float | None:
     return rows[0].number("step_time_s")
 
 
-def _of_log(path: str, text: str) -> float | None:
-    """The median step time of a log of training behind its warm-up; None for other texts."""
+def _of_log(path: str, text: str) -> list[tuple[str, float]]:
+    """The median step time of a log of training behind its warm-up, and its rate; nothing for other texts."""
     try:
         log = trainer_log(text, path) or read_log(text, path)
     except CostModelError:
-        return None
-    time = measured_run(log).figures.get("step_time_s")
+        return []
+    figures = measured_run(log).figures
+    time = figures.get("step_time_s")
     if time is None:
         hint = f"costmodel import {path} --as runs prints what it has; --tokens-per-s or --mfu states the step too"
         raise fail("C023", "the log has no time of its steps", Place(path), hint)
-    return time
+    return [("step_time", time), *([(_RATE, figures[_RATE])] if _RATE in figures else [])]
 
 
 def _terms_of_lines(path: str, text: str) -> list[tuple[str, float]]:

@@ -58,7 +58,8 @@ def _conclusion(found: Diagnosis) -> str:
         return "No single cause explains it."
     first = found.explained[0]
     expected = between(*(_figure(first.cause, end) for end in first.range))
-    return f"Most likely: {first.cause.words}, {_figure(first.cause, first.value or 0.0)}; {expected} is expected."
+    needed = _figure(first.cause, first.value or 0.0)
+    return f"Most likely: {first.cause.words}. It would have to be {needed}; {expected} is usual."
 
 
 def _measured_section(found: Diagnosis) -> Section:
@@ -70,7 +71,7 @@ def _measured_section(found: Diagnosis) -> Section:
         ["predicted", explained(show_time(step, digits), step, "step_time", line("step_time")), f"({band})"],
     ]
     beneath = [styled(f"  {_verdict_words(found)}", GOOD if found.inside else BAD)]
-    beneath += [styled(f"  trace: {note}") for note in found.measured.notes]
+    beneath += [styled(f"  {note}", WARN if note.startswith("▲") else "") for note in found.measured.notes]
     if found.of_another_job and not found.inside:
         words = "  ▲ Is this the same job? With such a difference, check model, sequence, batch, GPUs and unit first."
         beneath.append(styled(words, WARN))
@@ -130,7 +131,7 @@ def _causes(found: Diagnosis) -> list[Section]:
         nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_TOLD_APART]
         stated = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
         beneath.append(styled(f"  not enough alone: {stated}"))
-    names = [Column(""), Column("one cause that would explain all of it", "l"), Column("needed"), Column("expected")]
+    names = [Column(""), Column("one cause that would explain all of it", "l"), Column("would be"), Column("usual")]
     table = Table([*names, Column("", "l")], rows, brief=_SHOWN, rest="cause") if rows else None
     return [Section("causes", "Causes", table=table, beneath=beneath)] if rows or beneath else []
 

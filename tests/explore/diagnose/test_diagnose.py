@@ -180,6 +180,17 @@ def test_a_log_and_a_table_of_a_run_state_the_step(run: Any, tmp_path: Path) -> 
     assert "has 2 runs, and one is compared" in run("diagnose", NAME, "--from", "two.csv", cwd=tmp_path).err
 
 
+def test_a_log_whose_rate_contradicts_its_times_is_noted(run: Any, tmp_path: Path) -> None:
+    """Steps of 60 s with the tokens per second of 60 s, and with twice as many."""
+    job = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--batch", "64", "--sequence", "7500")
+    for rate, contradicts in ((1000, False), (2000, True)):
+        log = tmp_path / f"{rate}.log"
+        log.write_text("".join(f"2026-01-01 00:{minute:02}:00,0 step: {minute}  loss: 3.0  tps: {rate}\n"
+                               for minute in range(1, 20)), "utf-8")  # fmt: skip
+        ran = run("diagnose", *job, "--set", "plan.recompute=full", "--from", str(log))
+        assert ("▲ log: its times mean a step of 60.0 s" in ran.out) == contradicts, ran
+
+
 def test_terms_go_by_the_labels_of_estimate(run: Any) -> None:
     stated = ("dp exposed=0.5s", "matrix multiply=12s", "Pipeline bubble=0.6s", "tp=1.5s")
     found = json_of(run, "--step", "18.9s", *(word for text in stated for word in ("--term", text)))

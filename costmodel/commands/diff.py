@@ -66,8 +66,9 @@ def diff(
       costmodel diff --model llama-3.1-8b --gpu h100 --gpus 64 --set cluster.node=dgx-h200
       costmodel estimate SCENARIO --json | costmodel diff - SCENARIO --set plan.zero=3
 
-    Of a scenario, --set and flags apply to B. Without one, the flags describe A, and B is A changed by --set; each
-    takes the best plan of its search. A stored result keeps the figures it had; everything else is predicted anew.
+    Of a scenario, --set and flags apply to B. Without one, all flags, --dtype too, describe A and B alike, and --set
+    changes B alone; each takes the best plan of its search. A stored
+    result keeps the figures it had; everything else is predicted anew.
 
     Next: costmodel check SCENARIO --against BASELINE
     """
@@ -104,7 +105,9 @@ def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool
     before, after = (half.loaded(planned=not stated) for half in question.of_change())
     change = " ".join(f"--set {shlex.quote(item)}" for item in question.assignments)
     names = shlex.join(before.asked.words), f"with {change}" if change else "the same"
-    title = " → ".join(f"{name}{_rank_words(rank)}" for name, rank in zip(names, ranks, strict=True))
+    of_which = ("A and B", "B") if change else ("A", "B")
+    whole = zip(names, ranks, of_which, strict=True)
+    title = " → ".join(f"{name}{_rank_words(rank)} ({which})" for name, rank, which in whole)
     sides = (names[0], before), (names[1], after)
     return compared(sides, title, ranks if stated else None, changed=True, exit_code=exit_code)
 

@@ -126,8 +126,9 @@ def validate(
     log: use --quantity tpot, ttft, throughput or cache. D014 lists these columns too. A .log or .txt file may be the
     start-up log of vLLM or SGLang itself, with a line of nvidia-smi -L.
 
-    Without arguments it shows the dated scoreboard of all shipped tables; name a table to see its runs. These runs are
-    in the fit: costmodel calibrate runs.csv --afresh --leave-out source_family shows the errors of unseen runs.
+    Without arguments it prints how far predictions are from the published runs of each source, with the date; name a
+    table or a source to see its runs. These runs are in the fit; costmodel calibrate runs.csv --afresh --leave-out
+    source_family shows the errors of unseen runs.
 
     --quantity regret groups runs of the same model, batch and cluster with at least five measured layouts. It picks the
     layout with the fastest prediction, and prints how much slower it ran than the fastest measured layout.

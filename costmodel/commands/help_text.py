@@ -279,6 +279,16 @@ def _is_unquoted(words: Sequence[str]) -> bool:
 _FLAGS = {
     **dict.fromkeys(("accelerator", "gpu_type"), "--gpu"),
     **dict.fromkeys(("num_gpus", "gpu_count", "world_size", "ranks"), "--gpus"),
+    **dict.fromkeys(("framework", "software"), "--stack"),
+    **dict.fromkeys(("tolerance", "threshold"), "--within"),
+    **dict.fromkeys(("measured", "measured_step"), "--step"),
+}
+# And of settings, which they make without a value.
+_SETTINGS = {
+    **dict.fromkeys(("fsdp", "zero3"), "plan.zero=3"),
+    "ddp": "plan.zero=0",
+    **{method: f"workload.tuning={{method: {method}}}" for method in ("lora", "qlora")},
+    **dict.fromkeys(("tp_comm", "tp_overlap", "tp_comm_overlap"), "assume.overlap.tp=80%"),
 }
 # And of keys, which they name only as options.
 _KEYS = {
@@ -306,6 +316,8 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     ('--prompt 2000', "--set 'stack.sequences=…'")
     """
     name, value = option.removeprefix("--").replace("-", "_"), _value(option, words)
+    if name in _SETTINGS and "--set" in known_options:
+        return shlex.join(["--set", _SETTINGS[name]])
     workload = _workload(words)
     key = "" if name in _FLAGS or name in _OF_DOCUMENTS or not name else _key(name, workload)
     flag = _FLAGS.get(name) or _flag_of(key)

@@ -46,7 +46,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     which = "the plan nearest to the limits"
     if found.works:
         which = "the best plan" if found.is_safe else "the plan surest to fit"
-    return rl_settings(found.answer_of(found.best[0])), f"{which} in costmodel search"
+    return rl_settings(found.answer_of(found.best[0])), f"{which} of costmodel search"
 
 
 OTHER_PLANS = "--set plan.tp=… sets another"

@@ -123,7 +123,7 @@ def search(
     """
     from costmodel.explore.search.range_samples import axes
 
-    varied = axes(over or ())
+    varied = axes(question.over(over or ()))
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
     large = (into, keep is Keep.ALL, resume, engine, workers, wait)
     asked = SearchQuestion(top, pareto, varied, why_not, *large, measure_next, measured or ())

@@ -126,6 +126,11 @@ class Question:
 
         return name if key_of_flag(name) == name else key_of_flag(name, self.loaded(planned=False).kind)
 
+    def over(self, texts: Sequence[str]) -> list[str]:
+        """PATH=VALUES with the key in place of the name of a flag, such as rate."""
+        parts = (text.partition("=") for text in texts)
+        return [f"{self.key_of(name.strip())}{separator}{values}" for name, separator, values in parts]
+
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
         """The error with a better remedy: `option` takes several values of a key, which a flag does not."""
         from costmodel.explore.node_of_gpu import values_of_gpus

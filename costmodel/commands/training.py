@@ -76,7 +76,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     return plan_settings(found.inputs_of(rows[0].variant), rows[0]), origin
 
 
-OTHER_PLANS = "--set plan.tp=… sets it, and takes all others by default"
+OTHER_PLANS = "--set plan.tp=… states your own, whose other keys then take their defaults"
 WITHOUT: dict[str, tuple[str, str]] = {}
 
 

@@ -58,7 +58,7 @@ def sweep(
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import sweep as report
 
-    varied = axes(over)
+    varied = axes(question.over(over))
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
     with paced("combinations") as pace:
         found = run(workload_of(case), varied, show, best=best, alone=question.is_alone, pace=pace)

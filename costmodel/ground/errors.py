@@ -186,7 +186,9 @@ FAULT_CODES = {
     "C006": "--pareto takes two results to compare, for example --pareto memory_peak,step_time.",
     "C007": "The answer cannot be written in this format: it has no table for CSV (use JSON or Markdown), or "
     "you asked for two formats at once.",
-    "C008": "check takes scenarios and, with --against, a baseline: a file written with --update. --within is a share.",
+    "C008": "check takes scenarios and, with --against, a baseline: a file that check --update wrote, not the result "
+    "of another command. --update, --exact and --within need --against; --within is a share, such as 2%. Two scenarios "
+    "of one name are checked one at a time, and --runs takes a folder with tables of two nights or more.",
     "C009": "The command needs PyTorch, or a device that this machine does not have; pip install 'torch>=2.6'.",
     "C010": "--over takes path=values: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
     "C011": "--for takes a result, <= or >=, and a value with its unit, for example --for 'run_time<=30 d'.",

@@ -191,7 +191,8 @@ def test_updating_keeps_what_was_not_asked_for(run: Any, tmp_path: Path) -> None
     run("check", NAME, "quickstart", "--against", str(file), "--update")
     before = json.loads(file.read_text("utf-8"))
     slower = "cluster.node.scale_out.fabric.bandwidth=20 GB/s"
-    assert run("check", NAME, "--against", str(file), "--update", "--set", slower).code == 0
+    written = run("check", NAME, "--against", str(file), "--update", "--set", slower)
+    assert (written.code, f"▲ worse than before: {NAME} step_time" in written.out) == (0, True)
     after = json.loads(file.read_text("utf-8"))
     assert after["scenarios"]["quickstart"] == before["scenarios"]["quickstart"]
     changed = json_of(run, "estimate", NAME, "--set", slower)["plans"][0]
@@ -227,12 +228,15 @@ def test_a_scenario_the_baseline_does_not_hold(run: Any, tmp_path: Path) -> None
     file = str(tmp_path / "base.json")
     run("check", NAME, "--against", file, "--update")
     ran = run("check", "quickstart", "--against", file)
-    assert ran.code == 0
-    assert "▲ not in the baseline" in ran.out
-    assert ran.out.endswith("with nothing to check: give them limits, or --update adds them to the baseline\n")
-    both = run("check", NAME, "quickstart", "--against", file)
-    assert (both.code, both.out.endswith(", 1 not in the baseline\n")) == (0, True)
-    assert run("check", "quickstart", "--against", file, "--exact").code == 1
+    assert ran.code == 1
+    assert "✗ baseline does not contain it --update adds it" in ran.out
+    junit = run("check", "quickstart", "--against", file, "--format", "junit")
+    assert (junit.code, 'failures="1"' in junit.out) == (1, True)
+    limited = ("--set", "limits.mfu.at_least=1 %")
+    both = run("check", NAME, "quickstart", "--against", file, *limited)
+    assert (both.code, "▲ not in the baseline" in both.out) == (0, True)
+    assert both.out.endswith(", 1 not in the baseline\n")
+    assert run("check", "quickstart", "--against", file, *limited, "--exact").code == 1
 
 
 HOSTILE = {
@@ -240,7 +244,7 @@ HOSTILE = {
     "not YAML": ("{", (), "D002"),
     "empty": ("", (), "D002"),
     "a list": ("[1]", (), "D006"),
-    "another schema": ('{"schema": "costmodel/result/v1", "costmodel": "1", "scenarios": {}}', (), "D011"),
+    "another schema": ('{"schema": "costmodel/result/v1", "costmodel": "1", "scenarios": {}}', (), "C008"),
     "text for a figure": (
         '{"schema": "costmodel/baseline/v1", "costmodel": "1", "scenarios": {"a": {"title": "a", "plan": {}, '
         '"documents": {}, "figures": {"step_time_s": "long"}}}}',
@@ -431,7 +435,7 @@ def test_a_serving_scenario_without_a_plan_is_checked_with_the_best_one(run: Any
     ran = run("check", str(path))
     assert (ran.code, ran.err) == (0, "")
     assert "✓ 2 limits" in ran.out
-    assert "the best plan in costmodel search" in ran.out
+    assert "the best plan of costmodel search" in ran.out
 
 
 @pytest.mark.parametrize(("replicas", "style"), [("2", WARN), ("3", GOOD)])

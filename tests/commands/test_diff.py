@@ -174,7 +174,7 @@ def test_flags_are_a_and_what_is_set_changes_b(setting: str, run: Any) -> None:
 
 def test_two_plans_of_flags(run: Any, faults: Faults) -> None:
     shown = run("diff", *FLAGS, "--plans", "1,2").out
-    assert shown.startswith(f"{' '.join(FLAGS)} plan 1 → the same plan 2\n")
+    assert shown.startswith(f"{' '.join(FLAGS)} plan 1 (A) → the same plan 2 (B)\n")
     assert "plan.tp" in shown
     for args, words in ((FLAGS, "nothing to compare"), ((), "A is missing"), (("--set", "plan.tp=2"), "A is missing")):
         (fault,) = faults(run("diff", *args))

@@ -46,7 +46,7 @@ def test_one_plan_is_the_best_split_and_says_so(run: Any) -> None:
     found = json.loads(run("estimate", *ASKED, "--json").out)["plans"][0]
     assert found["iteration_time_s"] == best["iteration_time_s"]
     assert "assumed plan tp " in shown.out
-    assert ": the best plan in costmodel search" in shown.out
+    assert ": the best plan of costmodel search" in shown.out
     for words in ("workload.algorithm grpo: default", "workload.samples 16", "workload.response.limit 4,000: 4 × the"):
         assert f"assumed {words}" in shown.out
 

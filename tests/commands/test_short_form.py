@@ -83,7 +83,7 @@ def test_the_short_line_says_where_the_plan_is_from(command: str, more: tuple[st
     stack = more[1] if more[0] == "--stack" else "megatron-core"
     given = ("--model", "llama-3.1-70b", "--gpus", "16", "--sequence", "8192", "--batch", "64", *more)
     short, whole = run(command, *given, brief=True).out, run(command, *given).out
-    assert f"plan defaults of {stack}\n" in short
+    assert f"plan defaults of {stack}" in short
     assert f"assumed plan keys that are not set: defaults of stacks/{stack}, not the best plan" in whole
     assert short.splitlines()[-1].startswith("Next: costmodel search --model llama-3.1-70b")
 
@@ -454,7 +454,7 @@ def test_one_plan_of_serving_flags_is_stated(command: str, run: Any) -> None:
     shown = run(command, *SERVED)
     assert shown.code == 0
     assert "assumed plan tp " in shown.out
-    assert "the best plan in costmodel search, with the engine's token budget" in shown.out
+    assert "the best plan of costmodel search, at the token budget of the engine (stack.budget)" in shown.out
     assert "assumed stack vllm: the default; --stack names another" in shown.out
 
 

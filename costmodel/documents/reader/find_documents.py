@@ -134,6 +134,11 @@ def _unknown_document(kind: str, name: str, place: Place | None) -> CostModelErr
                 f"{quoted_value(file)} is a file of another program, and a scenario is expected here",
                 reading,
             )
+    elif kind == "scenario" and "=" in name:
+        settings = " ".join(
+            f"--set {part if '.' in part.partition('=')[0] else f'plan.{part}'}" for part in name.split(",")
+        )
+        hint = f"settings are options: {settings}"
     elif kind == "model" and name and has_file(file_in(kind, Path(name))):
         hint = f"for the folder write .{os.sep}{name}"
     elif kind == "scenario" and name and has_file(Path(name, FILE)):

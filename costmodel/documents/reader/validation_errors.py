@@ -138,6 +138,8 @@ class _Faults:
             return Fault("D006", _MIXED, place, _EACH)
         sentence = _WANTED.get(kind, detail["msg"])
         hint = _HINTS.get(kind, "")
+        if where[:2] == ("limits", "memory"):
+            hint = "it is a share of the usable memory; bytes are of limits.memory_peak, e.g. 70 GiB"
         if kind == "string_type" and value is not None and not isinstance(value, dict | list):
             hint = f'write it in quotes: "{quoted_value(value)}"'
         if kind == "list_type" and value is not None and not isinstance(value, dict):

@@ -47,7 +47,7 @@ TRAINING_RESULTS: dict[str, ResultColumn] = {
     ),
     "hfu": ResultColumn("1", "executed FLOP, including recomputed FLOP, as a share of the peak", "higher"),
     "matmul": ResultColumn("s", "matrix products of the busiest stage", "lower"),
-    "attention": ResultColumn("s", "attention cores of the busiest stage", "lower"),
+    "attention": ResultColumn("s", "attention itself, without its projections, on the busiest stage", "lower"),
     "memory_bound": ResultColumn(
         "s", "norms, activation functions, loss: operations bound by memory bandwidth", "lower"
     ),
@@ -205,7 +205,7 @@ SERVING_RESULTS: dict[str, ResultColumn] = {
     "matmul": ResultColumn(
         "s", "of the time per token: matrix products of a step without prompts", "lower", band="term"
     ),
-    "attention": ResultColumn("s", "of the time per token: reading the cache", "lower", band="term"),
+    "attention": ResultColumn("s", "part of the time per token in which the KV cache is read", "lower", band="term"),
     "memory_bound": ResultColumn("s", "of the time per token: norms, activations, rotations", "lower", band="term"),
     "tp_exposed": ResultColumn("s", "of the time per token: tensor-parallel all-reduces", "lower", band="term"),
     "ep_exposed": ResultColumn(

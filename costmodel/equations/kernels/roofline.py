@@ -360,9 +360,9 @@ def decode_attention_time(
 def part_slowdown(
     fitted_slowdown: Number, power: Number, peak: Number, fitted_power: Number, fitted_peak: Number
 ) -> Number:
-    """Slowdown by power and clocks of a part, from that of another one.
+    """Slowdown of matrix products on a GPU that its power cap throttles, scaled from a GPU that was fitted.
 
-    f ((P₀ / R₀) / (P / R))^(1/3), under 1 only if f is
+    f ((P₀ / R₀) / (P / R))^(1/3), but not under min(f, 1)
 
     fitted_slowdown f: slowdown of the part that was fitted · power P [W]: sustained power of the part
     peak R [FLOP/s]: its datasheet rate · fitted_power P₀ [W]: power of the part that was fitted

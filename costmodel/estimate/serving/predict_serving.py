@@ -118,7 +118,12 @@ LIMITS = {
     "M002": TRAINING["M002"],
     "S001": Reason("time per token", "The time per output token exceeds its limit at this load."),
     "S002": Reason("first token", "The time to first token exceeds its limit at this load."),
-    "S003": Reason("cache full", "The requests in flight at this load need more cache than the pool has."),
+    "S003": Reason(
+        "cache full",
+        "The requests in flight at this load need more cache than the pool has, so that the queue grows. A lower rate "
+        "or more replicas lessen them; a larger tp, a cache in 8 bits (workload.cache=fp8) or shorter prompts leave "
+        "room for more of them.",
+    ),
     "S004": Reason("token budget", "Steps are full: their token budget serves fewer requests than arrive."),
     "S005": Reason(
         "above saturation", "Requests arrive faster than the engine can serve them, so queues grow without bound."
@@ -451,7 +456,7 @@ def _decoded_beside(columns: Sequence[PlanColumns], costs: Mapping[str, float]) 
 def _timed(inputs: ServingInputs) -> Iterator[Assumption]:
     """The releases whose benchmarks set the times, where the engine's document describes others."""
     if (releases := inputs.engine.as_of.timed) is not None:
-        yield Assumption("times", f"of releases {releases}", f"stacks/{inputs.engine.name}, as_of.timed")
+        yield Assumption("times", f"fitted to releases {releases}", f"stacks/{inputs.engine.name}, as_of.timed")
 
 
 def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:

@@ -211,7 +211,12 @@ REFUSALS = {
         "the release that brought each. If yours has it, state it: --set stack.layouts.tp=RELEASE.",
         fixes="plan.tp plan.pp plan.ep plan.etp stack",
     ),
-    "M001": Reason("does not fit", "The peak memory of the worst stage exceeds the usable memory."),
+    "M001": Reason(
+        "does not fit",
+        "The peak memory of the worst stage exceeds the usable memory. costmodel memory shows the largest part: states "
+        "shrink with plan.zero, tp, pp or ep; activations with plan.recompute, a smaller micro_batch, cp or a shorter "
+        "sequence; plan.offload moves parts to the host.",
+    ),
     "M002": Reason(
         "memory limit", "The peak memory exceeds the limit of the scenario, or the chance to fit is below its limit."
     ),

@@ -140,7 +140,7 @@ def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origi
         other = "none" if compiled != "none" else "blocks"
         log.note("stack.compile", compiled, f"stacks/{case.stack.name}; or --set stack.compile={other}")
     share = show(number(linear.fit.compute_share), "1")
-    log.note("attention and matmul", f"{attention_in_use(case)}; {share} of peak alone", origin)
+    log.note("attention and matmul", f"{attention_in_use(case)}; matmul at {share} of peak when alone", origin)
     fit = case.efficiency.sustained
     if fit is None or case.scenario.assume.sustained is not None:
         return

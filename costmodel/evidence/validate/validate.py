@@ -212,7 +212,8 @@ def validated(
         else read_measured(name)
         if name == "-" or name.lower().endswith(TABLES) or is_result_file(name)
         else read("measured", name)
-        for name in tables or names("measured")
+        for named in tables or names("measured")
+        for name in ((named,) if isinstance(named, Table) else _of_source(named))
     ]
     if quantity and not tables:
         asked = _shipped_of(quantity)
@@ -230,6 +231,19 @@ def validated(
         sentence = f"--without leaves out terms of training steps, and {named} has no predicted time of one"
         raise fail("C005", sentence, Place("command line"), "leave the table out, or --without; --quantity time")
     return [replace(part, figures=[figure.without(without) for figure in part.figures]) for part in of_steps]
+
+
+def _of_source(name: str) -> Sequence[str]:
+    """The measured documents of a source, as tables of scores name it; else the name itself."""
+    if name in names("measured") or not name.replace("-", "").replace(".", "").isalnum():
+        return (name,)
+    found = [each for each in names("measured") if _key_of_source(each) == name]
+    return found or (name,)
+
+
+def _key_of_source(name: str) -> str:
+    table = read("measured", name)
+    return str(table.source.key) if isinstance(table, MeasuredTable) else ""
 
 
 def _shipped_of(quantity: Quantity) -> list[MeasuredTable | Table]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 6
+_FAR_SLOWER = 3.0  # times the step of the plan, from which a remedy has a note
 _SAME_PEAK = 0.8  # of the peak, that the same plan takes at least on another node
 _ON_HOST = "L043"
 _FUSED = ("stack.kernels.attention=flash-2",)
@@ -67,7 +68,16 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
         found = safest([*found, *others()], preferred)
         if any(has_chance(remedy.chance, preferred) for remedy in found):
             break
-    return found
+    return [_noted(answer, remedy) for remedy in found]
+
+
+def _noted(answer: Answer, remedy: Remedy) -> Remedy:
+    """A remedy with notes: a search does not try it, or it takes far longer than this plan would if it fitted."""
+    slower = (remedy.step_time or 0.0) / answer.evaluation.costs.row()["step_time"]
+    notes = [remedy.note] if remedy.note else []
+    notes += ["not searched"] if any(setting.startswith("plan.offload=") for setting in remedy.settings) else []
+    notes += [f"{slower:.2g} × as long a step"] if _FAR_SLOWER < slower < math.inf else []
+    return replace(remedy, note="; ".join(notes))
 
 
 def _of_the_run(answer: Answer, code: str) -> Iterator[Remedy]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import costmodel.equations
-from costmodel.documents.keys.field_aliases import Meant, meant_by
+from costmodel.documents.keys.field_aliases import STACK_ALIASES, Meant, meant_by
 from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import key_of
@@ -183,7 +183,7 @@ def _of_a_word(word: str) -> Page | None:
     if word in _RESULTS:
         column = _RESULTS[word]
         other = SERVING_RESULTS.get(word, column).meaning
-        text = column.meaning if other == column.meaning else f"{column.meaning}\nof serving: {other}"
+        text = column.meaning if other == column.meaning else f"{column.meaning}\nwhen serving: {other}"
         return Page(word, f"a result, in {column.unit}; {column.better} is better", text)
     if word in EQUATIONS:
         equation = EQUATIONS[word]
@@ -267,6 +267,8 @@ def _key_elsewhere(path: str) -> Page:
         return Page(path, "a fit of measured times", words)
     if (meant := meant_by(path)) is not None:
         return Page(path, "a word of other tools", "\n".join(filter(None, (_our_keys(meant), meant.note))))
+    if (stack := STACK_ALIASES.get(path.lower())) is not None:
+        return Page(path, "software, by another name", f"costmodel uses the stack {stack}: costmodel show {stack}")
     raise _unknown_word(path, [*all_words(), *labels()])
 
 

@@ -92,9 +92,9 @@ def best_layout(case: ServingCase, *, nearest: bool = False) -> tuple[dict[str, 
             return _nearest_to_fit(inputs), "the plan nearest to fit, since none of costmodel search does"
         why = "costmodel search with the same flags and --why-not shows why"
         raise fail("C004", "no plan of the search fits", Place(case.file), why)
-    which = "the best plan" if found.is_safe else "the surest plan"
+    which = "the best plan" if found.is_safe else "the plan with the highest chance"
     which = "the plan nearest to the limits" if best.broken else which
-    return plan_settings(found, best), f"{which} in costmodel search, with the engine's token budget"
+    return plan_settings(found, best), f"{which} of costmodel search, at the token budget of the engine (stack.budget)"
 
 
 def _nearest_to_fit(inputs: ServingInputs) -> dict[str, str]:

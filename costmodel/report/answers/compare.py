@@ -23,7 +23,7 @@ from costmodel.explore.compare.compare import (
     unit_of,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import gib, significant
+from costmodel.ground.units import gib, show, significant
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained, table_of
 from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
@@ -58,7 +58,7 @@ _TERMS = {key: title for title, key in TIME_TERMS}
 _MONEY = ("run_cost", "run_time", "rent_per_month")  # the first two with bands
 _INPUTS_SHOWN, _BRIEF_INPUTS = 24, 5
 _BRIEF, _BRIEF_TERMS = 12, 3  # results, and terms of each, in a short answer
-_TELLING = 1e-4
+_TELLING, _SAME_PEAK = 1e-4, 0.01
 SAME = "same"
 
 
@@ -102,7 +102,8 @@ def _refusal_lines(found: Difference) -> Iterator[Text]:
 def _moved_sections(found: Difference) -> list[Section]:
     """Moved results, with their terms if these add up to the results; else with their bands."""
     sections = [
-        _with_traces(found, section) for section in moved(found.before.kind, found.figures, [*_overload_lines(found)])
+        _with_traces(found, section)
+        for section in moved(found.before.kind, found.figures, [*_overload_lines(found), *_peaks(found)])
     ]
     sides = [
         (name, partial(_figure_of_side, side)) for name, side in (("before", found.before), ("after", found.after))
@@ -183,6 +184,14 @@ def _overload_lines(found: Difference) -> Iterator[Line]:
             most = words_of(side.kind).result("saturation_per_s", side.figures[machine_name("saturation_per_s")])
             words = f"{when}, more arrives than is answered; its figures are at {most}, the most that is"
             yield styled(f"  ✗ {' '.join(side.overload)}: {words}", BAD)
+
+
+def _peaks(found: Difference) -> Iterator[Line]:
+    """A line on the peaks that MFU is a share of, if they differ, as of another number type."""
+    rates = [(_figure_of_side(side, "flop_rate"), _figure_of_side(side, "mfu")) for side in (found.before, found.after)]
+    one, other = (rate / share if share else math.nan for rate, share in rates)
+    if abs(other / one - 1) > _SAME_PEAK:
+        yield styled(f"  MFU is a share of {show(other, 'FLOP/s')}; before, of {show(one, 'FLOP/s')}", DIM)
 
 
 def _heads(found: Difference) -> Iterator[Line]:

@@ -413,7 +413,7 @@ def search(
 
 def _other_line(words: str) -> Line:
     """A line on the best plan without the preferred chance, for -v only."""
-    return Abridged(f"  {words}", DIM, short="", added="the best plan by the other rule")
+    return Abridged(f"  {words}", DIM, short="", added="the best plan if its chance is ignored")
 
 
 def counts_words(words: SearchWords[Inputs, Plan]) -> str:

@@ -153,7 +153,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         shared = ("dcp",) if any("dcp" in each.sizes for each in plans) else ()
         names = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
         columns = [
-            (Column(_DEGREES.get(name, name), drop=1 if name == "budget" else 0), _degree(name)) for name in names
+            (Column(_DEGREES.get(name, name), drop=9 if name == "budget" else 0), _degree(name)) for name in names
         ]
         if all(math.isnan(each.load) for each in plans):
             return columns

@@ -199,7 +199,8 @@ def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: 
     aim = f"to reach it and {aim}" if found.target.has_band else aim
     chance = f"with a chance of {percent(found.safe, 2)}"
     if not found.is_safe:
-        yield styled(f"  counted by expected figures: no value tried has {chance.removeprefix('with ')} {aim}", WARN)
+        sure = f"no value tried has {chance.removeprefix('with ')} {aim}"
+        yield styled(f"  as predicted, without a margin for error: {sure}", WARN)
     elif found.expected is None or values(found.expected) == values(found):
         yield styled(f"  {chance} {aim}", DIM)
     else:

@@ -53,7 +53,7 @@ def sweep(found: Swept, *, chart: bool = False) -> AnswerDocument:
         about.append(styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD))
     broken = sum(not point.costs for point in found.points)
     counted = number_of(len(found.points), "point") + (f", {broken:,} without an answer" if broken else "")
-    made = "the best of costmodel search" if found.best else "costmodel estimate"
+    made = "the best of a search over the plan alone" if found.best else "costmodel estimate"
     last: list[Line] = [_chart(found), Text()] if chart else []
     return AnswerDocument(
         found.asked.case,

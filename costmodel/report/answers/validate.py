@@ -565,7 +565,7 @@ def _moved_section(read: LogFolder, each: MovedRuns) -> Section:
         stated = f"{whole.capitalize()} moved, and no single term explains it. {counts}: it {mean}."
     if each.release is not None and found.moved:
         stated += f" The release went from {each.release[0]} to {each.release[1]}."
-    columns = [Column("term", "l"), Column("factor"), Column("explains", legend="of the squares of the changes")]
+    columns = [Column("term", "l"), Column("factor"), Column("explains", legend=_REMOVED)]
     rows: list[list[Cell]] = [
         [_term(term.term, whole), Value(f"{term.factor:.2f} ×", term.factor), percent(1 - term.left, 2)]
         for term in (found.terms if found.moved else ())
@@ -580,6 +580,7 @@ def _moved_section(read: LogFolder, each: MovedRuns) -> Section:
     )
 
 
+_REMOVED = "share of the squared changes that this factor removes"
 _WHOLE = {"time": "a step", "tpot": "a token", "ttft": "a first token"}
 
 

@@ -185,7 +185,7 @@ def test_a_scenario_of_learning_without_a_plan_is_asked_about_its_best(run: Any)
     found = json_of(run, "sensitivity", name, *open_plan)
     assert found["value"] == pytest.approx(best["iteration_time_s"], rel=1e-12)
     assert found["plan"].items() <= best.items()
-    assert "the best plan in costmodel search" in run("sensitivity", name, *open_plan).out
+    assert "the best plan of costmodel search" in run("sensitivity", name, *open_plan).out
     (moved,) = (row for row in json_of(run, "diff", name, *open_plan)["figures"] if row["name"] == "iteration_time_s")
     assert moved["after"] == pytest.approx(best["iteration_time_s"], rel=1e-12)
 

@@ -109,5 +109,5 @@ def test_a_chance_that_no_value_has_is_named(run: Any) -> None:
     assert "reaches it with a chance of 99.9 %" in ran.out
     default = run("solve", NAME, "--vary", "workload.rate=7", "--for", "ttft_p99<=500 ms").out
     assert (
-        "counted by expected figures: no value tried has a chance of 90 % to reach it and to meet all limits" in default
+        "without a margin for error: no value tried has a chance of 90 % to reach it and to meet all limits" in default
     )

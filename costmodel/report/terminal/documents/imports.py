@@ -20,7 +20,7 @@ _KINDS: tuple[LossKind, ...] = ("not expressible", "approximated", "ignored")
 _WORDS = {
     "not expressible": "not in the document, and changes the cost",
     "approximated": "nearly in the document",
-    "ignored": "without cost",
+    "ignored": "changes no time, memory or cost",
 }
 
 
@@ -122,11 +122,11 @@ def _key_fields(found: Imported | ImportedResults) -> list[dict[str, Any]]:
 def run_summary(found: ImportedRun) -> list[Line]:
     """What was read from a log, and which columns are still missing."""
     run = found.run
-    lines = f"lines behind the warm-up: {run.lines}, which cover {run.steps} steps up to step {run.last}"
+    lines = f"{number_of(run.lines, 'line')} after the warm-up cover {run.steps} steps, the last {run.last}"
     cells = [(name, _cell_text(value), COLUMNS[name].meaning) for name, value in found.row.items()]
     stated: list[Line] = [
         styled(f"{found.file}: log of {run.format}", HEAD),
-        drawn(f"{lines}; they differ by {percent(run.spread)}"),
+        drawn(f"{lines}; the slowest takes {percent(run.spread)} longer than the fastest"),
         *([drawn(run.remark)] if run.remark else []),
         Text(),
         CellTable(("column", "value", ""), cells, "kll"),

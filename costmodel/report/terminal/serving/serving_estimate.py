@@ -140,14 +140,21 @@ def _tries(answer: ServingAnswer) -> list[Line]:
         values = " or ".join(
             " ".join(setting.partition("=")[2] for setting in each) for each in others if len(each) == 1
         )
-        surest = "" if chance is None or chance >= SAFE else f"   chance to {aim}: "
-        aside = f"{f' (or {values})' if values else ''}{surest and surest + share_words(chance or 0.0, 0)}"
+        aside = f"{f' (or {values})' if values else ''}{_chance_of_remedy(answer, chance)}"
         if answer.partial and place in (0, answer.partial):
             lines.append(styled(f"    with these it {f'might {aim}' if place else f'fits, but would not {aim}'}:", BAD))
         lines.append(drawn(f"    {'   ' if place not in (0, answer.partial) else 'try'}  {options}{aside}"))
     if answer.more:
         lines.append(typed("    more with:", command(answer.inputs.case, "search", free=True)))
     return lines
+
+
+def _chance_of_remedy(answer: ServingAnswer, chance: float | None) -> str:
+    """The chance after a remedy; one that searches prefer only of limits."""
+    case = answer.inputs.case
+    if chance is None or (chance >= SAFE and not has_limits(case)):
+        return ""
+    return f"   chance {'' if chance >= SAFE else f'to {chance_of(case)}: '}{share_words(chance, 0)}"
 
 
 Row = tuple[str, str, str, str, str]
@@ -170,7 +177,8 @@ def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
     flying = f"{significant(costs['concurrency'])} a {of_one}"
     fits = f"{significant(costs['concurrency_steady'])} mean requests"
     held, limited = f"{gib(costs['memory_peak'])} of {total} GiB", bool(service_limits(answer.inputs))
-    most = ("within limits", "rate_within_slo_per_s") if limited else ("saturation", "saturation_per_s")
+    within = f"up to {result('rate_within_slo_per_s', costs['rate_within_slo_per_s'])}"
+    most = ("within limits", "rate_within_slo_per_s", within) if limited else ("saturation", "saturation_per_s")
     beside = ("saturation", "saturation_per_s") if limited else _NONE
     single = answer.inputs.case.scenario.workload.single_token
     rows = [
@@ -419,7 +427,11 @@ def _rate_bound(answer: ServingAnswer) -> str:
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     more = "users" if workload.users is not None else "requests in flight" if workload.concurrency is not None else ""
     if not more:
-        return f"{_limit_of_rate(answer)} the rate."
+        allowed, most = costs["rate_within_slo_per_s"], costs["saturation_per_s"]
+        if not has_limits(answer.inputs.case) or not allowed < _FULL * most:
+            return f"{_limit_of_rate(answer)} the rate."
+        kept, served = result("rate_within_slo_per_s", allowed), result("saturation_per_s", most)
+        return f"The limits are met up to {kept} as predicted; {BINDS[answer.binding]} the rate at {served}."
     rate, most = costs["requests_per_s"], costs["saturation_per_s"]
     waiting = costs["concurrency"] >= _FULL * costs["concurrency_steady"]
     if rate < _FULL * most and not waiting:

@@ -427,8 +427,8 @@ def _replicas_for_it(answer: ServingAnswer, arriving: float) -> str:
             return f"no number of replicas answers it{kept}"
         return f"{number_of(least, 'replica')} ({gpus_words(answer.inputs, costs['gpus_needed'])}) answer it{kept}"
     replicas, gpus = replicas_that_answer(costs, arriving)
-    expected = " by expected figures" if preferred_chance(answer.inputs.case) else ""
-    kept = f" to keep the limits{expected}" if limited else kept
+    expected = " as predicted, without a margin for error" if preferred_chance(answer.inputs.case) else ""
+    kept = f" meet the limits{expected}" if limited else kept
     inside = f", {least:,.0f}{kept}" if math.isfinite(least) and kept else ""
     return f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, gpus)}) answer it{inside}"
 

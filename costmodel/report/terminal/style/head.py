@@ -97,13 +97,24 @@ def origin_lines(case: LoadedScenario) -> list[Text]:
     return [*own_files(case), *read_from(case.foreign), *named_models(case.hub), *flag_lines(case.asked)]
 
 
+_NODE = "cluster.node"
+_BY_EFFECT = ("stack", "workload.concurrency", "workload.global_batch", "workload.precision", "objective",
+              "workload.response.mean", "workload.output", "workload.prompt", "workload.sequence")  # fmt: skip
+
+
 def flag_lines(asked: FlagQuestion) -> Iterator[Text]:
     """Lines on what flags replace and on defaults; the default job is in `job_lines`."""
     yield from (styled(remark, WARN) for remark in asked.remarks)
-    assumed = [item for item in asked.assumed if item.path != JOB]
+    assumed = sorted((item for item in asked.assumed if item.path != JOB), key=_rank)
     short = [as_many("assumed: ", [*map(_in_short, assumed)], " · ") if assumed else "", *[""] * len(assumed)]
     for item, words in zip(assumed, short, strict=False):
         yield Abridged(_assumed(item), DIM, short=words, added="why each default")
+
+
+def _rank(item: Assumption) -> int:
+    """The place of an assumption: those that change answers most come first, the node, which titles name, last."""
+    others = len(_BY_EFFECT) + (item.path == _NODE)
+    return _BY_EFFECT.index(item.path) if item.path in _BY_EFFECT else others
 
 
 def job_lines(assumed: Iterable[Assumption]) -> Iterator[Text]:
@@ -274,9 +285,9 @@ def price_words(price: Price) -> str:
 
 
 def _dearer(price: Price) -> str:
-    """How many times the lowest price of other offers an assumed price is, where that is a tenth more or above."""
+    """Where cheaper offers are listed, if an assumed price is a tenth above the lowest."""
     ratio = 1.0 if price.others is None else price.each / price.others[0]
-    return f"{significant(ratio, 2)} × the lowest; --price" if ratio > 1.1 else ""
+    return "cheaper: costmodel buy" if ratio > 1.1 else ""
 
 
 def others_words(price: Price) -> str:

@@ -374,16 +374,16 @@ def of_length(items: Iterable[Line], *, verbose: bool = True) -> list[PlainLine]
     return [item for before, item in pairs if not (is_blank(before) and is_blank(item))]
 
 
-def as_many(before: str, words: Sequence[str], between: str) -> str:
-    """The words that fit in a line of a usual terminal, and the number of the others.
+def as_many(before: str, words: Sequence[str], between: str, width: int | None = _LINE) -> str:
+    """The words that fit in a line, of a usual terminal unless a width is given, and the number of the others.
 
     >>> as_many("more: ", ["a" * 40, "b" * 40, "c"], ", ")[40:]
     'aaaaaa, 2 more'
     """
-    line, last = before + words[0], len(words) - 1
+    line, last, width = before + words[0], len(words) - 1, width or _LINE
     for place, each in enumerate(words[1:], 1):
         longer = f"{line}{between}{each}"
-        if len(longer) > _LINE - (0 if place == last else len(f"{between}99 more")):
+        if len(longer) > width - (0 if place == last else len(f"{between}99 more")):
             return f"{line}{between}{last + 1 - place} more"
         line = longer
     return line
@@ -428,17 +428,20 @@ def _command_lines(before: str, command: str, width: int | None) -> Iterator[str
 def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> Iterator[Text]:
     """All items as printable lines of text, wrapped to the terminal's width if there is one.
 
-    With -v the last line names the columns that have no room.
+    A line beneath a table, and with -v the last line of all, names the columns that have no room.
     """
     width, narrow = None if width is None else max(width, NARROWEST), dict[str, None]()
     for item in of_length(items, verbose=verbose):
         if isinstance(item, CellTable):
-            narrow |= dict.fromkeys(item.left_out(width))
+            narrow |= dict.fromkeys(filter(None, item.left_out(width)))
         for line in [item] if isinstance(item, Text) else item.lines(width):
             if not line.plain.isprintable():
                 line.plain = visible(line.plain)
             yield from _laid(line, width)
-    if narrow and verbose:
+        if narrow and not verbose:
+            yield drawn(as_many(f"  {LEFT_OUT} ", [*narrow], ", ", width), DIM)
+            narrow.clear()
+    if narrow:
         yield from _laid(styled(f"{LEFT_OUT} {', '.join(narrow)}.", DIM), width)
 
 

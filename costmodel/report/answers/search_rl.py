@@ -111,8 +111,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
             return stated
         if inputs.case.scenario.workload.staleness or "workload.staleness" in self.paths:
             return stated
-        words = "training beside generation, with answers of older weights; --set workload.staleness=1 allows it"
-        return [styled(f"  Not searched: {words}"), *stated]
+        return [styled("  Not searched: answers of older weights (--set workload.staleness=1)"), *stated]
 
     def yours(self) -> list[Line]:
         """A line on the scenario's own plan compared with the best."""

@@ -178,6 +178,7 @@ _GUIDES = re.compile(r"[ │├└─]*")
 _RAILS = str.maketrans("├└─", "│  ")
 _GOES_ON, _INSET = " \\", 8
 _WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+"
+_WHOLE = re.compile(r"(?:--set (?:'[^']*'|\S+)|\S)\S*\s*")  # of a sentence; a setting stays with its option
 _PARTS = re.compile(rf"--[a-z-]+ (?!-){_WORD}|{_WORD}")  # of a command; an option stays with its value
 
 
@@ -473,7 +474,7 @@ def _wrap_line(line: Text, width: int) -> Iterator[Text]:
 def _breaks(text: str, width: int, inset: int) -> Iterator[tuple[int, int]]:
     """The start and end of each wrapped part; a word longer than the width gets its own line."""
     start, room = 0, width
-    for word in re.finditer(r"\S+\s*", text):
+    for word in _WHOLE.finditer(text):
         if cell_len(text[start : word.end()].rstrip()) > room and text[start : word.start()].strip():
             yield start, word.start()
             start, room = word.start(), width - inset

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from costmodel.documents.keys.field_aliases import OF_ONE, STACK_ALIASES
 from costmodel.documents.keys.overrides import Assignment, overruled, path_of
 from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.cached_reader import CachedReader
@@ -150,6 +151,10 @@ def loaded_of_flags(
     changes, assumed = _changes(flags, kind, alone=scenario is None and of_nodes)
     if scenario is None and (why := unstated_job(flags, set_here)):
         assumed.insert(0, Assumption("workload.kind", kind, why))
+    if (alias := STACK_ALIASES.get(flags.stack or "")) and flags.stack not in OF_ONE:
+        assumed.append(
+            Assumption("stack", alias, f"what {flags.stack} is taken for", short=f"{flags.stack} as {alias}")
+        )
     if scenario is None and flags.stack is None and "stack" not in set_here:
         software = default_stack(kind, values_of((*changes, *assignments)), alone=str(flags.gpus) == "1")
         changes[:0] = [default_assignment("stack", item.value) for item in software]  # before what sets a part of it

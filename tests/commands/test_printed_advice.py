@@ -241,13 +241,13 @@ def test_the_sized_fleet_is_asked_for_on_the_gpus_that_it_fills(run: Any) -> Non
 def test_a_front_ends_with_the_command_of_its_knee(run: Any) -> None:
     front = ("search", NAME, "--pareto", "tpot,tokens_per_s_per_gpu")
     (label, broken, command), *_ = re.findall(
-        r"^(Knee|Row 1)( \(✗ [A-Z\d ]+\))?: costmodel (.*)$", run(*front).out, re.M
+        r"^Next, (the knee|row 1)( \(✗ [A-Z\d ]+\))?: costmodel (.*)$", run(*front).out, re.M
     )
     followed = run(*shlex.split(command), "--json")
     (plan,) = json.loads(followed.out)["plans"]
     assert bool(broken) == (followed.code == 1)
     points = json.loads(run(*front, "--json").out)["pareto"]["plans"]
-    assert label == "Knee"
+    assert label == "the knee"
     assert any(each["tpot_s"] == pytest.approx(plan["tpot_s"], rel=0.02) for each in points)
 
 

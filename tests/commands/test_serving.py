@@ -170,7 +170,7 @@ def test_search_says_no_where_no_plan_keeps_the_limits(run: Any) -> None:
     free = run("search", NAME, "--set", "limits={}", "--top", "1").out
     assert "answer the load" in free
     assert "meet all limits ·" not in free
-    assert "Nearest: costmodel estimate" in ran.out
+    assert "Next, the nearest plan: costmodel estimate" in ran.out
 
 
 def test_search_holds_what_the_command_line_sets(run: Any) -> None:
@@ -454,7 +454,7 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
 def test_the_command_under_a_search_over_engines_gives_its_first_row(run: Any) -> None:
     words = ("search", NAME, "--over", "stack=sglang,trt-llm", "--over", "stack.budget=4096,8192", "--safe", "off")
     best = json_of(run, *words)["plans"][0]
-    (line,) = re.findall(r"^Best.*$", run(*words).out, re.MULTILINE)
+    (line,) = re.findall(r"^Next.* costmodel estimate .*$", run(*words).out, re.MULTILINE)
     again = json_of(run, *shlex.split(line.partition("costmodel ")[2]))["plans"][0]
     assert {name: again[name] for name in ("tp", "budget", "rate_within_slo_per_s")} == {
         name: best[name] for name in ("tp", "budget", "rate_within_slo_per_s")

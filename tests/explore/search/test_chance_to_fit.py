@@ -109,7 +109,7 @@ def test_where_no_plan_is_safe_the_surest_is_named(run: Any) -> None:
     ran = run("search", "llama-3-70b-512", *RISKY)
     assert ran.code == 0
     assert "No plan fits with a chance of 90 %. Plan 1 is the surest: 56%" in ran.out
-    assert "Surest: costmodel estimate" in ran.out
+    assert "Next, the surest plan: costmodel estimate" in ran.out
     found = _search(run, *RISKY)
     chances = [plan["fit_chance"] for plan in found["plans"]]
     assert chances == sorted(chances, reverse=True)

@@ -71,7 +71,7 @@ def test_an_estimate_of_the_nearest_plan_leads_back_to_no_search(run: Any) -> No
     """The estimate that a search names where no plan keeps the limits has what the search found out."""
     asked = ("serve-llama-3.1-70b", "--set", "limits.tpot.at_most=5ms")
     found = run("search", *asked).out
-    words = shlex.split(found.split("Nearest: costmodel ")[1].splitlines()[0])
+    words = shlex.split(found.split("Next, the nearest plan: costmodel ")[1].splitlines()[0])
     (least,) = re.findall(r"even of one request at a time: .* has tpot ([\d.]+ ms)", found)
     out = run(*words).out
     nearest = "the nearest, tp 8 · pp 2 · 1 replica"

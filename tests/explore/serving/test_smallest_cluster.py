@@ -24,7 +24,7 @@ def test_no_dearer_way_is_named_than_one_to_try(asked: tuple[str, ...], run: Any
     tries = re.findall(r"^ +(?:try +)?(--gpus .*) {2,}1 × tp 4, (\d+) GPUs$", out, re.M)
     assert [gpus for _, gpus in tries] == [needed] == ["4"]
     assert "you need:" not in out
-    (typed,) = re.findall(r"^Fewest GPUs, 4: costmodel (.*)", out, re.M)
+    (typed,) = re.findall(r"^Next, the fewest GPUs, 4: costmodel (.*)", out, re.M)
     (plan,) = json.loads(run(*shlex.split(typed), "--json").out)["plans"]
     assert plan["gpus"] == 4
     (tpot,) = re.findall(r"With [\d,]+ \w+: (\S+) ms per token", out)

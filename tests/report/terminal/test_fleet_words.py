@@ -134,7 +134,7 @@ SCENARIO = ("serve-llama-3.1-70b", "--set")
 def test_the_command_below_an_answer_leads_to_its_figures(asked: tuple[str, ...], run: Any) -> None:
     out = run("search", *asked).out
     first = json.loads(run("search", *asked, "--json").out)["plans"][0]
-    (table,) = re.findall(r"^(?:Best|Nearest|Surest), plan 1: costmodel (.*)", out, re.M)
+    (table,) = re.findall(r"^Next, (?:plan 1|the nearest plan|the surest plan): costmodel (.*)", out, re.M)
     (plan,) = json.loads(run(*shlex.split(table), "--json").out)["plans"]
     for name in ("tp", "pp", "replicas", "gpus", "tpot_s"):
         assert plan[name] == first[name]

@@ -42,7 +42,7 @@ def test_one_s_own_plan_may_be_better_than_all_that_is_searched(run: Any) -> Non
     """The command of the best plan then says whose best it is."""
     apart = run("search", "quickstart", "--set", "search.tp=[8]", "--set", "search.zero=[3]").out
     assert "ranks 1st; none is better" in apart
-    assert re.search(r"(?m)^Best of the search: ", apart)
+    assert re.search(r"(?m)^Next, the best of the search: ", apart)
     among = run("search", "quickstart").out
     assert re.search(r"(?m)^Next: ", among)
 

@@ -35,7 +35,7 @@ def test_requests_in_line_are_those_in_flight_that_no_replica_holds(run: Any) ->
 def test_a_search_names_users_in_line_and_its_estimate_what_ends_it(run: Any) -> None:
     out = run("search", *THINKING, "--users", "12000", "--top", "1").out
     assert re.findall(LINE, out)
-    best = re.findall(r"^Best[^:]*: costmodel (.*)$", out, re.MULTILINE)[0]
+    best = re.findall(r"^Next[^:]*: costmodel (estimate .*)$", out, re.MULTILINE)[0]
     words = shlex.split(best)
     named = run(*words).out
     assert re.findall(LINE, named) == re.findall(LINE, out)

@@ -239,6 +239,25 @@ def quantise_traffic(elements: Number, quantised: Number) -> Number:
 
 
 @equation
+def shared_conversion(quantised: Number, transposed: Number, ranks: Number) -> Number:
+    """Bytes that one rank reads and writes for each element of a tensor that several convert and then gather.
+
+    t + (q - t / 2) / n; t is 0 on one rank
+
+    quantised q [B]: bytes of converting an element with its transposed copy
+    transposed t [B]: bytes of transposing a gathered element · ranks n: ranks that convert a part each
+    → bytes of each element [B]
+    Source: counting argument
+    Holds: the transposed copy is half of t where one rank converts alone, which then has no pass of its own
+    Monotone: increasing in quantised; decreasing in ranks
+    >>> shared_conversion(4.0, 2.0, 1.0), shared_conversion(4.0, 2.0, 8.0), shared_conversion(4.0, 0.0, 8.0)
+    (4.0, 2.375, 0.5)
+    """
+    passed = np.where(np.greater(ranks, 1.0), transposed, 0.0)
+    return passed + (quantised - passed / 2) / ranks
+
+
+@equation
 def linear_inputs(
     tokens: Number, hidden: Number, additions: Number, inner: Number, operand: Number, split: Number
 ) -> Number:

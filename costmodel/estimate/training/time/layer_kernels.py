@@ -17,6 +17,7 @@ from costmodel.equations.kernels.memory_traffic import (
     norm_traffic,
     quantise_traffic,
     score_traffic,
+    shared_conversion,
 )
 from costmodel.equations.kernels.roofline import (
     attention_backward_time,
@@ -120,17 +121,12 @@ def multiplied(
         found = found + ForwardBackward(TimeByCategory(), both, both)
     if not narrow:
         return found
+    conversion = inputs.recipe.quantised, inputs.recipe.transposed
     with term("convert input"):
-        once = stream(inputs, quantise_traffic(rows * k, _conversion(inputs, converted[0])))
+        once = stream(inputs, quantise_traffic(rows * k, shared_conversion(*conversion, converted[0])))
     with term("convert gradient"):
-        back = stream(inputs, quantise_traffic(rows * n, _conversion(inputs, converted[1])))
+        back = stream(inputs, quantise_traffic(rows * n, shared_conversion(*conversion, converted[1])))
     return found + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=back))
-
-
-def _conversion(inputs: TrainingInputs, ranks: Number) -> Number:
-    """Bytes of converting an element that `ranks` ranks convert in parts; each transposes what it gathers of them."""
-    transposed = np.where(np.greater(ranks, 1.0), inputs.recipe.transposed, 0.0)
-    return transposed + (inputs.recipe.quantised - 0.5 * transposed) / ranks
 
 
 def plain_product(

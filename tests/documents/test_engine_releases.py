@@ -66,4 +66,4 @@ def test_a_stack_whose_benchmarks_are_of_other_releases_says_so_in_its_answers()
         first = tuple(map(int, read("stack", name).as_of.version.split(" to ")[0].split(".")))
         asked = predict(serving(load_any("serve-llama-3.1-70b", [f"stack={name}"])), bands=False)
         stated = [item.value for item in asked.assumed if item.path == "times"]
-        assert stated == (["of releases up to 0.20"] if first > (0, 20) else [])
+        assert stated == (["fitted to releases up to 0.20"] if first > (0, 20) else [])

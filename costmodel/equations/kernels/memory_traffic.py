@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from costmodel.ground.equation import Number, equation
 
 # --- Bytes each operation moves through the accelerator's memory.
@@ -254,7 +256,8 @@ def shared_conversion(quantised: Number, transposed: Number, ranks: Number) -> N
     (4.0, 2.375, 0.5)
     """
     passed = np.where(np.greater(ranks, 1.0), transposed, 0.0)
-    return passed + (quantised - passed / 2) / ranks
+    shared: Number = passed + (quantised - passed / 2) / ranks
+    return shared
 
 
 @equation

@@ -85,7 +85,8 @@ def collective_explained(
     last = answer.rows[-1]
     stated: list[tuple[ExplainedFigure, str, str]] = []
     for node in nodes.values():
-        alone = f"{_operation_words(answer.operation)} of {show(last.size, 'B')} alone, by {last.algorithm}{_binding(answer)}"
+        what = f"{_operation_words(answer.operation)} of {show(last.size, 'B')}"
+        alone = f"{what} alone, by {last.algorithm}{_binding(answer)}"
         meant = alone if node.name == "time" else "the same in a training step, which computes at the same time"
         stated.append((node, show_time(node.value, 4), meant))
     conclusion = f"{'; '.join(f'{node.name} is {words}' for node, words, _ in stated)}."

@@ -14,7 +14,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
-    "commands": 5_600,  # with buy, its budget alone, a folder of logs, and what each workload answers, for the library
+    "commands": 5_650,  # with buy, its budget alone, a folder of logs, and what each workload answers, for the library
     "documents": 5_900,  # with names of checkpoints, shapes, types and software, and traces in the place of a load
     "documents/schemas": 6_000,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
@@ -29,7 +29,7 @@ BUDGETS = {
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 18_000,  # one search; what to buy: machines, sizes, models, prices, with the equations of each figure
+    "explore": 18_150,  # one search; what to buy, with equations; defaults of adapters and of limits without a rate
     "explore/serving": 3_750,  # a model on every machine, points of benchmarks
     "ground": 2_050,  # with durations in a given unit
     "report": 1_500,  # with the document that all faces draw, and pictures of time and money

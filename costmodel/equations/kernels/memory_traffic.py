@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from costmodel.ground.equation import Number, equation
 
 # --- Bytes each operation moves through the accelerator's memory.
@@ -242,22 +240,20 @@ def quantise_traffic(elements: Number, quantised: Number) -> Number:
 
 @equation
 def shared_conversion(quantised: Number, transposed: Number, ranks: Number) -> Number:
-    """Bytes that one rank reads and writes for each element of a tensor that several convert and then gather.
+    """Bytes of converting an element to a narrow type where each rank converts a part before it is gathered.
 
-    t + (q - t / 2) / n; t is 0 on one rank
+    (q − t / 2) / n + t: where one scale serves a tensor, what is gathered is transposed on each rank
 
-    quantised q [B]: bytes of converting an element with its transposed copy
-    transposed t [B]: bytes of transposing a gathered element · ranks n: ranks that convert a part each
-    → bytes of each element [B]
-    Source: transformer-engine; count of reads and writes
-    Holds: the transposed copy is half of t where one rank converts alone, which then has no pass of its own
+    quantised q [B]: bytes read and written to convert an element both ways
+    transposed t [B]: bytes read and written to transpose one that arrives converted; its write is in q too
+    ranks: ranks that convert parts, n
+    → bytes through memory [B]
+    Source: transformer-engine; torchao
     Monotone: increasing in quantised
-    >>> float(shared_conversion(4.0, 2.0, 1.0)), float(shared_conversion(4.0, 2.0, 8.0))
-    (4.0, 2.375)
+    >>> shared_conversion(6.0, 2.0, 8.0)
+    2.625
     """
-    passed = np.where(np.greater(ranks, 1.0), transposed, 0.0)
-    shared: Number = passed + (quantised - passed / 2) / ranks
-    return shared
+    return (quantised - transposed / 2) / ranks + transposed
 
 
 @equation

@@ -121,12 +121,19 @@ def multiplied(
         found = found + ForwardBackward(TimeByCategory(), both, both)
     if not narrow:
         return found
-    conversion = inputs.recipe.quantised, inputs.recipe.transposed
     with term("convert input"):
-        once = stream(inputs, quantise_traffic(rows * k, shared_conversion(*conversion, converted[0])))
+        once = stream(inputs, quantise_traffic(rows * k, _conversion(inputs, converted[0])))
     with term("convert gradient"):
-        back = stream(inputs, quantise_traffic(rows * n, shared_conversion(*conversion, converted[1])))
+        back = stream(inputs, quantise_traffic(rows * n, _conversion(inputs, converted[1])))
     return found + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=back))
+
+
+def _conversion(inputs: TrainingInputs, ranks: Number) -> Number:
+    """Bytes of converting an element that `ranks` ranks convert in parts."""
+    recipe = inputs.recipe
+    if single_rank(ranks):
+        return recipe.quantised
+    return shared_conversion(recipe.quantised, recipe.transposed, ranks)
 
 
 def plain_product(
@@ -148,7 +155,9 @@ def linear(inputs: TrainingInputs, tokens: Number, matrix: Matmul, split: Number
     trained, whole = inputs.tuning is None, inputs.model.hidden
     converted: Converted = (1.0, 1.0)
     if inputs.exchanges_narrow:
-        converted = (np.where(matrix.k == whole, split, 1.0), np.where(matrix.n == whole, split, 1.0))
+        gathered = (bool(np.all(np.equal(width, whole))) for width in (matrix.k, matrix.n))
+        ahead, behind = (split if each else 1.0 for each in gathered)
+        converted = (ahead, behind)
     return plain_product(inputs, tokens, matrix, narrow=inputs.recipe.narrow, trained=trained, converted=converted)
 
 

@@ -85,7 +85,7 @@ DayOption = Annotated[
     typer.Option(
         "--day",
         metavar="RATES|FILE",
-        help="Requests per second by the hour, a list, a CSV of hour and rate, or a trace: replicas of each hour",
+        help="Requests per second by the hour or in equal parts of a day, a CSV of hour and rate, or a trace",
         show_default=False,
         rich_help_panel="Serving",
     ),
@@ -169,6 +169,7 @@ def buy(
     from costmodel.explore.safety import preferring
     from costmodel.report.answers import buy as report
     from costmodel.report.answers import fleet as of_fleet
+    from costmodel.report.answers.buy_fields import buy_json
 
     rates = hourly_rates(day) if day else []
     if rates:
@@ -196,7 +197,7 @@ def buy(
     found = over_a_day(found, rates) if rates else found
     hours = day_of_traffic(found, rates, _start(cold_start, serving(case))) if rates else None
     document = lambda: report.buy(found, top, plot=plot, day=hours, again=again)  # noqa: E731
-    result = lambda: report.buy_json(found, hours)  # noqa: E731
+    result = lambda: buy_json(found, hours)  # noqa: E731
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
 
 

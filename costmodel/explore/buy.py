@@ -40,7 +40,8 @@ from costmodel.explore.offers import YEAR, HostedOffer, Machine, Offers, site_te
 from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.search.rank import UNWATCHED, Watcher
 from costmodel.explore.smallest_size import CHANCE, explained_plan, tried
-from costmodel.explore.workload import KnownPlans, SmallestPlans, Trial, Workload
+from costmodel.explore.workload import KnownPlans, SmallestPlan, SmallestPlans, Trial, Workload
+from costmodel.explore.workload_flags import keys_of
 from costmodel.ground.equation import Number, leaf, term
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
@@ -117,9 +118,15 @@ class Purchase:
         return self.machine.term or LEAST_TERM.get(self.machine.sold, 0.0)
 
     @property
+    def life(self) -> float:
+        """The time after which a purchase is sold or written off, s; infinite for rent."""
+        listed = None if self.price is None else self.price.listed
+        return math.inf if listed is None or listed.bought is None else float(listed.bought.life)
+
+    @property
     def terms_fit(self) -> bool:
-        """Whether the job lasts as long as its terms need."""
-        return self.time >= self.least_term
+        """Whether the job lasts as long as its terms need, and ends before a purchase is written off."""
+        return self.least_term <= self.time and (math.isinf(self.time) or self.time <= self.life)
 
     @property
     def is_lasting_rent(self) -> bool:
@@ -208,12 +215,14 @@ def _traced_price(price: Price, accelerator: str) -> Number:
 def _rents(
     price: Price, time: Number, used: Number, built: Number, each: Number | None = None
 ) -> tuple[Number, Number]:
-    """The rent of the accelerators in use, and of all accelerators in their nodes.
+    """The rent of the accelerators in use, and of all accelerators in their nodes; of a purchase the latter is both.
 
     each: the price of one with its origin, if that is to be shown
     """
     each = whole_node_price(price.each if each is None else each, price.accelerators, price.built)
-    return run_cost(time, used, each), run_cost(time, accelerators_rented(used, built), each)
+    whole = run_cost(time, accelerators_rented(used, built), each)
+    is_bought = price.listed is not None and price.listed.bought is not None
+    return whole if is_bought else run_cost(time, used, each), whole
 
 
 def money_of(row: Purchase, time: float) -> dict[str, Number]:
@@ -248,6 +257,7 @@ class Bought:
     smaller: float = math.nan
     traffic: float = 1.0
     most: float = MOST  # accelerators of a machine
+    of_smaller_type: SmallestPlan | None = None  # on the best machine, with numbers of fewer bytes
 
     @property
     def working(self) -> tuple[Purchase, ...]:
@@ -256,10 +266,13 @@ class Bought:
 
     @property
     def best(self) -> Purchase | None:
-        """The cheapest rent that is not on spot, with terms that fit the job; without one the cheapest of others."""
+        """The cheapest rent that is not on spot, with terms that fit the job; without one the cheapest of others.
+
+        Spot comes last of those whose terms fit.
+        """
         fitting = [*filter(self._terms_fit, self.working)]
-        kept = (row for row in fitting if row.is_lasting_rent)
-        return next(kept, next(iter(fitting), next(iter(self.working), None)))
+        ordered = sorted(fitting, key=lambda row: (not row.is_lasting_rent, row.machine.sold == "spot"))
+        return next(iter([*ordered, *self.working]), None)
 
     @property
     def next_best(self) -> Purchase | None:
@@ -363,13 +376,21 @@ class Bought:
         if math.isinf(self.budget):
             return None
         work = six_n_flop(float(model_parameters(model)), tokens)
-        affordable = affordable_flop(work, best.trial.costs["run_cost"], self.budget)
+        costs = best.trial.costs
+        likely = costs.get("run_cost_high", costs["run_cost"])  # as the budget is kept with a chance
+        affordable = affordable_flop(work, likely, self.budget)
         parameters = float(optimal_parameters(affordable, TOKENS_PER_PARAMETER))
         return parameters, float(optimal_tokens(parameters, TOKENS_PER_PARAMETER))
 
     def hosted_cost(self, offer: HostedOffer) -> float:
         """The monthly cost of an API for the load, USD; NaN where no rate is known."""
         return float(self._hosted_cost(offer))
+
+    def turn(self, offer: HostedOffer, rent: float) -> float:
+        """The requests a second at which an API costs as much as so much rent a month."""
+        best, cost = self.best, self.hosted_cost(offer)
+        answered = math.nan if best is None or best.trial is None else best.trial.costs["requests_per_s"]
+        return float(share(rent, share(cost, answered)))
 
     def _hosted_cost(self, offer: HostedOffer) -> Number:
         tokens, best = self.asked.request_tokens, self.best
@@ -507,7 +528,7 @@ def buy(
         return not row.works, found.weighed_cost(row), row.gpus, row.machine.node
 
     found = replace(found, rows=tuple(sorted(rows, key=order)))
-    return replace(found, smaller=_smaller(found))
+    return replace(found, smaller=_smaller(found), of_smaller_type=_of_smaller_type(found))
 
 
 def _likely_price(machine: Machine) -> int:
@@ -524,6 +545,18 @@ def _smaller(found: Bought) -> float:
     settings = (*best.machine.settings, *best.machine.price, *expected.settings)
     smaller = replace(best, trial=tried(found.asked, settings, results=(found.asked.usual,)))
     return best.rent(smaller.paid_time, expected.gpus).whole
+
+
+def _of_smaller_type(found: Bought) -> SmallestPlan | None:
+    """The smallest plan on the best machine with numbers of fewer bytes, where none are stated and it can have them."""
+    best, asked = found.best, found.asked
+    if best is None or not asked.smaller_type:
+        return None
+    wanted = (*best.machine.settings, *best.machine.price, f"{keys_of(asked.case.kind)['dtype']}={asked.smaller_type}")
+    try:
+        return asked.of(vary_any(asked.case, wanted)).smallest(found.safe, found.most).safe
+    except CostModelError:
+        return None
 
 
 @record

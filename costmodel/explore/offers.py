@@ -49,9 +49,12 @@ COLUMNS = {
     ),
     "resale_usd": Column("number", "of a purchase: what a node is sold for then; default: nothing"),
     "utilisation": Column("number", "of a purchase: share of that time in which it works, 0.8"),
-    "usd_per_kwh": Column("number", "of a purchase: electricity; default: run.power.tariff, or that of the usual grid"),
+    "usd_per_kwh": Column(
+        "number", "of a purchase: electricity; default: run.power.tariff of a training, else the usual grid"
+    ),
     "pue": Column(
-        "number", "of a purchase: power of the data centre over that of nodes; default: run.power.pue, or 1.2"
+        "number",
+        "of a purchase: power of the data centre over that of nodes; default: run.power.pue of a training, else 1.2",
     ),
     "model": Column("text", "of an api: the model"),
     "usd_per_mprompt": Column("number", "of an api: a million tokens of prompts"),
@@ -437,14 +440,18 @@ _MOST_HOURS = 24 * 7
 def hourly_rates(text: str) -> list[float]:
     """Requests per second of each hour, from a list such as `2,2,5,9`, a CSV of hour and rate, or a request trace.
 
-    >>> hourly_rates("2,2,5.5")
-    [2.0, 2.0, 5.5]
+    A list whose length divides 24 is of equal parts of a day; another one is of hours.
+
+    >>> hourly_rates("2,5.5") == [2.0] * 12 + [5.5] * 12, hourly_rates("2,2,3,3,5.5")
+    (True, [2.0, 2.0, 3.0, 3.0, 5.5])
 
     Raises:
         CostModelError: it is neither
     """
     if re.fullmatch(r"[-+\d.,;\s]+", text, re.ASCII):
-        return _rates(text.split(","), Place(COMMAND_LINE))
+        rates = _rates(text.split(","), Place(COMMAND_LINE))
+        each = 1 if 24 % len(rates) else 24 // len(rates)
+        return [rate for rate in rates for _ in range(each)]
     columns = {"hour": Column("whole", "hour of the day, from 0"), "rate": Column("text", "requests a second")}
     content = file_text(text, largest=LARGEST_TABLE)
     if is_trace(content):

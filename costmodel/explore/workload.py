@@ -174,7 +174,7 @@ class SmallestPlans:
 
     expected: by expected figures. safe: with the chance that is asked for. surest: the highest chance that was seen, of
     any number of accelerators. codes: what speaks against the nearest plan where none meets the limits. missed: limits
-    of the nearest plan that fits
+    of the nearest plan that fits. surer: a plan with a higher chance than `safe`, where one was looked at
     """
 
     expected: SmallestPlan | None = None
@@ -183,6 +183,7 @@ class SmallestPlans:
     codes: tuple[str, ...] = ()
     fault: Fault | None = None
     missed: tuple[MissedLimit, ...] = ()
+    surer: SmallestPlan | None = None
 
     def with_settings(self, settings: tuple[str, ...]) -> SmallestPlans:
         """A copy with settings ahead of those of each plan."""
@@ -395,6 +396,10 @@ class Workload(Protocol):
     @property
     def measured_runs(self) -> float:
         """Published runs on its accelerator that predictions are compared with."""
+
+    @property
+    def smaller_type(self) -> str:
+        """A number format of fewer bytes than the default, where that is used; else empty."""
 
     @property
     def quantities(self) -> Mapping[str, str]:

@@ -139,6 +139,11 @@ class _Usual:
         return None
 
     @property
+    def smaller_type(self) -> str:
+        """None: it decides what the model learns."""
+        return ""
+
+    @property
     def measured_runs(self) -> float:
         """The number of published training runs on this accelerator."""
         held = self.case.accelerator.held_against
@@ -395,6 +400,11 @@ class ServingWorkload(_Usual):
         """The number of published runs of the engines that were fitted."""
         engines = self.case.common.engines
         return 0.0 if engines is None else float(engines.parts.get(self.case.accelerator.name, 0.0))
+
+    @property
+    def smaller_type(self) -> str:
+        """Fp8 where no number format is stated."""
+        return "" if {"precision", "weights"} & self.case.scenario.workload.model_fields_set else "fp8"
 
     def planned(self) -> ServingWorkload:
         """The workload with its best plan, where it has none."""

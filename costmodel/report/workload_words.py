@@ -267,7 +267,8 @@ def _serving() -> WorkloadWords:
 
         held = serving(case)
         workload = held.scenario.workload
-        return " · ".join([held.stack.name, *type_words(workload), lengths_words(workload), load_words(workload)])
+        types = type_words(workload) or [workload.precision]
+        return " · ".join([held.stack.name, *types, lengths_words(workload), load_words(workload)])
 
     def more(row: ScaledSize) -> dict[str, Any]:
         from costmodel.report.terminal.serving import serving_sizes
@@ -306,7 +307,7 @@ def _serving() -> WorkloadWords:
 
 
 def _felt(case: LoadedScenario, costs: Mapping[str, float]) -> str:
-    """The tokens a second of a user and the time to the first token, with the flags of limits that are not stated."""
+    """The tokens a second of a user and the time to the first token, with bands and flags of limits not stated."""
     stated = {limit.column.partition("_")[0] for limit in stated_limits(case.scenario.limits)}
     speed, first = 1 / costs["tpot"] if costs["tpot"] > 0 else math.nan, costs["ttft_p99"]
     parts = [
@@ -315,7 +316,7 @@ def _felt(case: LoadedScenario, costs: Mapping[str, float]) -> str:
     ]
     found = []
     for name, words, beside in parts if math.isfinite(speed) else parts[1:]:
-        notes = "; ".join(filter(None, [*beside, "" if name in stated else f"no limit stated: --{name}"]))
+        notes = "; ".join(filter(None, [*beside, "" if name in stated else f"no limit: --{name}"]))
         found.append(f"{words} ({notes})" if notes else words)
     return ", ".join(found)
 

@@ -266,12 +266,13 @@ def test_the_first_sentence_is_for_who_decides() -> None:
     costs = row.trial.costs
     words = document(found("training"), 10).conclusion
     ends = [f"{costs[f'run_time_{end}'] / 86400:.1f} days" for end in ("low", "high")]
-    assert words.startswith(f"{row.gpus:.0f} h100-sxm (p5): ${costs['run_cost'] / 1e3:.0f} k (")
+    price = f"{row.price.each * 3600:.2f} USD/GPU/h by {row.price.listed.source}"
+    assert words.startswith(f"{row.gpus:.0f} h100-sxm (p5, on demand, {price}): ${costs['run_cost'] / 1e3:.0f} k (")
     assert f"{costs['run_time'] / 86400:.1f} days ({' to '.join(ends)})" in words
     assert f"with a chance of {row.plans.safe.chance:.0%}".replace("%", " %") in words
     assert "2 offers looked at, 1 meets every limit" in words
     served = document(found("serving"), 10)
-    assert "To decide: neocloud-h100 on spot, which may be taken away, $" in closing(served)
+    assert "neocloud-h100 on spot, which may be taken away: $" in closing(served)
     assert next(each.label for each in served.headlines) == "Cost of a month of 730 h"
 
 
@@ -297,7 +298,9 @@ def test_the_answer_is_the_first_row_and_marked_and_the_next_commands_keep_its_p
     words = " ".join(text.replace("\\\n", " ").split())
     assert f"--node {NODES['serving']} -o page.html" in words
     assert f"--price {row.price.each * 3600:.6g}USD/GPU/h --set cluster.node=neocloud-h100" in words
-    assert words.endswith("Columns left out, as the window is narrow: node, nodes, plan, expected, whole nodes.")
+    assert words.endswith(
+        "Columns left out, as the window is narrow: node, nodes, plan, expected, whole nodes, $/M prompt."
+    )
     again = costmodel.estimate(
         settings=[*row.machine.settings, *row.plans.safe.settings], price="2.72USD/GPU/h", **SERVED
     )
@@ -308,7 +311,7 @@ def test_a_service_says_its_speed_and_which_limit_is_missing() -> None:
     costs = best("serving").trial.costs
     words = document(found("serving"), 3).conclusion
     slow, fast = (costs[f"tokens_per_s_per_user_{end}"] for end in ("low", "high"))
-    band = f"({slow:.1f} to {fast:.1f}; no limit stated: --tpot)"
+    band = f"({slow:.1f} to {fast:.1f}; no limit: --tpot)"
     assert f"{1 / costs['tpot']:.1f} tokens/s for each user {band}, first token within " in words
     assert f" (p99; {costs['ttft_p99_low'] * 1e3:.0f} ms to {costs['ttft_p99_high'] * 1e3:.0f} ms)" in words
 
@@ -400,7 +403,7 @@ def test_fewer_gpus_have_the_rent_of_whole_nodes_where_that_is_less() -> None:
     price = row.price.each * 3600 * HOURS_OF_A_MONTH
     assert answer.smaller == pytest.approx(math.ceil(row.plans.expected.gpus / 8) * 8 * price)
     words = closing(document(answer, 3))
-    assert f"fewer GPUs, {row.plans.expected.gpus:.0f} at " in words
+    assert f"{row.plans.expected.gpus:.0f} GPUs with a chance of {row.plans.expected.chance:.0%}"[:-1] in words
     assert f", ${answer.smaller / 1e3:.1f} k by whole nodes" in words
     reserved = found("serving").best
     assert reserved is not None
@@ -720,7 +723,8 @@ def test_a_given_cluster_holds_all_jobs_or_says_what_is_missing() -> None:
     assert row.rent == pytest.approx(37 * 2.50 * HOURS_OF_A_MONTH)
     text = " ".join(str(answer.form("table")).split())
     assert (
-        "37 h100-sxm (dgx-h100) hold all jobs at once, if jobs share nodes: 3 of 40 GPUs stay idle, on 5 nodes" in text
+        "37 h100-sxm (dgx-h100, 2.50 USD/GPU/h) hold all jobs at once, if jobs share nodes: 3 of 40 GPUs stay "
+        "idle, on 5 nodes, $67.5 k for a month of 730 h of these 37" in text
     )
     (plain,) = answer.figures["machines"]
     assert [plain[key] for key in ("works", "gpus_there", "gpus_missing", "nodes_shared")] == [True, 40, 0, 5]
@@ -730,7 +734,7 @@ def test_a_given_cluster_holds_all_jobs_or_says_what_is_missing() -> None:
         assert short.best is None
         words = together(short, None).conclusion
         assert words.startswith(
-            f"All jobs at once need 37 h100-sxm (dgx-h100): {missing} more than the {most} there are."
+            f"All jobs at once need 37 h100-sxm (dgx-h100, 2.50 USD/GPU/h): {missing} more than the {most} there are."
         )
         assert (f"By expected figures {less:.0f} would do" in words) == (less <= most)
     assert costmodel.buy(SERVICES[1], others=SERVICES[1:], node="dgx-h100", gpus=1).found.rows[0].missing == 1

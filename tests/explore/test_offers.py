@@ -84,7 +84,7 @@ def test_a_stated_api_is_compared_with_the_answer() -> None:
     assert answer.found.hosted_cost(hosted) == pytest.approx(cost)
     times = cost / answer.found.rent(answer.found.best).in_use
     text = " ".join(str(answer.form("table")).split())
-    assert f"The API (--api) costs ${cost / 1e3:.0f} k: {times:.2g} times as much." in text
+    assert f"API (--api): ${cost / 1e3:.0f} k, {times:.2g} times as much as GPUs in use, " in text
     for wrong in ("1,2,3", "free", "-1", "nan"):
         with pytest.raises(CostModelError, match="--api takes one price or two"):
             costmodel.buy(node="neocloud-h100", api=wrong, **ASKED)

@@ -472,14 +472,15 @@ REMARKS = {
     "N054": Reason(
         "outside a fit",
         "A kernel or collective that takes 1 % of the time or more, or attention to prompts 1 % of a first token, has "
-        "sizes outside those its fit was made on; the assumptions name them. Its error counts once more for each "
-        "doubling of the ranks, and up to twice more for other sizes, so the band is wider.",
+        "sizes outside those its fit was made on; the lines *assumed* of `estimate` name them. Its error counts once "
+        "more for each doubling of the ranks, and up to twice more for other sizes, so the band is wider.",
     ),
     "N056": Reason(
         "never measured",
         "No measured run on this maker's accelerators had this kind of layer (training), or this engine (serving), or "
         "none of any engine had tensor parallelism over several domains, experts on the host, or unlike answers of "
-        "requests that are sent at once; the assumptions name it. When they were first measured, such layers took 1.9 "
+        "requests that are sent at once; the lines *assumed* of `estimate` name it. When they were first measured, "
+        "such layers took 1.9 "
         "to 13 times as long as predicted and such engines 1.2 to 2.7 times, so P90 is far above the prediction.",
     ),
     "N057": Reason(

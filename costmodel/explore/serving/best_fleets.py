@@ -47,6 +47,7 @@ from costmodel.ground.record import record
 LARGEST = 1024.0  # accelerators of the largest cluster that a remedy names
 _LARGER = 4.0  # times the accelerators of the smallest replica that fits, which others have at most
 _LIKELY = 0.5  # chance to meet all limits of a plan that is offered where none has the preferred one: even odds
+_SURER = 0.95  # a chance above the usual one, of a plan that is offered beside it
 _AS_SURE = 0.05  # of a chance, within which the plan on fewer accelerators is offered: hardly a gain for many more
 _COUNTED = 48  # layouts whose replicas are counted for a chance, of those that need the fewest by expected figures
 _LAST, _EACH, _ROUNDS = 4, 24, 3  # of these whose numbers of replicas are narrowed down, by so many at a time
@@ -61,13 +62,15 @@ class Fleets:
     """The plans on the fewest accelerators that meet every limit.
 
     expected: by expected figures. safe: with the chance that is asked for. surest: the smallest of those
-    about as sure as the surest. highest: the chance that no plan exceeds, of all that were looked at
+    about as sure as the surest. surer: the smallest seen with a chance of 95 %
+    highest: the chance that no plan exceeds, of all that were looked at
     codes: what speaks against most plans, where none meets every limit. missed: limits that none of them meets
     """
 
     expected: RankedPlan | None = None
     safe: RankedPlan | None = None
     surest: RankedPlan | None = None
+    surer: RankedPlan | None = None
     highest: float = math.nan
     codes: tuple[str, ...] = ()
     fault: Fault | None = None
@@ -195,7 +198,7 @@ def _at_rate(
     every, (needed, within) = np.arange(len(layout)), counted
     tight = np.asarray(replicas_for_load(without_headroom(inputs), within))
     rows, counts, least = [every, every, every], [needed, needed + 1.0, tight], [needed, needed, needed]
-    highest = 0.0
+    highest, spared = 0.0, np.zeros(len(layout))
     if safe is not None:
         loaded = at_wanted_rate(inputs)
         expected = np.maximum(np.asarray(replicas_for_load(loaded, within)), 1.0)
@@ -203,8 +206,12 @@ def _at_rate(
         enough = np.flatnonzero(np.isfinite(safely))
         up = np.asarray(with_spares(inputs, safely[enough]))
         rows, counts, least = [*rows, enough, enough], [*counts, up, up + 1.0], [*least, up, up]
+        if inputs.case.scenario.assume.availability is not None:
+            spared[:] = np.inf
+            spared[enough] = up
     placed, many, floor = (np.concatenate(each) for each in (rows, counts, least))
-    found = _fleets(inputs, layout.at(placed.astype(np.intp)), np.maximum(many, 1.0), floor, most, safe)
+    placed = placed.astype(np.intp)
+    found = _fleets(inputs, layout.at(placed), np.maximum(many, 1.0), floor, most, safe, spared[placed])
     return replace(found, highest=max(found.highest, highest))
 
 
@@ -247,9 +254,18 @@ def _with_chance(
 
 
 def _fleets(
-    inputs: ServingInputs, layout: PlanColumns, counts: Rows, least: Rows, most: float, safe: float | None
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    counts: Rows,
+    least: Rows,
+    most: float,
+    safe: float | None,
+    spared: Rows | float = 0.0,
 ) -> Fleets:
-    """The best of some plans; a plan with fewer replicas than `least` counts only where none has as many."""
+    """The best of some plans; a plan with fewer replicas than `least` counts only where none has as many.
+
+    spared: replicas that have the chance while others are in repair, below which a plan does not have it
+    """
     found = evaluate(asking_chance(inputs), replace(layout, replicas=counts))
     chance, gpus = np.nan_to_num(found.results.column(OWN)), found.results.column("gpus")
     good, below = _keeps_all(inputs, found) & (gpus <= most), (counts < least).astype(np.float64)
@@ -262,8 +278,10 @@ def _fleets(
 
     sure = good & (chance >= np.max(chance[good], initial=0.0) - _AS_SURE)
     expected, surest = first(good, -chance, gpus, below), first(sure, -chance, gpus, below)
-    safely = None if safe is None else first(good & (chance >= safe), -chance, gpus, below)
-    return Fleets(expected, safely, surest, float(np.max(chance, initial=0.0)))
+    spares = good & (counts >= spared)
+    safely = None if safe is None else first(spares & (chance >= safe), -chance, gpus, below)
+    surer = None if safe is None else first(spares & (chance >= _SURER), -chance, gpus, below)
+    return Fleets(expected, safely, surest, surer, float(np.max(chance, initial=0.0)))
 
 
 def _keeps_all(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bool_]:

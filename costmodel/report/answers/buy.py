@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import share
@@ -18,7 +18,7 @@ from costmodel.explore.buy import Bought, Day, Purchase, Rent
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.offers import HostedOffer, source_url
 from costmodel.explore.smallest_size import CHANCE
-from costmodel.explore.workload import SmallestPlan
+from costmodel.explore.workload import SmallestPlan, Trial
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time, significant
 from costmodel.report.answers.buy_plot import TradeOff
@@ -33,21 +33,19 @@ from costmodel.report.document import (
     Value,
     chance_verdict,
 )
-from costmodel.report.machine.answer_fields import known, notes
 from costmodel.report.terminal.style.head import (
     command,
     hourly,
     origin_lines,
-    price_fields,
     price_source,
     prices,
     subject_words,
     written_off,
     years_of,
 )
-from costmodel.report.terminal.style.layout import BAD, HEAD, Abridged, Line, head, shorter, styled, typed
+from costmodel.report.terminal.style.layout import BAD, HEAD, Abridged, Line, shorter, styled, typed
 from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
-from costmodel.report.workload_words import MONTHLY, band_words, subject_fields, words_of
+from costmodel.report.workload_words import MONTHLY, band_words, words_of
 
 if TYPE_CHECKING:
     from costmodel.estimate.machine.price import Price
@@ -64,7 +62,7 @@ _HEADS = {
     "iteration_cost": "$/iteration",
 }
 _OF_A_DAY = {
-    "cost_per_minput": "this and other $/M of all requests of the day, on the same GPUs all day",
+    "cost_per_minput": "each $/M is of all requests of the day, on the same GPUs all day",
     "energy_per_token": "in the fullest hour",
 }
 _NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
@@ -92,18 +90,31 @@ def buy(
     )
     return AnswerDocument(
         asked.case,
-        f"Which GPUs for {subject_words(asked.facts, VARIED)}, and what do they cost?",
+        f"Which GPUs for {_sized_for(found)}, and what do they cost?",
         about,
         " ".join([*first, *([] if best is None else [_looked_at(found)])]),
         verdict,
         [*([open_points] if choices else []), _machines(found, top, plot=plot), *([] if day is None else [_day(day)])],
-        remark_lines(trials, _NO_EFFECT),
+        _remarks(found, trials),
         codes_of(trials, _NO_EFFECT),
         _closing(found, [*first, *([f"To decide: {'; '.join(choices)}."] if choices else [])], day, again),
         [*_headlines(found), *([] if day is None else _day_headlines(day))],
         lambda: {**found.trees(words.bought), **({} if day is None else day.trees(asked))},
         counted=counts_of(trials, _NO_EFFECT),
     )
+
+
+def _sized_for(found: Bought) -> str:
+    """The model, or the budget that decides it."""
+    if _is_sized(found):
+        return f"a model that {rounded_dollars(found.budget)} train best"
+    return subject_words(found.asked.facts, VARIED)
+
+
+def _remarks(found: Bought, trials: Sequence[Trial]) -> list[Line]:
+    """Remarks on all machines; in a short answer those on the best one."""
+    own = [row.trial for row in found.working if row is found.best and row.trial is not None]
+    return shorter(remark_lines(own, _NO_EFFECT), remark_lines(trials, _NO_EFFECT), "what ▲ means")
 
 
 def _closing(found: Bought, sentences: Sequence[str], day: Day | None, again: str) -> list[Line]:
@@ -160,7 +171,11 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
         Column(_HEADS.get(name, name.replace("_", " ")), result=name, drop=6, legend=legends.get(name, ""))
         for name in shown
     ]
-    columns += [Column("measured", "l", drop=7, legend=_MEASURED), Column("binds", "l", drop=8), Column("", "l")]
+    columns += [
+        Column("measured", "l", drop=7, legend=_MEASURED),
+        Column("limited by", "l", drop=8),
+        Column("", "l"),
+    ]
     columns += [Column("price of", "l", face="page")] if priced else []
     rows = list[tuple[float, list[Cell], dict[str, str]]]()
     for row in found.rows:
@@ -189,7 +204,8 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     rows += [(found.hosted_cost(offer), _hosted(found, offer, columns), {}) for offer in found.hosted if priced]
     rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
     own = [row.price for row in found.working[: top or TOP] if row.price is not None]
-    lead = f"With a chance of {percent(found.safe, 2)} to meet every limit." if found.safe else "By expected figures."
+    event = _event(found)
+    lead = f"With a chance of {percent(found.safe, 2)} to {event}." if found.safe else "By expected figures."
     made, brief = [(cells, settings) for _, cells, settings in rows], None if top else BRIEF
     table = Table(
         columns, [each[0] for each in made], [each[1] for each in made], sortable=True, most=top or TOP, brief=brief,
@@ -207,7 +223,7 @@ def _machine_columns(found: Bought, *, offers: bool) -> list[Column]:
     """Columns that name a machine, and how it is sold where several ways are looked at."""
     answer = "◀ the answer" if found.best is not None and len(found.rows) > 1 else ""
     short = sorted({_term_words(row) for row in found.working if not row.terms_fit})
-    term = f"* sold for longer: {' and '.join(short)}" if short else ""
+    term = f"* not for a job as long as this: {' and '.join(short)}" if short else ""
     columns = [Column("GPU", "l", legend=answer), Column("node", "l", drop=4)]
     return columns + ([Column("offer", "l", legend=term)] if offers else [])
 
@@ -215,6 +231,8 @@ def _machine_columns(found: Bought, *, offers: bool) -> list[Column]:
 def _term_words(row: Purchase) -> str:
     """For how long a machine is rented or bought at least."""
     how = "bought" if row.machine.sold == "purchase" else row.machine.sold
+    if row.time > row.life:
+        return f"bought for {years_of(row.life)}"
     least = years_of(row.least_term)
     return f"{how} for {'a' if least[0] == '1' and least[1] == ' ' else least[0]}{least[1:]} or more"
 
@@ -222,7 +240,11 @@ def _term_words(row: Purchase) -> str:
 def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
     """Columns for the price, the costs and the capital."""
     columns = [Column("$/GPU/h"), Column("cost", legend=f"of GPUs in use, for {job}")]
-    columns += [Column("whole nodes", legend="the cost of all GPUs in these nodes", drop=1)] if apart else []
+    columns += (
+        [Column("whole nodes", legend="the cost of all GPUs in these nodes, as bought ones always have it", drop=1)]
+        if apart
+        else []
+    )
     return columns + ([Column("capital", legend="of the nodes that are bought", face="page")] if bought else [])
 
 
@@ -250,10 +272,10 @@ def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> lis
         "node": offer.source,
         "offer": "API",
         "cost": opening(money_cell(cost), f"rent of {offer.name}"),
-        "price of": Value(_hosted_source(offer), link=source_url(offer.source)),
+        "price of": Value(hosted_source(offer), link=source_url(offer.source)),
     }
     figures |= {
-        _HEADS[name]: as_stated(Value(f"${price * 1e6:.3g}", price * 1e6, machine_name(name)), _hosted_source(offer))
+        _HEADS[name]: as_stated(Value(f"${price * 1e6:.3g}", price * 1e6, machine_name(name)), hosted_source(offer))
         for name, price in (
             ("cost_per_minput", offer.prompt),
             ("cost_per_mcached", offer.cached),
@@ -270,7 +292,8 @@ def as_stated(cell: Cell, source: str) -> Cell:
     return replace(cell, opens=lambda traces: traces.add(cell.name, cell.text, f"from: {source}"))
 
 
-def _hosted_source(offer: HostedOffer) -> str:
+def hosted_source(offer: HostedOffer) -> str:
+    """The origin of the prices of an API: its model, region, date and source."""
     where = f" in {offer.region}" if offer.region else ""
     return ", ".join(filter(None, (f"{offer.title}{where}", offer.date, offer.source)))
 
@@ -278,11 +301,14 @@ def _hosted_source(offer: HostedOffer) -> str:
 def _hosted_price(offer: HostedOffer) -> Line:
     prompt, cached, output = (f"${price * 1e6:.3g}" for price in (offer.prompt, offer.cached, offer.output))
     words = f"{prompt} a million tokens of prompts, {cached} cached ones, {output} generated ones"
-    return Abridged(f"  API: {words} ({_hosted_source(offer)})", short="", added="origin of prices")
+    return Abridged(f"  API: {words} ({hosted_source(offer)})", short="", added="origin of prices")
 
 
 _EXPECTED = "the fewest GPUs by expected figures, and their chance to meet every limit"
-_MEASURED = "published runs on this GPU that predictions are compared with, and how much longer times may be (P90)"
+_MEASURED = (
+    "published runs of such jobs on this GPU, of any model and format, that predictions are compared with, and how "
+    "much longer times may be (P90), which without runs is assumed"
+)
 
 
 def _is_known(row: Purchase, name: str) -> bool:
@@ -348,7 +374,8 @@ def _measured(found: Bought, row: Purchase) -> Cell:
     if not (value > 0 and math.isfinite(high)):
         return count
     longer = float(share(high, value)) - 1
-    cell = Value(f"{count}, +{percent(longer, 2)}", longer, f"{machine_name(name)}_over")
+    assumed = "" if runs else " assumed"
+    cell = Value(f"{count}, +{percent(longer, 2)}{assumed}", longer, f"{machine_name(name)}_over")
     return as_stated(cell, f"{name} at P90, {say(name, high)}, over its prediction, {say(name, value)}")
 
 
@@ -369,9 +396,11 @@ def against(found: Bought, row: Purchase) -> str:
 
 def _missed(found: Bought, row: Purchase) -> str:
     """The limits that the nearest plan that fits misses."""
-    say, parts = words_of(found.asked.case.kind).result, list[str]()
+    words, parts = words_of(found.asked.case.kind), list[str]()
     for missed in row.plans.missed:
-        value, limit = say(missed.column, missed.value), say(missed.column, missed.limit)
+        pairs = ([words.result_to(missed.column, each, digits) for each in (missed.value, missed.limit)]
+                 for digits in range(3, 7))  # fmt: skip
+        value, limit = next((pair for pair in pairs if pair[0] != pair[1]), ("a little more", "it"))
         where = "" if math.isnan(missed.gpus) else f" on {number_of(missed.gpus, 'GPU')}"
         what, of = _MISSED.get(missed.column, (missed.column, "limit"))
         parts.append(f"{what} {value}{where} is over the {of} of {limit}")
@@ -409,10 +438,28 @@ def _sentences(found: Bought) -> list[str]:
     )
     speed = "" if best.trial is None else words_of(found.asked.case.kind).speed(found.asked.case, best.trial.costs)
     further = found.next_best
-    who = "" if further is None else machine_words(further, "on demand")
-    second = [] if further is None else [f"Next best: {who}: {_costs_of(found, further)}."]
+    who = "" if further is None else machine_words(further)
+    endless = found.asked.request_tokens is None and math.isinf(best.time)
+    by = ", by the cost of its work" if endless else ""
+    second = [] if further is None else [f"Next best{by}: {who}: {_costs_of(found, further)}."]
     first = [*_model_words(found), f"{_offer(found, best, speed)}.{over}"]
-    return [*first, *_size_words(found), *second, *_hosted_words(found, best)]
+    return [*first, *_size_words(found), *_left_over(found, best), *second, *_hosted_words(found, best)]
+
+
+def _left_over(found: Bought, best: Purchase) -> list[str]:
+    """A sentence on why a budget is not spent: the cost keeps it with the chance, not just as it is expected."""
+    high = math.nan if best.trial is None else best.trial.costs.get("run_cost_high", math.nan)
+    left = found.budget - found.rent(best).in_use
+    if not (math.isfinite(left + high) and left > 0.05 * found.budget):
+        return []
+    late = f"the cost may reach {rounded_dollars(high)} (P90), and with the next larger"
+    timed = any(limit.column == "run_time" for limit in stated_limits(found.asked.case.scenario.limits))
+    why = f"{late} number of GPUs exceed it"
+    if _is_sized(found):
+        why = f"{late} model exceed it"
+    elif timed:
+        why = "these GPUs end in time, and fewer GPU hours suffice"
+    return [f"{rounded_dollars(left)} of {rounded_dollars(found.budget)} is left: {why}."]
 
 
 def _size_words(found: Bought) -> list[str]:
@@ -425,34 +472,93 @@ def _size_words(found: Bought) -> list[str]:
 
 
 def _choices(found: Bought, best: Purchase) -> list[str]:
-    """What the reader has to decide: fewer GPUs, and cheaper offers on other terms."""
+    """What the reader has to decide: other numbers of GPUs, defaults that cost money, and cheaper offers."""
     assert best.plans.safe is not None
     choices = []
-    own, smaller = found.rent(best), _size(best.plans.expected, best.plans.safe)
-    if smaller and not found.smaller >= own.whole:
+    own, expected, surer = found.rent(best), best.plans.expected, best.plans.surer
+    if expected is not None and _size(expected, best.plans.safe) and not found.smaller > 0.995 * own.whole:
         cost = f", {rounded_dollars(found.smaller)} by whole nodes" if math.isfinite(found.smaller) else ""
-        choices.append(f"fewer GPUs, {smaller}{cost}")
-    return [*choices, *(_cheaper(found, row) for row in found.to_judge)]
+        choices.append(f"{_odds(expected)}{cost}")
+    if surer is not None and surer.gpus > best.gpus:
+        choices.append(f"{_odds(surer)}{_priced(best, surer)}")
+    if found.of_smaller_type is not None and found.of_smaller_type.gpus < best.gpus:
+        smaller = found.of_smaller_type
+        choices.append(f"--dtype {found.asked.smaller_type}: {number_of(smaller.gpus, 'GPU')}{_priced(best, smaller)}")
+    return [*choices, *_defaults(found), *(_cheaper(found, row) for row in found.to_judge)]
+
+
+def _odds(plan: SmallestPlan) -> str:
+    """A number of GPUs with its chance to meet every limit."""
+    return f"{number_of(plan.gpus, 'GPU')} with a chance of {rounded_percent(plan.chance).replace('%', ' %')}"
+
+
+def _priced(best: Purchase, plan: SmallestPlan) -> str:
+    """The monthly cost of another plan of a service on the best machine."""
+    rent = best.rent(best.paid_time, plan.gpus)
+    return f", {_both(rent)}" if math.isfinite(rent.whole) else ""
+
+
+def _defaults(found: Bought) -> list[str]:
+    """Flags whose default costs or saves much, where they are not stated."""
+    case = found.asked.case
+    stated = {limit.column for limit in stated_limits(case.scenario.limits)}
+    batch = [item for item in case.asked.assumed if item.path == "workload.global_batch"]
+    found_here = [
+        f"a batch of {item.short or item.value} is assumed (--batch): a larger one may cost less" for item in batch
+    ]
+    if (
+        found.asked.request_tokens is not None
+        and found.asked.usual == "tpot"
+        and not any("tpot" in name for name in stated)
+    ):
+        found_here.append("a limit on each token: --tpot 50ms")
+    return found_here
+
+
+def _both(rent: Rent) -> str:
+    """The rent of GPUs in use, and of whole nodes where that is another."""
+    in_use, whole = rounded_dollars(rent.in_use), rounded_dollars(rent.whole)
+    return in_use if in_use == whole else f"{in_use} ({whole} by whole nodes)"
+
+
+def _only_fits(found: Bought) -> bool:
+    """Whether the chance is that of fitting in memory, as nothing else is limited."""
+    limits = {limit.column for limit in stated_limits(found.asked.case.scenario.limits)}
+    return found.asked.request_tokens is None and not limits - {found.asked.chance}
+
+
+def _event(found: Bought) -> str:
+    """What the chance is of, as a verb."""
+    return "fit in memory" if _only_fits(found) else "meet every limit"
 
 
 def _hosted_words(found: Bought, best: Purchase) -> list[str]:
     """A sentence on what the cheapest API asks, beside the cost of the best machine."""
-    hosted, own = min(found.hosted, key=found.hosted_cost, default=None), found.rent(best).in_use
-    if hosted is None or not own > 0:
+    hosted, own = min(found.hosted, key=found.hosted_cost, default=None), found.rent(best)
+    if hosted is None or not own.in_use > 0 or best.trial is None:
         return []
     cost = found.hosted_cost(hosted)
-    return [f"The API ({hosted.source}) costs {rounded_dollars(cost)}: {times_as_much(cost / own)}."]
+    beside = times_as_much(cost / own.in_use)
+    turn = found.turn(hosted, own.in_use / len(best.engines))
+    turns = f"{significant(turn, 2)} requests/s"
+    if own.whole > own.in_use:
+        beside = f"{times_as_much(cost / own.in_use, 'GPUs in use')}, {times_as_much(cost / own.whole, 'whole nodes')}"
+        turns = f"{turns}, or {significant(found.turn(hosted, own.whole / best.nodes), 2)} by whole nodes"
+    answered = best.trial.costs["saturation_per_s"] / len(best.engines)
+    less = f"; cheaper below {turns}" if turn < answered else ""
+    return [f"API ({hosted.source}): {rounded_dollars(cost)}, {beside}{less}."]
 
 
-def times_as_much(ratio: float) -> str:
-    """A cost beside another in words.
+def times_as_much(ratio: float, of: str = "") -> str:
+    """A cost beside another, that of something, in words.
 
-    >>> times_as_much(19.2), times_as_much(0.4), times_as_much(1.01)
-    ('19 times as much', '60 % less', 'about as much')
+    >>> times_as_much(19.2), times_as_much(0.4, "whole nodes"), times_as_much(1.01)
+    ('19 times as much', '60 % less than whole nodes', 'about as much')
     """
-    if abs(ratio - 1) < 0.05:
-        return "about as much"
-    return f"{significant(ratio, 2)} times as much" if ratio > 1 else f"{percent(1 - ratio, 2)} less"
+    if ratio < 0.95:
+        return f"{percent(1 - ratio, 2)} less{f' than {of}' if of else ''}"
+    many = "about" if ratio < 1.05 else f"{significant(ratio, 2)} times"
+    return f"{many} as much{f' as {of}' if of else ''}"
 
 
 def _cheaper(found: Bought, row: Purchase) -> str:
@@ -463,12 +569,12 @@ def _cheaper(found: Bought, row: Purchase) -> str:
         each = f"{rounded_dollars(cost)} {_every(found)}"
         return f"{row.machine.node} {row.machine.sold} for {years_of(row.machine.term)}, {each}{beside}"
     if not _bought(row):
-        return f"{row.machine.node} on {row.machine.sold}, which may be taken away, {rounded_dollars(cost)}{beside}"
+        return f"{row.machine.node} on {row.machine.sold}, which may be taken away: {rounded_dollars(cost)}{beside}"
     months = float(share(row.capital, best)) if _job_words(found) == MONTHLY and best > 0 else math.nan
     repaid = f" ({significant(months, 2)} months of this rent)" if months > 0 else ""
     terms = _bought(row).replace(", ", f"{repaid}, ", 1)
     each = f"{rounded_dollars(cost)} {_every(found)} without building and staff"
-    return f"{row.machine.node} {terms}, {each}{beside}"
+    return f"{row.machine.node} {terms}: {each}{beside}"
 
 
 def _every(found: Bought) -> str:
@@ -490,33 +596,41 @@ def _bought(row: Purchase) -> str:
     return f"bought for {rounded_dollars(row.capital)}, {written_off(listed.bought)}"
 
 
-def machine_words(row: Purchase, on_demand: str = "") -> str:
-    """A machine, how it is sold, and how many; on_demand: the words for that."""
-    terms = _bought(row) or row.machine.terms.replace("on demand", on_demand)
-    sold = f", {terms}" if terms else ""
+def machine_words(row: Purchase, *, sourced: bool = False) -> str:
+    """A machine, how it is sold, at which price and, where wanted, by whom, and how many."""
+    rented = row.machine.terms.replace("spot", "on spot, which may be taken away")
+    listed = None if row.price is None else row.price.listed
+    named = sourced and listed is not None and listed.source and row.price is not None and not row.price.stated
+    by = f" by {listed.source}" if named and listed is not None else ""
+    price = f"{hourly(row.price)}{by}" if row.price is not None and row.price.known else ""
+    sold = "".join(f", {words}" for words in ((_bought(row),) if _bought(row) else (rented, price)) if words)
     return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
 
 
 def _costs_of(found: Bought, row: Purchase) -> str:
     """The cost and the time of a machine, without bands."""
-    rent = found.rent(row).in_use
+    rent = found.rent(row)
     if row.trial is None or found.asked.request_tokens is not None:
         time = ""
     else:
         speed = words_of(found.asked.case.kind).speed(found.asked.case, row.trial.costs)
         time = show_time(row.time) if math.isfinite(row.time) else speed
-    return ", ".join(filter(None, (rounded_dollars(rent) if math.isfinite(rent) else "", time))) or "no price known"
+    return ", ".join(filter(None, (_both(rent) if math.isfinite(rent.whole) else "", time))) or "no price known"
 
 
 def _offer(found: Bought, row: Purchase, speed: str = "") -> str:
     """A phrase on a machine, its cost, its time and its speed."""
     assert row.plans.safe is not None
-    rent, costs = found.rent(row).in_use, {} if row.trial is None else row.trial.costs
+    rent, costs = found.rent(row), {} if row.trial is None else row.trial.costs
     ends = band_words(costs, "run_cost", rounded_dollars)
-    cost = f"{rounded_dollars(rent)}{ends} for {_job_words(found)}" if math.isfinite(rent) else ""
+    cost = f"{rounded_dollars(rent.in_use)}{ends} for {_job_words(found)}" if math.isfinite(rent.whole) else ""
+    if rounded_dollars(rent.whole) != rounded_dollars(rent.in_use):
+        used = f"{counted(row.gpus)} of {counted(row.gpus + row.idle)} GPUs in use"
+        cost = f"{cost} ({rounded_dollars(rent.whole)} by whole nodes, {used})"
     lasts = f"{show_time(row.time)}{band_words(costs, 'run_time', show_time)}" if math.isfinite(row.time) else ""
     chance = rounded_percent(row.plans.safe.chance).replace("%", " %")
-    return f"{machine_words(row)}: {', '.join(filter(None, (cost, lasts, speed, f'with a chance of {chance}')))}"
+    sure = f"{'fits in memory ' if _only_fits(found) else ''}with a chance of {chance}"
+    return f"{machine_words(row, sourced=True)}: {', '.join(filter(None, (cost, lasts, speed, sure)))}"
 
 
 def _day(day: Day) -> Section:
@@ -578,17 +692,17 @@ def _optimal(found: Bought) -> list[str]:
     if _is_sized(found):
         return [_CAUTION]
     at = f"at the money that this model's work costs on {found.best.machine.node}"
-    caution = f"{TOKENS_PER_PARAMETER:g} tokens a parameter (hoffmann-2022), which another corpus moves"
+    caution = f"{TOKENS_PER_PARAMETER:g} tokens a parameter (hoffmann-2022), which differs between data sets"
     least = f"{_amount(size, 2)} parameters on {_amount(tokens, 2)} tokens"
     return [
-        f"For the budget the least loss is that of {least}, {at}: {caution}. "
+        f"For this budget a dense model of {least} would have the lowest loss, {at}: {caution}. "
         "A model that is served much is smaller and trains on more."
     ]
 
 
 _CAUTION = (
-    f"{TOKENS_PER_PARAMETER:g} tokens a parameter are compute-optimal for dense models (hoffmann-2022); another corpus "
-    "moves that, and a model that is served much is smaller and trains on more."
+    f"{TOKENS_PER_PARAMETER:g} tokens a parameter are compute-optimal for dense models (hoffmann-2022); that differs "
+    "between data sets, and a model that is served much is smaller and trains on more."
 )
 
 
@@ -631,78 +745,5 @@ def _headlines(found: Bought) -> list[Headline]:
     gpus = opening(number_cell(best.gpus, "gpus"), f"GPUs of {best.machine.name}")
     cards.append(Headline("GPUs", gpus, f"{best.machine.accelerator}, {best.machine.node}"))
     chance = opening(_sure(safe.chance), f"chance of {best.machine.name}")
-    cards.append(Headline("Chance to meet every limit", chance, verdict=chance_verdict(safe.chance)))
+    cards.append(Headline(f"Chance to {_event(found)}", chance, verdict=chance_verdict(safe.chance)))
     return cards
-
-
-def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
-    """All machines as plain values; a machine on which no plan meets every limit has no result."""
-    return {
-        **head("costmodel/buy/v1"),
-        **subject_fields(found.asked, VARIED),
-        "chance_asked": known(found.safe),
-        "complete": not found.stopped,
-        "optimal_parameters": None if found.optimal is None else found.optimal[0],
-        "optimal_tokens": None if found.optimal is None else found.optimal[1],
-        **({} if day is None else {"day": _day_fields(day)}),
-        "machines": [machine_fields(found, row) for row in found.rows],
-        "hosted": [
-            {
-                "model": offer.title,
-                "price_usd_per_mprompt": offer.prompt * 1e6,
-                "price_usd_per_mcached": offer.cached * 1e6,
-                "price_usd_per_moutput": offer.output * 1e6,
-                "price_source": _hosted_source(offer),
-                "price_date": offer.date,
-                "cost_usd_per_month": known(found.hosted_cost(offer)),
-            }
-            for offer in found.hosted
-        ],
-        "notes": notes(row.trial.remarked for row in found.working if row.trial is not None),
-    }
-
-
-def _day_fields(day: Day) -> dict[str, Any]:
-    """The replicas of a day as plain values."""
-    names = ("rate", "ready", "replicas", "gpus", "chance")
-    return {
-        "node": day.machine.node,
-        "start_s": day.start,
-        "fixed_usd": known(day.fixed.in_use),
-        "autoscaled_usd": known(day.autoscaled.in_use),
-        "fixed_whole_nodes_usd": known(day.fixed.whole),
-        "autoscaled_whole_nodes_usd": known(day.autoscaled.whole),
-        "hours": [{name: getattr(hour, name) for name in names} for hour in day.hours],
-    }
-
-
-def machine_fields(found: Bought, row: Purchase) -> dict[str, Any]:
-    """A machine as plain values."""
-    plans, rent, trial = row.plans, found.rent(row), row.trial if row.works else None
-    names: Iterable[str] = words_of(found.asked.case.kind).bought
-    costs = {} if trial is None else trial.costs
-    return {
-        "accelerator": row.machine.accelerator,
-        "node": row.machine.node,
-        "sold": row.machine.sold or None,
-        "term_s": row.machine.term or None,
-        "region": row.machine.region or None,
-        "works": row.works,
-        "answer": row is found.best,
-        "gpus": known(row.gpus),
-        "nodes": known(row.nodes),
-        "chance": None if plans.safe is None or trial is None else known(plans.safe.chance),
-        "expected_gpus": None if plans.expected is None or trial is None else plans.expected.gpus,
-        "expected_chance": None if plans.expected is None or trial is None else known(plans.expected.chance),
-        "rent_in_use_usd": known(rent.in_use),
-        "rent_whole_nodes_usd": known(rent.whole),
-        "capital_usd": known(row.capital),
-        **{machine_name(name): known(costs.get(name, math.nan)) for name in names},
-        **({} if row.price is None or trial is None else price_fields(row.price)),
-        "site_power_w": known(row.power),
-        "measured_runs": row.runs,
-        "binds": None if plans.safe is None or trial is None else plans.safe.binds or None,
-        "plan": None if trial is None or trial.kept is None else trial.kept.words,
-        "set": [] if trial is None else list(trial.settings),
-        "against": None if trial is not None else against(found, row).removeprefix("✗ "),
-    }

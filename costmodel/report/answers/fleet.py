@@ -16,16 +16,16 @@ from costmodel.report.answers.buy import (
     VARIED,
     against,
     as_stated,
-    machine_fields,
     machine_words,
     money_cell,
     number_cell,
     opening,
     times_as_much,
 )
+from costmodel.report.answers.buy_fields import machine_fields
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, chance_verdict
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.style.head import prices, subject_words, title
+from costmodel.report.terminal.style.head import hourly, prices, subject_words, title
 from costmodel.report.terminal.style.layout import Line, head, styled, typed
 from costmodel.report.workload_words import MONTHLY, words_of
 
@@ -38,7 +38,8 @@ def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
     first, names = found.jobs[0], [*map(_job_name, found.jobs)]
     columns = [Column("GPU", "l"), Column("node", "l"), Column("offer", "l")]
     columns += [Column(f"job {place}") for place in range(1, len(names) + 1)]
-    columns += [Column("GPUs"), Column("nodes"), Column("idle", legend="GPUs of these nodes that no job uses")]
+    columns += [Column("GPUs"), Column("nodes")]
+    columns += [Column("idle", legend="GPUs that no job uses, where no two jobs share a node")]
     mixed = any(row.shared < row.nodes for row in found.rows if row.each_works)
     columns += [Column("shared", legend="nodes where engines of several jobs stand in one")] if mixed else []
     columns += [Column("cost", legend=f"of GPUs in use, for {MONTHLY}"), Column("", "l")]
@@ -91,13 +92,17 @@ _ALONE = "how much two engines slow each other down was never measured, so each 
 
 def _together(row: FleetRow) -> str:
     """A sentence on all jobs on one machine: whether they fit together, and what stays idle."""
-    sold = "" if row.machine.sold in ("", "on demand") else f", {row.machine.sold}"
-    gpus = f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
+    price = row.jobs[0].price
+    at = f", {hourly(price)}" if price is not None and price.known else ""
+    sold = f", {row.machine.sold}" if row.machine.sold else ""
+    gpus = f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold}{at})"
     if not row.works:
         less = row.expected <= row.most and row.missing > 0
         fewer = f" By expected figures {counted(row.expected)} would do; --safe sets the chance." if less else ""
         return f"All jobs at once need {gpus}: {_no_room(row)}.{fewer}"
-    rent = f", {rounded_dollars(row.rent)} for {MONTHLY}" if math.isfinite(row.rent) else ""
+    rent = (
+        f", {rounded_dollars(row.rent)} for {MONTHLY} of these {counted(row.gpus)}" if math.isfinite(row.rent) else ""
+    )
     whole = _whole_cost(row)
     if math.isinf(row.most):
         return f"{gpus} hold all jobs at once{rent}.{whole}"
@@ -144,9 +149,7 @@ def _beside_fleet(found: Fleet, again: str) -> list[Line]:
         lines.append(styled(f"All nodes together are bought for {rounded_dollars(capital)}."))
     rents = [row.rent(MONTH).in_use for row in own]
     if len(own) == len(apart) and best.rent > 0 and math.isfinite(sum(rents)):
-        each = "; ".join(
-            f"{machine_words(row, 'on demand')}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True)
-        )
+        each = "; ".join(f"{machine_words(row)}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True))
         total = f"{rounded_dollars(sum(rents))} a month, {times_as_much(sum(rents) / best.rent)}"
         lines.append(styled(f"Each job on its own best machine: {total} ({each})."))
     return [*lines, *([typed("Next:", f"{again} -o page.html")] if again else [])]

@@ -335,7 +335,8 @@ def _sold(price: Price, listed: ListPrice) -> str:
 def written_off(bought: Ownership) -> str:
     """The years and the share of them over which a purchase is used, and what it is sold for then."""
     sold = f", then sold for {rounded_dollars(bought.resale)} a node" if bought.resale else ""
-    return f"used for {years_of(bought.life)}, busy {percent(bought.utilisation, 2)} of the time{sold}"
+    idle = f", {percent(1 - bought.utilisation, 2)} of them idle and paid for" if bought.utilisation < 1 else ""
+    return f"used for {years_of(bought.life)}{idle}{sold}"
 
 
 def years_of(time: float) -> str:

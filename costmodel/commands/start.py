@@ -6,10 +6,7 @@ import atexit
 import contextlib
 import gc
 import os
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from costmodel.commands.environment_errors import check_memory, open_streams, surroundings, without_leftovers
 from costmodel.ground.errors import CostModelError
@@ -19,7 +16,7 @@ def main() -> NoReturn:
     """The installed command; if it cannot start, it reports why without any library."""
     gc.set_threshold(200_000)  # imports and documents make 130,000 objects that stay: do not look through them
     atexit.register(gc.freeze)  # nor at the end, which would take a quarter of an estimate
-    _without_plugins()
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it looks for them in every installed package
     open_streams()
     without_leftovers()
     try:
@@ -28,21 +25,6 @@ def main() -> NoReturn:
     except Exception as error:
         _end(error)
     run()
-
-
-def _without_plugins() -> None:
-    """pydantic looks for plugins in every installed package, and imports 25 modules to be able to: it finds none."""
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    none = ModuleType("pydantic.plugin._loader")
-
-    def loaded(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        sys.modules.pop(none.__name__, None)
-        return getattr(import_module(none.__name__), name)
-
-    vars(none).update(get_plugins=tuple, __getattr__=loaded)  # whatever else is asked for, the module itself has
-    sys.modules.setdefault(none.__name__, none)
 
 
 def _end(error: Exception) -> NoReturn:

@@ -265,8 +265,7 @@ def _serving() -> WorkloadWords:
     def load(case: LoadedScenario) -> str:
         from costmodel.report.terminal.serving.serving_formatting import lengths_words, load_words, type_words
 
-        held = serving(case)
-        workload = held.scenario.workload
+        held, workload = serving(case), serving(case).scenario.workload
         types = type_words(workload) or [workload.precision]
         return " · ".join([held.stack.name, *types, lengths_words(workload), load_words(workload)])
 

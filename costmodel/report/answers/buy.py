@@ -187,19 +187,7 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
             blank = [""] * (len(columns) - ahead - 1 - priced)
             rows.append((math.inf, [*cells, *blank, against(found, row), *([""] * priced)], settings))
             continue
-        safe, rent = row.plans.safe, found.rent(row)
-        assert safe is not None
-        plan = "" if row.trial.kept is None else row.trial.kept.words
-        nodes = opening(number_cell(row.nodes, "nodes"), f"nodes of {row.machine.name}")
-        cells += [opening(number_cell(row.gpus, "gpus"), f"GPUs of {row.machine.name}"), nodes, plan]
-        cells += [opening(_sure(safe.chance), f"chance of {row.machine.name}"), _expected(row, safe)]
-        cells += _money_cells(row, rent, apart=apart, bought=bought) if priced else []
-        power = Value(show(row.power, "J/s"), row.power, "site_power_w")
-        cells += [opening(power, f"site power of {row.machine.name}")] if limited else []
-        results = zip(shown, result_cells(asked, row.trial, shown), strict=True)
-        cells += [opening(cell, f"{name} of {row.machine.name}") for name, cell in results]
-        cells += [_measured(found, row), safe.binds, ""]
-        cells += [_sourced(row)] if priced else []
+        cells += _figures_of(found, row, shown, apart=apart, bought=bought, priced=priced)
         rows.append((-1.0 if row is best else found.weighed_cost(row), cells, settings))
     rows += [(found.hosted_cost(offer), _hosted(found, offer, columns), {}) for offer in found.hosted if priced]
     rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
@@ -217,6 +205,25 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     cut = traded().lines() if known and plot else []
     below = [*prices(own), *map(_hosted_price, found.hosted)] if priced else []
     return Section("machines", "Machines", lead, drawn, table=table, beneath=below, cut=cut)
+
+
+def _figures_of(
+    found: Bought, row: Purchase, shown: Sequence[str], *, apart: bool, bought: bool, priced: bool
+) -> list[Cell]:
+    """The cells of a machine that works, behind those that name it."""
+    safe, name = row.plans.safe, row.machine.name
+    assert safe is not None
+    assert row.trial is not None
+    plan = "" if row.trial.kept is None else row.trial.kept.words
+    nodes = opening(number_cell(row.nodes, "nodes"), f"nodes of {name}")
+    cells = [opening(number_cell(row.gpus, "gpus"), f"GPUs of {name}"), nodes, plan]
+    cells += [opening(_sure(safe.chance), f"chance of {name}"), _expected(row, safe)]
+    cells += _money_cells(row, found.rent(row), apart=apart, bought=bought) if priced else []
+    power = Value(show(row.power, "J/s"), row.power, "site_power_w")
+    cells += [opening(power, f"site power of {name}")] if math.isfinite(found.power) else []
+    results = zip(shown, result_cells(found.asked, row.trial, shown), strict=True)
+    cells += [opening(cell, f"{result} of {name}") for result, cell in results]
+    return [*cells, _measured(found, row), safe.binds, "", *([_sourced(row)] if priced else [])]
 
 
 def _machine_columns(found: Bought, *, offers: bool) -> list[Column]:

@@ -33,6 +33,6 @@ def test_the_highest_rate_has_a_column_of_its_own_where_plans_are_ranked_by_it(r
              "--set", "objective=rate_within_slo_per_s")  # fmt: skip
     (best,) = json.loads(run(*asked, "--json").out)["plans"]
     out = run(*asked).out
-    assert f"{best['rate_within_slo_per_s']:.3g} /s" in out
+    assert f"{best['rate_within_slo_per_s']:#.3g} /s" in out
     assert "most req/s: the highest rate that is answered" in out
     assert "highest rate that is answered" not in run("search", *JOB, "--concurrency", "64", "--top", "1").out

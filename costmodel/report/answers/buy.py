@@ -50,7 +50,7 @@ from costmodel.report.workload_words import MONTHLY, band_words, words_of
 if TYPE_CHECKING:
     from costmodel.estimate.machine.price import Price
 
-TOP, BRIEF = 12, 3  # machines in a terminal, and in a short answer
+TOP, BRIEF = 12, 2  # machines in a terminal, and in a short answer
 VARIED = ("cluster",)
 _HEADS = {
     "cost_per_minput": "$/M prompt",

@@ -227,7 +227,11 @@ def test_paged_states_are_not_what_torch_counts() -> None:
 
 
 def test_blocks_that_are_not_compiled_take_longer() -> None:
-    """Qwen3 32B by torchtitan without compile, 32 H100 of 96 GB: 876 token/s a GPU, all heads on each rank (1690)."""
+    """Qwen3 32B by torchtitan without compile, 32 H100 of 96 GB: 876 token/s a GPU, all heads on each rank (1690).
+
+    Copies around exchanges count in compiled blocks too, so eager ones are 0.90 times as fast (below 0.87 before). With
+    all heads on each rank 946 token/s are predicted, 8 % more than the report.
+    """
     node = written_out("node", "dgx-h100", accelerator="h100-sxm-96", name="large")
     eager = written_out("stack", "fsdp2", compile="none")
     whole = {**eager, "kernels": {**eager["kernels"], "head_norms": "gathered"}}
@@ -236,7 +240,7 @@ def test_blocks_that_are_not_compiled_take_longer() -> None:
         costs(inputs("qwen-3-32b", node=node, nodes=4, global_batch=64, stack=stack), **plan)["tokens_per_s_per_gpu"]
         for stack in ("fsdp2", eager, whole)
     ]
-    assert 800 < rates[2] < 1000 < rates[1] < 0.92 * rates[0]
+    assert 920 < rates[2] < 970 < 1000 < rates[1] < 0.92 * rates[0]
     for pair in (2.843 / 2.457, 2.923 / 2.515):  # Llama 3.1 8B on 8 and 128 H100 (torchtitan, llama3_h100_202412)
         alone = {"tp": 1, "micro_batch": 2, "zero": 3, "recompute": "selective"}
         of_8b = {"node": node, "sequence": 8192, "global_batch": 16}

@@ -658,7 +658,8 @@ def assert_opened(made: AnswerDocument) -> set[str]:
             continue
         assert cell.value is not None
         assert trees[place].value == pytest.approx(cell.value / 3600 if head == "$/GPU/h" else cell.value), head
-        assert trees[place].equation or trees[place].beneath or head in ("GPUs", "$/GPU/h", "job 2"), head
+        one = head in ("GPUs", "job 2") and cell.value == 1  # one GPU is a count of no parts
+        assert trees[place].equation or trees[place].beneath or one or head == "$/GPU/h", head
         opened.add(head)
     return opened
 
@@ -666,6 +667,11 @@ def assert_opened(made: AnswerDocument) -> set[str]:
 @pytest.mark.parametrize("kind", _ASKED)
 def test_every_figure_of_a_page_opens_its_equation(kind: str) -> None:
     assert assert_opened(document(found(kind), 10)) >= {"GPUs", "nodes", "chance", "$/GPU/h", "cost"}
+    trees = found(kind).trees(())
+    for row in found(kind).working:
+        gpus, price = (trees[f"{name} of {row.machine.name}"] for name in ("GPUs", "price"))
+        assert (gpus.value, bool(gpus.beneath) or row.gpus == 1) == (row.gpus, True)
+        assert bool(price.beneath) == (row.price.listed.per == "node")
 
 
 def test_a_resale_lowers_the_price_and_a_lease_of_years_is_for_long_jobs() -> None:

@@ -208,9 +208,9 @@ class Question:
 
     def _of_flags(self, varied: Collection[str]) -> LoadedScenario:
         """The scenario that flags describe; only this method imports the table of flags."""
-        from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
+        from costmodel.explore.short_form import ScenarioFlags, scenario_from_flags
 
-        return loaded_of_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments, varied)
+        return scenario_from_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments, varied)
 
 
 def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:

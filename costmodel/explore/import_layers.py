@@ -100,7 +100,10 @@ def _named_by_shape(layers: Sequence[Layer]) -> None:
 
 
 def config_origin(file: str) -> Origin:
-    """The origin of a model that a config.json states."""
+    """Origin of values that are written in a model's config.json.
+
+    file: its path
+    """
     return Origin("file", CONFIG_FILE, Place(file))
 
 

@@ -117,16 +117,16 @@ class ScenarioFlags:
 
 def case_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = ()) -> ResolvedScenario:
     """The training case of a scenario whose keys flags replace, or of flags alone."""
-    return training(loaded_of_flags(scenario, flags, assignments))
+    return training(scenario_from_flags(scenario, flags, assignments))
 
 
-def loaded_of_flags(
+def scenario_from_flags(
     scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = (), varied: Collection[str] = ()
 ) -> LoadedScenario:
-    """A scenario of any workload whose keys flags replace, or of flags alone: then of the first workload that has all
-    of these flags.
+    """Loads a scenario and lets flags replace its keys; without one, builds it from the flags, for the first kind of
+    workload that has them all. What is filled in is recorded as an assumption.
 
-    Where a key is set with --set too, that value counts and the case remarks it.
+    Where --set names the same key, it wins, and the case has a remark.
 
     varied: keys that the command varies; a load among them takes the place of the default one
     """

@@ -491,8 +491,8 @@ class ServingWorkload(_Usual):
         if path in _DEGREES:
             return ",".join(f"{2**power}" for power in range(devices.bit_length()))
         if path == "plan.replicas":
-            most = devices // int(1 if plan is None else replica_ranks(plan))
-            return f"1..{most}" if most > 1 else "1"
+            most_replicas = devices // int(1 if plan is None else replica_ranks(plan))
+            return f"1..{most_replicas}" if most_replicas > 1 else "1"
         return _SIZES.get(path, "")
 
     def safety(self, path: str) -> Safety:

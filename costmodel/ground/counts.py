@@ -141,8 +141,8 @@ WAYS = {size.key: size.way for size in PLAN_SIZES if size.way}
 EXCHANGING = ("tp", "cp", "ep", "pp", "dp")  # whose traffic has a result of its own; others count to one of these
 
 
-def deciding(*parts: str) -> tuple[str, ...]:
-    """The sizes on which figures of these parts depend."""
+def sizes_deciding(*parts: str) -> tuple[str, ...]:
+    """Keys of the plan sizes whose `decides` is one of these parts: "layer", "stage", "chunks" or "batch"."""
     return tuple(size.key for size in PLAN_SIZES if size.decides in parts)
 
 

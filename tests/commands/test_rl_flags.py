@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.keys.paths import at
-from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
+from costmodel.explore.short_form import ScenarioFlags, scenario_from_flags
 
 ASKED = ("--model", "qwen-2.5-7b", "--gpu", "h100-sxm", "--gpus", "16", "--prompts", "64", "--answer", "1k")
 SAME = """\
@@ -30,7 +30,7 @@ stack: verl
 
 def made(**given: str) -> Any:
     """The document that flags alone make."""
-    return loaded_of_flags(None, ScenarioFlags(model="qwen-2.5-7b", gpu="h100-sxm", gpus=16, **given)).document
+    return scenario_from_flags(None, ScenarioFlags(model="qwen-2.5-7b", gpu="h100-sxm", gpus=16, **given)).document
 
 
 def test_flags_answer_as_the_scenario_that_they_stand_for(run: Any, tmp_path: Any) -> None:
@@ -84,7 +84,7 @@ def test_a_flag_sets_its_key(given: dict[str, str], path: str, value: Any) -> No
 )
 def test_the_default_software_offers_what_is_asked_for(given: dict[str, str], settings: Any, stack: str) -> None:
     """Whether a flag states it or --set: pairs of answers are of no software that only generates."""
-    case = loaded_of_flags(None, ScenarioFlags(model="qwen-2.5-7b", gpus=16, **given), settings)
+    case = scenario_from_flags(None, ScenarioFlags(model="qwen-2.5-7b", gpus=16, **given), settings)
     assert at(case.scenario, "stack") == stack
     assert ("samples" in at(case.scenario, "workload").model_fields_set) is (stack == "verl")
 
@@ -92,7 +92,7 @@ def test_the_default_software_offers_what_is_asked_for(given: dict[str, str], se
 def test_a_node_that_is_set_brings_the_default_software_of_its_maker() -> None:
     """As the flag of the node does; a node that is written out too."""
     named = [
-        at(loaded_of_flags(None, ScenarioFlags(model="llama-3.1-8b", **given), settings).scenario, "stack")
+        at(scenario_from_flags(None, ScenarioFlags(model="llama-3.1-8b", **given), settings).scenario, "stack")
         for given, settings in (
             ({"node": "trn2"}, ()),
             ({}, ("cluster.node=trn2",)),
@@ -109,9 +109,9 @@ def test_software_for_both_says_which_of_its_jobs_is_assumed(run: Any) -> None:
     assert run(*asked).out.startswith(f"assumed workload.kind rl: {job}\n")
     assert json.loads(run(*asked, "--json").out)["assumed"][0] == {"path": "workload.kind", "value": "rl", "from": job}
     flags = ScenarioFlags(model="qwen-2.5-7b", gpus=8, stack="slime")
-    other = loaded_of_flags(None, flags, ["workload.kind=training"])
+    other = scenario_from_flags(None, flags, ["workload.kind=training"])
     assert (other.kind, at(other.scenario, "stack")) == ("training", "megatron-core")
-    for case in (other, loaded_of_flags(None, replace(flags, prompts="64"))):
+    for case in (other, scenario_from_flags(None, replace(flags, prompts="64"))):
         assert "workload.kind" not in {item.path for item in case.asked.assumed}
 
 

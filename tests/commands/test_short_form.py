@@ -21,7 +21,7 @@ from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.short_form import ScenarioFlags, case_of_flags, loaded_of_flags
+from costmodel.explore.short_form import ScenarioFlags, case_of_flags, scenario_from_flags
 from costmodel.explore.workload_flags import FLAGS, keys_of
 from costmodel.report.terminal.style.head import command
 
@@ -441,7 +441,7 @@ stack: vllm
 
 def served(**given: Any) -> Any:
     """The scenario of flags of serving alone."""
-    return loaded_of_flags(None, ScenarioFlags(**{"model": "llama-3.1-8b", **given})).document
+    return scenario_from_flags(None, ScenarioFlags(**{"model": "llama-3.1-8b", **given})).document
 
 
 def test_flags_of_serving_answer_as_the_scenario_they_stand_for(run: Any, tmp_path: Path) -> None:
@@ -706,7 +706,7 @@ def test_groups_take_the_place_of_the_nodes_of_a_scenario(run: Any) -> None:
 
 def test_a_flag_that_a_command_states_itself_stands_once_in_the_next_command() -> None:
     flags = ScenarioFlags(model="llama-3.1-8b", gpu="h100", prompt="1000", answer="100", rate="2")
-    line = command(loaded_of_flags(None, flags), "scale", "--rate", "2,4")
+    line = command(scenario_from_flags(None, flags), "scale", "--rate", "2,4")
     assert shlex.split(line).count("--rate") == 1
     assert "--rate 2,4" in line
 

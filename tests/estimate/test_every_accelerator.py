@@ -17,7 +17,7 @@ from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.serving import predict_serving
 from costmodel.evidence.validate.validate import validated
 from costmodel.explore.collective import collective
-from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
+from costmodel.explore.short_form import ScenarioFlags, scenario_from_flags
 
 SHELF = CachedReader()
 SHARE = 4  # of so many accelerators whose node is another's one is asked unless --whole asks for all
@@ -67,7 +67,7 @@ def dtype(part: str) -> str:
 def trained(part: str) -> tuple[str, float, float]:
     """Accelerator, time and memory of a step of a small model."""
     flags = ScenarioFlags(model="gpt-2-small", gpu=part, gpus=2, sequence="1024", batch="16", dtype=dtype(part))
-    case: Any = loaded_of_flags(None, flags, ["plan={tp: 2, micro_batch: 1}"])
+    case: Any = scenario_from_flags(None, flags, ["plan={tp: 2, micro_batch: 1}"])
     costs = predict(case).evaluation.costs.row()
     return case.accelerator.name, costs["step_time"], costs["memory_share"]
 
@@ -76,7 +76,7 @@ def served(part: str) -> tuple[str, float, float]:
     """Accelerator, time and memory of a small service."""
     load = {"concurrency": "8", "prompt": "500", "answer": "100", "stack": "vllm"}
     flags = ScenarioFlags(model="llama-3.2-1b", gpu=part, gpus=2, dtype=dtype(part), **load)
-    case: Any = loaded_of_flags(None, flags, ["plan={tp: 2}", "stack.runs_on=[]"])
+    case: Any = scenario_from_flags(None, flags, ["plan={tp: 2}", "stack.runs_on=[]"])
     costs = predict_serving.predict(case, bands=False).costs
     return case.accelerator.name, costs["tpot"], costs["cache_pool"]
 

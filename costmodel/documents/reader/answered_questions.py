@@ -33,15 +33,15 @@ class AnsweredQuestion:
         """The blocks of the answer, each with whether it is code: paragraphs, list items and tables as plain text, code
         unchanged.
         """
-        found: list[tuple[str, bool]] = []
+        blocks: list[tuple[str, bool]] = []
         for part in _PART.findall(self.text):
             if part.startswith("```"):
-                found.append(("\n".join(part.splitlines()[1:-1]), True))
+                blocks.append(("\n".join(part.splitlines()[1:-1]), True))
             elif part.startswith("|"):
-                found.append(("\n".join(map(_without_markup, part.splitlines())), False))
+                blocks.append(("\n".join(map(_without_markup, part.splitlines())), False))
             else:
-                found += [(_without_markup(item), False) for item in _LIST_ITEM.split(part)]
-        return found
+                blocks += [(_without_markup(item), False) for item in _LIST_ITEM.split(part)]
+        return blocks
 
 
 def _without_markup(markdown: str) -> str:

@@ -80,11 +80,13 @@ def rl_words() -> dict[str, Any]:
 
 
 def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
-    """The source of a figure: that of the nearest enclosing group that names one."""
+    """The source of a figure: that of the nearest enclosing group that names one; its check is "seen" (read in that
+    source) unless the group has "known".
+    """
     here: Any = trees.get(place.file)
     group: dict[str, Any] = {}
     listed = dict(bibliography())
-    for part in (*place.path.split("."), ""):
+    for part in (*place.path.split("."), ""):  # the last round, for "", looks at the figure itself
         if isinstance(here, dict):
             group = here if "source" in here else group
             listed.update(_sources_of_document(here))

@@ -272,7 +272,10 @@ def _search_bracket(tokens: Number, top_k: Number, experts: Number) -> tuple[Num
 
 
 def _moment(power: float, least: Number, most: Number, skew: Number) -> Number:
-    """Integral of x to this power over the law; an exponent of 0 would make it a logarithm, which a near one meets."""
+    """Integral of x^(power − skew) from least to most.
+
+    Where power + 1 − skew is near 0 it would be a logarithm; 1e-6 in its place comes close to that.
+    """
     near = power + 1 - skew
     grown = np.where(np.abs(near) < 1e-6, 1e-6, near)
     return (most**grown - least**grown) / grown

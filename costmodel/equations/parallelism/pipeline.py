@@ -436,7 +436,8 @@ def breadth_first_idle(pp: Number, vpp: Number, forward_middle: Number, backward
 
     (p − 1) (F + B) / v
 
-    pp p · vpp v · forward_middle [s]: F, of all chunks · backward_middle B [s]: whole, of all chunks
+    pp p · vpp v · forward_middle F [s]: one micro-batch through all chunks of a middle rank
+    backward_middle B [s]: the same, whole backward
     → idle time of a step [s]
     Source: lamy-poirier-2023 §3
     Holds: equal ranks, no communication time, m ≥ p; then exact by simulation

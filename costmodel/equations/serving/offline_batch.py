@@ -319,10 +319,10 @@ def wave_first_token(
 
     r t₁ in the first wave; T₁ + (w − 1) T + (r − w b) t_p behind w whole waves, w = ⌈r / b⌉ − 1
 
-    requests r: requests with a first token · concurrency b: answers of a wave
+    requests r: requests that have their first token by then · concurrency b: answers of a wave
     first_wave T₁ [s]: time from the start of the first wave to the second · later_wave T [s]: the same of every other
-    first_prompt t₁ [s]: of one prompt of the first wave, beside half of whose answers steps decode
-    prompt_time t_p [s]: of one of a later wave, beside all of them
+    first_prompt t₁ [s]: to compute one prompt of the first wave, while on average half of the wave's answers decode too
+    prompt_time t_p [s]: to compute one prompt of a later wave, while all b answers decode too
     → time [s]
     Source: composition; exact
     Holds: answers alike, so that places become free as they were taken

@@ -109,7 +109,7 @@ def price_per_accelerator(case: LoadedScenario) -> Number:
 
 
 def _mean_price(case: LoadedScenario) -> Number:
-    """The mean price of an accelerator over nodes of several kinds."""
+    """Price of one accelerator [USD/s], averaged over all accelerators of a cluster with several kinds of nodes."""
     every = sum(nodes * each.node.accelerators for nodes, each in case.kinds)
     with term("mean of the groups"):
         shares = [(nodes * each.node.accelerators / every, listed_or_offered(each)) for nodes, each in case.kinds]

@@ -416,7 +416,9 @@ def link_of(inputs: Machine, ranks: Number) -> Number:
 
 
 def inside_bandwidth(inputs: Machine, fit: CollectiveFit, ranks: Number) -> Number:
-    """Bandwidth of large collectives between so many ranks of a domain: the fit, scaled to this machine's links."""
+    """Bandwidth of one rank [B/s], one way, that large messages of a collective reach in a domain with this many ranks:
+    the fitted one, scaled to this machine's links.
+    """
     return carried_over(fit.bandwidth, link_of(inputs, ranks), fit.link)
 
 

@@ -109,7 +109,9 @@ class AnswerLengths:
 
 
 def answer_lengths(workload: Rl, log: AssumptionLog) -> AnswerLengths:
-    """The answer lengths of a workload; the default spread is recorded as an assumption."""
+    """Answer lengths of a workload [tokens]: as stated, and their mean and mean square when answers are cut at the
+    limit; a default spread is recorded as an assumption.
+    """
     response = workload.response
     spread = log.choose("workload.response.spread", response.spread, SPREAD, "judged: none is published")
     with term("lengths"):

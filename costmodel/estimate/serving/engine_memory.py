@@ -74,7 +74,9 @@ class EngineMemoryUse:
 
     @property
     def allowed(self) -> Number:
-        """Bytes that the engine may use, at least 1; a negative pool lowers them below the other lines."""
+        """Bytes that the engine may use, at least 1: everything beside the KV-cache pool, plus the pool, which is
+        negative where that does not fit.
+        """
         return np.maximum(self.beside + self.pool, 1.0)
 
     @property

@@ -77,7 +77,9 @@ def _with_all_experts(kind: Layers) -> Layers:
 
 
 def optimizer_in_use(case: ResolvedScenario, log: AssumptionLog) -> Optimizer:
-    """The optimizer of a case, with 16-bit states if no copy of the weights has 32 bits."""
+    """The optimizer of a case. If it follows the weights (as_weights), its states take 16 bits where neither weights
+    nor master copy have 32; that is noted as an assumption.
+    """
     optimizer, states = case.optimizer, case.stack.states
     wide = RECIPES[case.scenario.workload.precision].full
     if not optimizer.as_weights or wide or agreed(states.weights + states.master >= _SINGLE):

@@ -578,22 +578,22 @@ def experts(config: Config) -> Half:
     if config["experts"].value is None:
         config.refuse("X005", "a layer of experts is listed, and the file has no experts", config["experts"].place)
     count = OriginValue(config["experts"].value or 1, config["experts"].origin)
-    half: Half = {"count": count, "top_k": config["top_k"], "ffn_hidden": config["expert_hidden"]}
-    half["gated"] = config["gated"]
+    routed: Half = {"count": count, "top_k": config["top_k"], "ffn_hidden": config["expert_hidden"]}
+    routed["gated"] = config["gated"]
     if config.flag("expert_biases"):
-        half["biases"] = config["expert_biases"]
-    half |= _flags(config, "router_bias", "shared_gate")
+        routed["biases"] = config["expert_biases"]
+    routed |= _flags(config, "router_bias", "shared_gate")
     if config["expert_latent"].value is not None:
-        half["latent_dim"] = config["expert_latent"]
+        routed["latent_dim"] = config["expert_latent"]
     if config["module_runs"].value is not None:
-        half["module_runs"] = config["module_runs"]
+        routed["module_runs"] = config["module_runs"]
     if config["shared_hidden"].value is not None:
-        half["shared"] = {"ffn_hidden": config["shared_hidden"], "gated": config["gated"]}
+        routed["shared"] = {"ffn_hidden": config["shared_hidden"], "gated": config["gated"]}
         if config.flag("expert_biases"):
-            half["shared"]["biases"] = config["expert_biases"]
+            routed["shared"]["biases"] = config["expert_biases"]
     if _limits_groups(config):
-        half |= {"groups": config["groups"], "group_limit": config["group_limit"]}
-    return half
+        routed |= {"groups": config["groups"], "group_limit": config["group_limit"]}
+    return routed
 
 
 def _limits_groups(config: Config) -> bool:

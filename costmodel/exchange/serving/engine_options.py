@@ -268,12 +268,12 @@ def digits(value: Any) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-def fill_size(keys: ForeignKeys, layer: Layer, name: str, nbytes: float, origin: str) -> None:
+def fill_size(keys: ForeignKeys, layer: Layer, name: str, cache_bytes: float, origin: str) -> None:
     """Fills the size of the host cache for each rank."""
-    if not (math.isfinite(nbytes) and 0 < nbytes <= 2.0**60):
+    if not (math.isfinite(cache_bytes) and 0 < cache_bytes <= 2.0**60):
         keys.refuse("X005", f"{name} is no size of memory", name)
         return
-    layer.facts[SIZE] = keys.derived(size_text(nbytes), origin, name)
+    layer.facts[SIZE] = keys.derived(size_text(cache_bytes), origin, name)
 
 
 def size_text(nbytes: float) -> str:

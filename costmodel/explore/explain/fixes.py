@@ -178,7 +178,7 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
     """Changes outside the plan with which it meets all limits: of each kind the first with the preferred chance and
     those without it before, and at most a few other nodes.
     """
-    case, preferred = answer.inputs.case, preferred_chance(answer.inputs.case)
+    case, remedy_chance = answer.inputs.case, preferred_chance(answer.inputs.case)
     least = _SAME_PEAK * answer.evaluation.costs.row()["memory_peak"] if smaller else 0.0
     seen: set[str] = set()
     nodes = itertools.count()
@@ -190,7 +190,7 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
             continue
         left, costs = _reasons_with_settings(answer, change.settings)
         if not left:
-            if has_chance(costs["fit_chance"], preferred):
+            if has_chance(costs["fit_chance"], remedy_chance):
                 seen.add(change.kind)
             yield replace(_make_remedy((change.settings,), costs, price=change.price), note=change.note)
 

@@ -53,7 +53,7 @@ class ServingFacts:
         if self.answer.refused or "M001" in self.answer.broken:
             return []
         asked = workload_of(self.case)
-        found = [tried(asked, [setting], paths=[setting.partition("=")[0]]) for setting in self._settings()]
+        found = [tried(asked, [setting], paths=[setting.partition("=")[0]]) for setting in self._load_assignments()]
         return [trial for trial in found if math.isfinite(trial.costs.get("ttft", math.nan))]
 
     @functools.cached_property
@@ -90,8 +90,10 @@ class ServingFacts:
         except CostModelError:
             return None
 
-    def _settings(self) -> list[str]:
-        """Rates up to the one at which queues grow, or numbers of requests in flight."""
+    def _load_assignments(self) -> list[str]:
+        """Assignments of --set for a chart over load: rates up to where queues grow, else numbers of requests in
+        flight; empty if the scenario has neither.
+        """
         workload, most = self.case.scenario.workload, self.answer.costs["saturation_per_s"]
         if workload.rate is not None and math.isfinite(most):
             return [f"workload.rate={float(share * most):.3g} /s" for share in _LOADS]

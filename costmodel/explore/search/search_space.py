@@ -33,7 +33,7 @@ from costmodel.ground.counts import (
     Recompute,
     Schedule,
     Where,
-    deciding,
+    sizes_deciding,
 )
 from costmodel.ground.record import record
 from costmodel.ground.shared_columns import BATCH, CUT, LAYOUT, STAGE, Factored, Places, Plans
@@ -322,8 +322,8 @@ def _recompute(inputs: TrainingInputs) -> list[Recompute]:
 
 BLOCK_ROWS = 32_768  # columns of so many plans lie in a core's cache
 WORTH_FACTORING = 512  # plans; of fewer a figure for each takes no longer than to see which they share
-OF_CUT = deciding("layer")
-OF_STAGE = deciding("layer", "stage")
+OF_CUT = sizes_deciding("layer")
+OF_STAGE = sizes_deciding("layer", "stage")
 LATE = tuple(check for check in CHECKS if "micro_batch" in check.needs)
 
 

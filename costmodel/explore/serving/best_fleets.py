@@ -106,7 +106,7 @@ def fleets(case: ServingCase, most: float, safe: float | None) -> Fleets:
     try:
         settings = sizes.settings(sizes.number(most))
         inputs = without_chance(inputs_of(serving(vary_any(case, settings))))
-        fitting = that_fit(inputs, candidates(inputs), _LARGER if safe is None else 2.0 * _LARGER)
+        fitting = layouts_that_fit(inputs, candidates(inputs), _LARGER if safe is None else 2.0 * _LARGER)
     except CostModelError as error:
         return Fleets(fault=error.faults[0])
     with np.errstate(all="ignore"):
@@ -128,7 +128,7 @@ def highest_rate(case: ServingCase) -> RankedPlan | None:
     inputs = inputs_of(case)
     safe = chance_preferred(inputs)
     try:
-        layout = that_fit(inputs, candidates(inputs))
+        layout = layouts_that_fit(inputs, candidates(inputs))
     except CostModelError:
         return None
     if not len(layout):
@@ -138,8 +138,10 @@ def highest_rate(case: ServingCase) -> RankedPlan | None:
     return ranked_plan(found, int(np.argmax(found.results.column("rate_within_slo_per_s"))), {})
 
 
-def that_fit(inputs: ServingInputs, layout: PlanColumns, larger: float = _LARGER) -> PlanColumns:
-    """Valid layouts that fit into memory, with replicas not much larger than necessary; computes no times."""
+def layouts_that_fit(inputs: ServingInputs, layout: PlanColumns, larger: float = _LARGER) -> PlanColumns:
+    """Valid layouts whose replicas fit into memory and have at most `larger` times the accelerators of the smallest
+    that does; computes no times.
+    """
     kept = np.ones(len(layout), dtype=bool)
     for _, mask in invalid(inputs, layout):
         kept &= ~mask

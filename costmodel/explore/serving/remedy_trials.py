@@ -15,7 +15,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, layout_of,
 from costmodel.estimate.serving.predict_serving import answer as answer_of
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.search.changes import Remedy, has_chance, safest
-from costmodel.explore.serving.best_fleets import LARGEST, chance_preferred, fewest_gpus, highest_rate, that_fit
+from costmodel.explore.serving.best_fleets import LARGEST, chance_preferred, fewest_gpus, highest_rate, layouts_that_fit
 from costmodel.explore.serving.best_layout import with_best_layout
 from costmodel.explore.serving.found_plans import RankedPlan
 from costmodel.explore.serving.search_layouts import UNSTABLE
@@ -134,7 +134,7 @@ class RemedyTrials:
         try:
             inputs = inputs_of(serving(vary_any(self.answer.inputs.case, settings)))
             plan = own_plan(inputs)
-            if plan.prefill is None and not len(that_fit(inputs, layout_of(inputs, plan)[0])):
+            if plan.prefill is None and not len(layouts_that_fit(inputs, layout_of(inputs, plan)[0])):
                 return ServingTrial(settings)
             if not self.plans:
                 self.ended = True

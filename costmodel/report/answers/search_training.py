@@ -123,7 +123,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def keys(self, plan: Ranked) -> dict[str, Any]:
         """The sizes and choices of a plan."""
-        return json_answer.choices(plan.structure, plan.sizes)
+        return json_answer.plan_keys(plan.structure, plan.sizes)
 
     def convention(self) -> str:
         """How FLOP are counted."""

@@ -28,7 +28,7 @@ def plan(structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, f
     """The sizes and choices of a plan, its results, and whether it fits."""
     share = costs["memory_share"]
     return {
-        **choices(structure, sizes),
+        **plan_keys(structure, sizes),
         **{machine_name(name): known(value) for name, value in costs.items()},
         "verdict": verdict(share),
         "fits": share <= 1,
@@ -36,8 +36,8 @@ def plan(structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, f
     }
 
 
-def choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
-    """The sizes and choices of a plan."""
+def plan_keys(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
+    """Every size and choice of a plan by its key, null where it is not set."""
     return whole_plan({**sizes, **plan_to_mapping(structure)})
 
 

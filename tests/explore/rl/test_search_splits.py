@@ -17,7 +17,7 @@ from costmodel.explore.rl import search_splits
 from costmodel.explore.rl.search_splits import search
 from costmodel.explore.safety import preferring
 from costmodel.explore.search.range_samples import axes
-from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
+from costmodel.explore.short_form import ScenarioFlags, scenario_from_flags
 
 NAME = "grpo-qwen-2.5-7b-64"
 SMALL = ("search={tp: [1], cp: [2], rollout_tp: [2, 4]}",)
@@ -107,7 +107,7 @@ def test_states_are_sharded_further_where_no_plan_fits_surely(run: Any) -> None:
     """The stage of the software leaves no plan that fits; the first that does so surely is taken, and what sets it."""
     flags = ScenarioFlags(model="qwen-2.5-7b", gpus=8, stack="trl")
     sizes = ["workload.response.limit=8192", "search={ranks: [4], rollout_tp: [4]}"]
-    case = preferring(reinforced(loaded_of_flags(None, flags, sizes)), 0.9)
+    case = preferring(reinforced(scenario_from_flags(None, flags, sizes)), 0.9)
     found = search(case, 1)
     best = found.answer_of(found.best[0])
     chances = {
@@ -116,7 +116,7 @@ def test_states_are_sharded_further_where_no_plan_fits_surely(run: Any) -> None:
     assert chances[1] < chances[2] < 0.9 <= chances[3]
     assert (found.is_safe, rl_degrees(best)["zero"]) == (True, 3)
     settings = [f"{path}={value}" for path, value in rl_settings(best).items()]
-    again = predict(reinforced(loaded_of_flags(None, flags, [*sizes, *settings])))
+    again = predict(reinforced(scenario_from_flags(None, flags, [*sizes, *settings])))
     assert again.costs == pytest.approx(best.costs, nan_ok=True)
     words = [word for item in sizes for word in ("--set", item)]
     shown = run("search", *flags.words, *words).out

@@ -16,7 +16,7 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.results import TRAINING_COLUMNS as COLUMNS
 from costmodel.explore.search.range_samples import SAMPLES
 from costmodel.explore.search.rank import target_of
-from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
+from costmodel.explore.short_form import ScenarioFlags, scenario_from_flags
 from costmodel.explore.smallest_size import tried
 from costmodel.explore.vary import solve as solving
 from costmodel.explore.workload import Trial
@@ -271,7 +271,7 @@ def test_keys_and_targets_go_by_flags_and_printed_labels(run: Any) -> None:
 
 
 def test_users_who_do_not_think_have_values_to_start_from() -> None:
-    case = loaded_of_flags(None, ScenarioFlags(model="llama-3.1-8b", gpus=8, users="2"))
+    case = scenario_from_flags(None, ScenarioFlags(model="llama-3.1-8b", gpus=8, users="2"))
     assert workload_of(case).values_of("workload.users") == "1..128"
 
 

@@ -198,7 +198,9 @@ def _again(inputs: TrainingInputs, raw: Transfer, message: Number, operation: Op
 
 
 def codec_time(inputs: TrainingInputs, block: Block, parameters: Number, times: Number) -> Number:
-    """Time of a step to compress gradients and to restore their sums; `times`: how often in a step."""
+    """Time of a step [s] to compress gradients and to restore their sums: as the scenario states it, else by bytes
+    through memory, times how often a step does so.
+    """
     stated = inputs.case.scenario.assume.compression.codec
     if stated is not None:
         return stated

@@ -72,9 +72,9 @@ def fit_words(costs: Mapping[str, float]) -> str:
     return "fits" if chance >= SAFE else f"at risk: {rounded_percent(chance)} to fit"
 
 
-def band(costs: Mapping[str, float], name: str) -> str:
+def band(results: Mapping[str, float], name: str) -> str:
     """The P10–P90 band of a result, with one unit; empty if it has none."""
-    ends = [costs[key] for key in (f"{name}_{end}" for end in ENDS) if key in costs]
+    ends = [results[key] for key in (f"{name}_{end}" for end in ENDS) if key in results]
     return between(*(result(name, value) for value in ends)) if len(ends) == len(ENDS) else ""
 
 

@@ -36,12 +36,13 @@ def rl_traffic(answer: RlAnswer) -> PlanTraffic:
         for of, item in within(answer)
     ]
     where, whole = "Each optimizer step, and each step of an engine", answer.costs["iteration_time"]
-    of_iteration, once = ("iteration_time", whole, "of the iteration"), [] if sync is None else [_once(sync)]
+    of_iteration = ("iteration_time", whole, "of the iteration")
+    once = [] if sync is None else [_once_an_iteration(sync)]
     return PlanTraffic(where, sent, [], of_iteration, once, plain={} if sync is None else _sync_json(sync))
 
 
-def _once(sync: WeightTransfer) -> Section:
-    """A table of the weights sent to the engines, and of the answers sent back."""
+def _once_an_iteration(sync: WeightTransfer) -> Section:
+    """Table of what moves once an iteration: weights to the engines, answers to the trainer."""
     rate, nbytes = show(number(sync.rate), "B/s"), show(number(sync.nbytes), "B")
     bound = f"{sync.layout} weights, bound by {sync.link}"
     time = number(sync.time)

@@ -92,6 +92,7 @@ def _limit(inputs: TrainingInputs, limit: Limit, value: float) -> str:
 
 
 def _size(block: Block, name: str) -> float:
+    """A size of a block's only plan, such as "tp"."""
     return float(getattr(block, name)[0])
 
 

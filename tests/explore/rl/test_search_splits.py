@@ -130,7 +130,7 @@ def test_a_plan_at_risk_is_said_to_be(run: Any) -> None:
     words = (*words, "--set", "search={ranks: [4], rollout_tp: [4]}", "--set", "stack.trainer.zero=[1, 2]")
     shown, memory = run("estimate", *words).out, run("memory", *words).out
     assert "zero 2 · rollout.tp 4" in shown
-    assert ": the plan surest to fit in costmodel search" in shown
+    assert ": the plan surest to fit of costmodel search" in shown
     chance = re.search(r"at risk: (\d+%) to fit", shown)
     assert chance is not None
     assert f"at risk: {chance[1]} to fit" in memory

@@ -254,7 +254,8 @@ def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: 
         return math.inf if trial is None else trial.costs["run_cost_high"]
 
     budget = float(at(_training(question, dense_model(1e9)).scenario.limits, "run_cost.at_most"))
-    return answer(_training(question, largest_affordable(budget, cost)), offers)
+    model, late = largest_affordable(budget, cost)
+    return replace(answer(_training(question, model), offers), late=late)
 
 
 _CHEAPEST = 4  # offers

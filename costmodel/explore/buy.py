@@ -245,7 +245,7 @@ class Bought:
 
     safe: the chance to meet every limit that is asked for. count: offers that were to be looked at. smaller: rent of
     the best machine's whole nodes at the size that would do by expected figures, USD. traffic: requests of a day over
-    those of as many fullest hours
+    those of as many fullest hours. late: the budget decides the model, and no larger one ends in time
     """
 
     asked: Workload
@@ -258,6 +258,7 @@ class Bought:
     traffic: float = 1.0
     most: float = MOST  # accelerators of a machine
     of_smaller_type: SmallestPlan | None = None  # on the best machine, with numbers of fewer bytes
+    late: bool = False
 
     @property
     def working(self) -> tuple[Purchase, ...]:

@@ -16,7 +16,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.equations.data_parallel.batch_size import fitted_batch
-from costmodel.equations.kernels.flop import optimal_parameters, six_n_flop
+from costmodel.equations.kernels.flop import optimal_parameters, optimal_tokens, six_n_flop
 from costmodel.equations.run.economics import affordable_flop
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.workload_flags import flags_of
@@ -44,7 +44,7 @@ _TAIL = 4.0  # times the mean: 1.7 % of log-normal lengths with the default spre
 _ROOM = 2.0  # memory of the default machine over those bytes
 
 TOKENS_PER_PARAMETER = 20.0  # at the least loss for so much work: hoffmann-2022, table 3, in the middle
-OPTIMAL_DEADLINE = "60d"  # of a training whose model and tokens are those that its budget trains best
+OPTIMAL_DEADLINE = "60d"  # assumed, of a training whose model and tokens are those that its budget trains best
 _FIRST, _LEAST, _LESS = 8e9, 1e8, 0.95  # parameters that are tried first, the fewest, and the next after a size
 _WIDTH, _WIDEST, _DEPTH, _LAYERS = 1024, 32_768, 128, 4  # widths, width over layers of Llama 3, and layers at a time
 
@@ -210,7 +210,14 @@ def _sized(layers: int, width: int) -> DenseModel:
     return DenseModel(name, float(model_parameters(CachedReader().document("model", name))))
 
 
-def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) -> DenseModel:
+class Affordable(NamedTuple):
+    """The largest model within a budget, and whether no larger one keeps the other limits, whatever it costs."""
+
+    model: DenseModel
+    late: bool
+
+
+def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) -> Affordable:
     """The largest dense model whose training on the tokens that are best for it is within a budget.
 
     cost_of: the cost of that training, infinite where no plan keeps the other limits
@@ -227,12 +234,15 @@ def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) ->
         while not held and model in costs and wanted > _LEAST:
             wanted *= _LESS
             model = dense_model(wanted)
-    return max((each for each, spent in costs.items() if spent <= budget), key=lambda each: each[1], default=model)
+    largest = max((each for each, spent in costs.items() if spent <= budget), key=lambda each: each[1], default=model)
+    larger = (each for each in costs if each.parameters > largest.parameters)
+    following = min(larger, key=lambda each: each.parameters, default=None)
+    return Affordable(largest, following is not None and math.isinf(costs[following]))
 
 
 def _affordable(budget: float, cost: float, parameters: float) -> float:
     """Parameters of the dense model that a budget trains best, where work costs what that of another one does."""
-    work = six_n_flop(parameters, TOKENS_PER_PARAMETER * parameters)
+    work = six_n_flop(parameters, optimal_tokens(parameters, TOKENS_PER_PARAMETER))
     return float(optimal_parameters(affordable_flop(work, cost, budget), TOKENS_PER_PARAMETER))
 
 
@@ -242,7 +252,7 @@ def training_of(model: DenseModel) -> dict[str, str]:
     >>> training_of(dense_model(70e9))
     {'model': 'dense-80x8192', 'tokens': '1411B', 'batch': '16Mi-tokens'}
     """
-    tokens = TOKENS_PER_PARAMETER * model.parameters
+    tokens = float(optimal_tokens(model.parameters, TOKENS_PER_PARAMETER))
     batch = float(fitted_batch(six_n_flop(model.parameters, tokens)))
     mebi = 2 ** max(math.floor(math.log2(batch / 2**20)), 0)
     return {"model": model.name, "tokens": f"{tokens / 1e9:.4g}B", "batch": f"{mebi}Mi-tokens"}

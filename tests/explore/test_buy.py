@@ -526,10 +526,20 @@ def test_the_largest_model_within_a_budget_is_found_by_few_trials() -> None:
             return (model.parameters / 70e9) ** power * 1e6 if model.parameters < 300e9 else math.inf
 
         found = largest_affordable(1.05e6, cost)
-        assert found.name == "dense-80x8192"
+        assert (found.model.name, found.late) == ("dense-80x8192", False)
         assert len(tried) <= most
-        assert largest_affordable(1e12, cost).parameters == pytest.approx(300e9, rel=0.1)
-    assert largest_affordable(1.0, lambda model: math.inf).parameters < 4e8
+        model, late = largest_affordable(1e12, cost)
+        assert (model.parameters, late) == (pytest.approx(300e9, rel=0.1), True)
+    assert largest_affordable(1.0, lambda model: math.inf).model.parameters < 4e8
+
+
+def test_a_deadline_that_stops_a_larger_model_is_named_and_not_the_budget() -> None:
+    answer = costmodel.buy(budget="1M", deadline="1d", node="neocloud-h100", price="2USD/GPU/h", gpus=32)
+    assert answer.found.late
+    text = " ".join(str(answer.form("table")).split())
+    assert "The largest that ends in time, within $1.00 M and 24.0 h: " in text
+    assert "is left: no larger model is trained within 24.0 h; --deadline allows more." in text
+    assert "exceed it" not in text
 
 
 def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:

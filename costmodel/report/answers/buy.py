@@ -459,11 +459,13 @@ def _left_over(found: Bought, best: Purchase) -> list[str]:
     left = found.budget - found.rent(best).in_use
     if not (math.isfinite(left + high) and left > 0.05 * found.budget):
         return []
-    late = f"the cost may reach {rounded_dollars(high)} (P90), and with the next larger"
+    dear = f"the cost may reach {rounded_dollars(high)} (P90), and with the next larger"
     timed = any(limit.column == "run_time" for limit in stated_limits(found.asked.case.scenario.limits))
-    why = f"{late} number of GPUs exceed it"
-    if _is_sized(found):
-        why = f"{late} model exceed it"
+    why = f"{dear} number of GPUs exceed it"
+    if found.late:
+        why = f"no larger model is trained within {_deadline(found)}; --deadline allows more"
+    elif _is_sized(found):
+        why = f"{dear} model exceed it"
     elif timed:
         why = "these GPUs end in time, and fewer GPU hours suffice"
     return [f"{rounded_dollars(left)} of {rounded_dollars(found.budget)} is left: {why}."]
@@ -724,9 +726,14 @@ def _model_words(found: Bought) -> list[str]:
     if not _is_sized(found):
         return []
     size, tokens = float(model_parameters(case.model)), found.asked.tokens or math.nan
-    time = next(limit.value for limit in stated_limits(case.scenario.limits) if limit.column == "run_time")
     what = f"{_amount(size)} parameters on {_amount(tokens)} tokens"
-    return [f"Compute-optimal within {rounded_dollars(found.budget)} and {show_time(time)}: {what}."]
+    lead = "The largest that ends in time," if found.late else "Compute-optimal"
+    return [f"{lead} within {rounded_dollars(found.budget)} and {_deadline(found)}: {what}."]
+
+
+def _deadline(found: Bought) -> str:
+    limits = stated_limits(found.asked.case.scenario.limits)
+    return show_time(next(limit.value for limit in limits if limit.column == "run_time"))
 
 
 def _amount(value: float, digits: int = 3) -> str:

@@ -47,7 +47,7 @@ _KNOWN = {  # bytes of an element alone, of a scale, elements that share it: of 
 _MIXES = {"q3_k_m": ("q3_k", "q4_k", 0.38), "q4_k_m": ("q4_k", "q6_k", 0.15), "q5_k_m": ("q5_k", "q6_k", 0.15)}
 # Of the rate of products in 16 bits, where kernels widen narrow weights on the way: on an A100 Marlin reaches 0.60 to
 # 0.66 of torch from 1,024 rows on, and 0.69 of unpacking first with 8,192. No other part was measured [marlin-gemm].
-WIDENED = {"ampere": 0.65}
+WIDENED = {"a100-sxm-80": 0.65}  # by efficiency document, which all A100 share
 WIDE = frozenset({"router", MIXING})  # matrices that stay wide where weights are quantised
 _WHOLE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 _WEIGHTS_OF: dict[str, str] = {"fp8-cs": "fp8", "fp8-row": "fp8", "mxfp8": "fp8"}  # of a precision of products
@@ -102,7 +102,7 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
         )
     if recipe.operand == _WHOLE["bf16"] and in_memory != _kept_as(workload.precision):
         with term("weights widened on the way"):
-            peak = WIDENED.get(case.accelerator.family, 1.0) * peak
+            peak = WIDENED.get(case.efficiency.of, 1.0) * peak
     embedding, head = _ends(in_memory)
     narrow = _recipe(case, workload.expert_precision or workload.precision)
     expert_weight = _width(in_memory)

@@ -145,3 +145,11 @@ def test_prompts_take_longer_where_kernels_widen_narrow_weights(node: str, *, lo
     assert narrow["tpot"] <= wide["tpot"]
     if longer:
         assert narrow["ttft"] == pytest.approx(3.35, rel=0.1)
+
+
+@pytest.mark.parametrize(("part", "rate"), [("a6000", 1.0), ("rtx3090", 1.0), ("a100-pcie-80", 0.65)])
+def test_only_the_measured_part_is_slower_with_widened_weights(part: str, rate: float) -> None:
+    """Marlin was timed on an A100, and on no other part of its architecture."""
+    load = "workload={kind: serving, prompt: 500, output: 100, concurrency: 1, precision: bf16, weights: int4-g128}"
+    found = inputs("model=qwen-3-8b", f"cluster.node.accelerator={part}", "plan={tp: 1}", "limits={}", load)
+    assert one(found.types.peak) == pytest.approx(rate * found.case.accelerator.peak.bf16)

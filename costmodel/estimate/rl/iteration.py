@@ -373,18 +373,17 @@ def _switch(inputs: RlInputs, moved: Number) -> Number:
     shared = inputs.split.colocated and inputs.engines is not None
     turn: Number = inputs.case.stack.host.turn if shared else 0.0
     host = inputs.trainer.inputs.host
-    if inputs.on_host and not math.isnan(host.link) and not math.isnan(float(host.link_share)):
-        with term("switch"):
-            there_and_back = 2.0 * number(frozen_copy(inputs.trainer.inputs, inputs.fullest.block))
-            turn = turn + link_time(there_and_back, host.link, host.link_share)
-    if not inputs.offload:
-        return turn
-    if math.isnan(host.link) or math.isnan(float(host.link_share)):
-        place = inputs.case.place("plan.rollout.offload", "stack", "cluster.node")
-        hint = "plan.rollout.offload: false, or state the node's host link"
+    ways = {"plan.rollout.offload": inputs.offload, "stack.sharing.reference_on_host": bool(inputs.on_host)}
+    needed = [key for key, needs in ways.items() if needs]
+    if needed and (math.isnan(host.link) or math.isnan(float(host.link_share))):
+        place = inputs.case.place(needed[0], "stack", "cluster.node")
+        hint = f"{' and '.join(f'{key}: false' for key in needed)}, or state the node's host link"
         raise fail("D017", f"no document states the link of {inputs.case.node.name} to its host", place, hint)
     with term("switch"):
-        return turn + 2.0 * link_time(moved, host.link, host.link_share)
+        if inputs.on_host:
+            copy = frozen_copy(inputs.trainer.inputs, inputs.fullest.block)
+            turn = turn + 2.0 * link_time(copy, host.link, host.link_share)
+        return turn + 2.0 * link_time(moved, host.link, host.link_share) if inputs.offload else turn
 
 
 MOVED = ("policy weights", "policy optimizer", "critic states", "reference", "reward model")

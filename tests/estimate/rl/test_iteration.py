@@ -148,6 +148,14 @@ def test_a_reference_on_the_host_takes_no_memory_and_passes_the_link_twice() -> 
     assert moves.costs["switch"] - stays.costs["switch"] == pytest.approx(number(passed))
 
 
+@pytest.mark.parametrize("key", ["stack.sharing.reference_on_host", "plan.rollout.offload"])
+def test_what_passes_a_link_to_the_host_needs_its_rate(key: str) -> None:
+    with pytest.raises(CostModelError) as caught:
+        asked(f"{key}=true", "cluster.node.host=null")
+    assert caught.value.faults[0].code == "D017"
+    assert caught.value.faults[0].hint == f"{key}: false, or state the node's host link"
+
+
 def test_what_an_engine_leaves_of_shared_memory_the_trainer_may_hold() -> None:
     """SGLang claims a share for weights and cache; steps and the trainer's own context pass in the rest."""
     found = asked("stack=slime", "plan.cp=1")

@@ -135,10 +135,8 @@ def _unknown_document(kind: str, name: str, place: Place | None) -> CostModelErr
                 reading,
             )
     elif kind == "scenario" and "=" in name:
-        settings = " ".join(
-            f"--set {part if '.' in part.partition('=')[0] else f'plan.{part}'}" for part in name.split(",")
-        )
-        hint = f"settings are options: {settings}"
+        settings = [_option_meant(*part.partition("=")[::2]) for part in name.split(",")]
+        hint = f"settings are options: {' '.join(settings)}" if all(settings) else hint
     elif kind == "model" and name and has_file(file_in(kind, Path(name))):
         hint = f"for the folder write .{os.sep}{name}"
     elif kind == "scenario" and name and has_file(Path(name, FILE)):
@@ -146,6 +144,28 @@ def _unknown_document(kind: str, name: str, place: Place | None) -> CostModelErr
     elif name and may_look(name) and os.path.isdir(name):
         hint = f"'{name}' is a folder; name a file in it"
     return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
+
+
+# Names of the flags that describe a job, of any workload.
+FLAGS = (
+    "answer batch budget burstiness concurrency deadline dtype gpus iterations model node price prompt prompts rate rl "
+    "rollout safe samples sequence stack tokens tpot trace trainer ttft users"
+)
+
+
+def _option_meant(name: str, value: str) -> str:
+    """The option for a setting that is given as name=value; empty for an unknown name.
+
+    >>> _option_meant("gpus", "8"), _option_meant("tp", "4"), _option_meant("workload.sequence", "4096")
+    ('--gpus 8', '--set plan.tp=4', '--set workload.sequence=4096')
+    """
+    from costmodel.documents.schemas.rl.rl_schema import RlPlan
+    from costmodel.documents.schemas.serving.serving_schema import ServingPlan
+
+    if name in FLAGS.split():
+        return f"--{name} {value}"
+    key = f"plan.{name}" if name in {**RlPlan.model_fields, **ServingPlan.model_fields} else name
+    return f"--set {key}={value}" if "." in key else ""
 
 
 def _shape_meant(kind: str, name: str) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from each import share_of
 
-from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.find_documents import FLAGS, find
 from costmodel.documents.reader.folders import FOLDER_OF, plural
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.explore import workload_flags
 from costmodel.ground.errors import CostModelError
 
 Faults = Callable[[Any], list[Any]]
@@ -183,6 +184,9 @@ def test_a_file_one_may_not_read(
         ("", "there is no scenario named ''", "costmodel list scenarios"),
         (".", "there is no scenario named '.'", "'.' is a folder; name a file in it"),
         ("x" * 300, "there is no scenario named", "costmodel list scenarios"),
+        ("gpus=8,tp=2", "there is no scenario named", "settings are options: --gpus 8 --set plan.tp=2"),
+        ("model=llama-3.1-8b", "there is no scenario named", "settings are options: --model llama-3.1-8b"),
+        ("gpus=8,nothing=2", "there is no scenario named", "costmodel list scenarios"),
     ],
 )
 def test_scenarios_that_are_not_there(name: str, sentence: str, hint: str, run: Any, faults: Faults) -> None:
@@ -190,6 +194,10 @@ def test_scenarios_that_are_not_there(name: str, sentence: str, hint: str, run: 
     assert (found.code, found.place) == ("D009", "command line")
     assert sentence in found.sentence
     assert hint in found.help
+
+
+def test_settings_in_the_place_of_a_scenario_are_flags_where_these_exist() -> None:
+    assert {*FLAGS.split()} == {"gpus", *(name for each in workload_flags.FLAGS.values() for name in each.keys)}
 
 
 def test_a_broken_neighbour_does_not_stop_the_list(run: Any, tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ _SETTINGS = {
     **dict.fromkeys(("fsdp", "zero3"), "plan.zero=3"),
     "ddp": "plan.zero=0",
     **{method: f"workload.tuning={{method: {method}}}" for method in ("lora", "qlora")},
-    **dict.fromkeys(("tp_comm", "tp_overlap", "tp_comm_overlap"), "assume.overlap.tp=80%"),
+    **dict.fromkeys(("tp_comm", "tp_overlap", "tp_comm_overlap"), "assume.overlap.tp=SHARE"),
 }
 # And of keys, which they name only as options.
 _KEYS = {

@@ -37,6 +37,7 @@ ERRORS = {
     f"check {TRAINING} --tolerance 2%": "--within 2%",
     f"diagnose {TRAINING} --measured 18s": "--step 18s",
     "search ep=8,tp=2": "--set plan.ep=8 --set plan.tp=2",
+    f"estimate {TRAINING} --tp-comm": "--set assume.overlap.tp=SHARE",
     f"check {TRAINING} --set limits.memory.at_most=50GiB": "limits.memory_peak",
     "serve": "costmodel search --model llama-3.1-70b --rate 5",
     "train": "costmodel search --model",

@@ -468,7 +468,7 @@ def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
     if inputs.host_experts is not None:
         yield Assumption("stack", "never measured with experts on the host", "wider band upwards")
     if of_unlike_batch(inputs):
-        yield Assumption("stack", "never measured with unlike answers at once", "wider band upwards")
+        yield Assumption("stack", "no fitted benchmark has unlike answers at once", "wider band upwards")
 
 
 def remarks(inputs: ServingInputs) -> Iterator[str]:

@@ -229,7 +229,7 @@ def test_a_scenario_the_baseline_does_not_hold(run: Any, tmp_path: Path) -> None
     run("check", NAME, "--against", file, "--update")
     ran = run("check", "quickstart", "--against", file)
     assert ran.code == 1
-    assert "✗ baseline does not contain it --update adds it" in ran.out
+    assert "✗ baseline does not contain it: --update adds it" in ran.out
     junit = run("check", "quickstart", "--against", file, "--format", "junit")
     assert (junit.code, 'failures="1"' in junit.out) == (1, True)
     limited = ("--set", "limits.mfu.at_least=1 %")

@@ -198,7 +198,7 @@ def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
     """The current value of a checked figure, and its bound."""
     words = words_of(checked.asked.case.kind)
     if finding.kind == "known":
-        return "does not contain it", "--update adds it"
+        return "does not contain it:", "--update adds it"
     if finding.kind in _STATES:
         return _STATES[finding.kind], words.reason(checked.answer, finding.name)
     if finding.kind == "exact":

@@ -188,7 +188,8 @@ def _translate_engine(found: ServingAnswer, engine: Engine) -> tuple[ServingAnsw
     again = with_share(rounded_share(share) if same else engine.memory.share)
     _check_exportable(again)
     taken, left = _number(again.evaluation.memory.fraction), _number(again.evaluation.memory.pool)
-    cache = "the same pool" if same else f"its own: no share leaves as large a cache, this one {left / pool:.0%} of it"
+    side = "every share leaves a larger cache" if share <= 0 else "no share leaves as large a cache"
+    cache = "the same pool" if same else f"its own: {side}, this one {left / pool:.0%} of it"
     text = f"memory: {own:.4g} of {before.name} is {rounded_share(taken):.4g} of {engine.name}, {cache}"
     halves = before.dispatch is not None and before.dispatch.two_batches and engine.dispatch is None
     lost = ", without half batches" if halves else ""

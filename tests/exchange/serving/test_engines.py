@@ -90,6 +90,17 @@ def test_the_share_of_memory_is_translated_so_that_the_pool_stays(to: str) -> No
     assert there.file.faults == ()
 
 
+@pytest.mark.parametrize(
+    ("share", "words"), [(-0.1, "every share leaves a larger cache"), (1.2, "no share leaves as large a cache")]
+)
+def test_a_cache_that_no_share_leaves_is_larger_or_smaller(
+    share: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costmodel.explore.export_serving._share_for", lambda *_: share)
+    there = exported("vllm", "dense", "workload.precision=bf16", to="sglang")
+    assert f"its own: {words}, this one " in there.translated
+
+
 @pytest.mark.parametrize("to", ENGINES)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_command_that_is_imported_again_has_the_same_pool(to: str, name: str, tmp_path: Path) -> None:

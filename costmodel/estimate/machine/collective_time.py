@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -283,8 +283,7 @@ def alone_times(inputs: Machine, message: Number, group: Group, operation: Opera
         if far
         else _times_inside_node(machine, message, group, operation)
     )
-    found = [AloneTime(name, near, across, *more) for name, near, across, *more in ways]
-    return sorted(found, key=lambda way: number(way.total))
+    return sorted(ways, key=lambda way: number(way.total))
 
 
 def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: Operation) -> float:
@@ -293,17 +292,15 @@ def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: O
     return number(bus_bandwidth(message, group.ranks, time, operation=operation))
 
 
-def _times_inside_node(
-    inputs: Machine, message: Number, group: Group, operation: Operation
-) -> Iterator[tuple[str, Number, Number]]:
-    yield "fitted", fitted_time(inputs, message, group, operation), 0.0
+def _times_inside_node(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[AloneTime]:
+    yield AloneTime("fitted", fitted_time(inputs, message, group, operation), 0.0)
     if operation != "all_reduce" or _is_own(inputs, operation):
         return
     if "ring" in inputs.case.efficiency.alone:
         fit = _alone_fit(inputs, operation)
-        yield "ring", ring_inside_time(inputs, fit, message, group, operation, group.ranks), 0.0
+        yield AloneTime("ring", ring_inside_time(inputs, fit, message, group, operation, group.ranks), 0.0)
     if nvls_at(inputs.case):
-        yield "nvls", nvls_time(inputs, message, group, operation), 0.0
+        yield AloneTime("nvls", nvls_time(inputs, message, group, operation), 0.0)
 
 
 def _is_own(inputs: Machine, operation: Operation) -> bool:
@@ -320,17 +317,14 @@ def _alone_fit(inputs: Machine, operation: Operation) -> CollectiveFit:
 
 def _algorithms_between_domains(
     inputs: Machine, message: Number, group: Group, operation: Operation
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[AloneTime]:
     """Algorithms over several domains: NCCL's ring goes through all ranks, its tree through domains; of both, whether
     interfaces wait for the links inside.
     """
     if operation not in _RINGS:
         for each in algorithms(inputs, operation, "between"):
-            yield (
-                each.name,
-                fitted_time(inputs, message, group, operation),
-                each.time(inputs, message, group, operation),
-            )
+            near = fitted_time(inputs, message, group, operation)
+            yield AloneTime(each.name, near, each.time(inputs, message, group, operation))
         return
     fit, rate = _alone_fit(inputs, operation), between_rate(inputs, group, operation)
     near = ring_inside_time(inputs, fit, message, group, operation, group.ranks)
@@ -345,18 +339,22 @@ def _algorithms_between_domains(
         return number(wire / inside) < number(rate)
 
     share = sent / group.fewest  # the bytes of all ranks leave over the interfaces of one domain together
-    yield "ring", near, rings_between(inputs, share, group, both(share), operation), follows(share)
+    between = rings_between(inputs, share, group, both(share), operation)
+    yield AloneTime("ring", near, between, follows(share))
     if operation != "all_reduce":
         return
     part = part_of(message, group, operation)
     sent_by_tree = double_tree_bytes(part, group.domains)
-    yield "tree", near, trees_between(inputs, part, group, both(sent_by_tree)), follows(sent_by_tree)
+    between = trees_between(inputs, part, group, both(sent_by_tree))
+    yield AloneTime("tree", near, between, follows(sent_by_tree))
     switches = nvls_at(inputs.case) and not _is_own(inputs, operation)
     switched = nvls_time(inputs, message, group, operation) if switches else near
     if switches:
         nvls = inputs.protocols.nvls
         latency = tree_latency(1.0, group.domains, nvls.start, 0.0, nvls.far + inputs.network.latency_beyond_infiniband)
-        yield "nvls-tree", switched, pipelined_time(latency, double_tree_bytes(part, group.domains), rate)
+        between = pipelined_time(latency, double_tree_bytes(part, group.domains), rate)
+        yield AloneTime("nvls-tree", switched, between)
     for each in algorithms(inputs, operation, "between"):
         if each.name not in ("ring", "tree"):  # whose forms above are those of one library
-            yield each.name, switched if each.switched else near, each.time(inputs, message, group, operation)
+            within = switched if each.switched else near
+            yield AloneTime(each.name, within, each.time(inputs, message, group, operation))

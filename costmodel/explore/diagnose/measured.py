@@ -88,7 +88,7 @@ TERMS = (*TERM_COLUMNS.values(), *COMMUNICATION)
 IDLE = "idle"  # all that no kernel takes
 WHOLE = {"step_time": "s", "tokens_per_s": "token/s", "mfu": "1"}
 OPTIONS = {"step_time": "--step", "tokens_per_s": "--tokens-per-s", "mfu": "--mfu"}
-_RATE, _OFF = "tokens_per_s_per_gpu", 0.1  # of a log; the share from which it contradicts the log's times
+_RATE, _OFF = "tokens_per_s_per_gpu", 0.1  # of a log; the share from which it contradicts the log's times, judged
 AGREE = 0.04  # a share by which figures of one step may differ: an MFU of two digits is known to 3 %
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 6
-_FAR_SLOWER = 3.0  # times the step of the plan, from which a remedy has a note
+_FAR_SLOWER = 3.0  # times the step of the plan, from which a remedy has a note: judged
 _SAME_PEAK = 0.8  # of the peak, that the same plan takes at least on another node
 _ON_HOST = "L043"
 _FUSED = ("stack.kernels.attention=flash-2",)

@@ -47,8 +47,8 @@ from costmodel.ground.record import record
 LARGEST = 1024.0  # accelerators of the largest cluster that a remedy names
 _LARGER = 4.0  # times the accelerators of the smallest replica that fits, which others have at most
 _LIKELY = 0.5  # chance to meet all limits of a plan that is offered where none has the preferred one: even odds
-_SURER = 0.95  # a chance above the usual one, of a plan that is offered beside it
-_AS_SURE = 0.05  # of a chance, within which the plan on fewer accelerators is offered: hardly a gain for many more
+_SURER = 0.95  # a chance above the usual one, of a plan that is offered beside it: judged
+_AS_SURE = 0.05  # of a chance, within which the plan on fewer accelerators is offered: judged, hardly a gain
 _COUNTED = 48  # layouts whose replicas are counted for a chance, of those that need the fewest by expected figures
 _LAST, _EACH, _ROUNDS = 4, 24, 3  # of these whose numbers of replicas are narrowed down, by so many at a time
 _COUNTS = np.unique(np.concatenate([np.arange(1.0, 17.0), np.round(1.25 ** np.arange(13, 32))]))

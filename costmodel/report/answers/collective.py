@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from costmodel.report.terminal.style.layout import Line
 
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
-_FASTER = 0.98  # of the time alone, under which a step counts a collective as faster
+_FASTER = 0.98  # of the time alone, under which a step counts a collective as faster: judged
 _CHARTED = 3  # sizes from which on a chart explains more than the table
 _WHY = {each.name: each.meaning for each in ALGORITHMS} | {
     "chain": "chain: small pieces follow each other over every link",

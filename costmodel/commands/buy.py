@@ -272,10 +272,13 @@ def _training(question: Question, model: DenseModel, **flags: str | None) -> Loa
     why = {
         "model": "compute-optimal for the budget, in the proportions of Llama 3",
         "tokens": f"{TOKENS_PER_PARAMETER:g} for each parameter, hoffmann-2022",
-        "batch": "as DeepSeek fitted it for so much work",
+        "batch": "DeepSeek's law, far beyond the work it was fitted on, rounded down to a power of two",
         "deadline": "the default",
     }
-    assumed = [Assumption(name, text, f"{why[name]}; --{name} sets it") for name, text in left.items()]
+    setting = {"tokens": "--model with --tokens sets both"}
+    assumed = [
+        Assumption(name, text, f"{why[name]}; {setting.get(name, f'--{name} sets it')}") for name, text in left.items()
+    ]
     return replace(case, asked=replace(case.asked, assumed=(*assumed, *case.asked.assumed)))
 
 

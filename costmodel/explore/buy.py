@@ -135,6 +135,11 @@ class Purchase:
         return self.machine.sold not in OTHER_TERMS and not binds
 
     @property
+    def parts(self) -> float:
+        """Parts that whole nodes can be rented in, each of one engine at least: nodes, or engines that span several."""
+        return min(self.nodes, float(len(self.engines)))
+
+    @property
     def gpus(self) -> float:
         """The number of accelerators of the plan."""
         return self.plans.safe.gpus if self.works and self.plans.safe is not None else math.nan

@@ -210,15 +210,8 @@ def _sized(layers: int, width: int) -> DenseModel:
     return DenseModel(name, float(model_parameters(CachedReader().document("model", name))))
 
 
-class Affordable(NamedTuple):
-    """The largest model within a budget, and whether no larger one keeps the other limits, whatever it costs."""
-
-    model: DenseModel
-    late: bool
-
-
-def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) -> Affordable:
-    """The largest dense model whose training on the tokens that are best for it is within a budget.
+def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) -> tuple[DenseModel, bool]:
+    """The largest dense model whose training on its best tokens is within a budget; whether a limit stops a larger one.
 
     cost_of: the cost of that training, infinite where no plan keeps the other limits
     """
@@ -237,7 +230,7 @@ def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) ->
     largest = max((each for each, spent in costs.items() if spent <= budget), key=lambda each: each[1], default=model)
     larger = (each for each in costs if each.parameters > largest.parameters)
     following = min(larger, key=lambda each: each.parameters, default=None)
-    return Affordable(largest, following is not None and math.isinf(costs[following]))
+    return largest, following is not None and math.isinf(costs[following])
 
 
 def _affordable(budget: float, cost: float, parameters: float) -> float:

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from statistics import NormalDist
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -346,6 +347,14 @@ def test_a_training_without_an_end_costs_a_month_and_a_limit_on_all_of_it_needs_
         costmodel.buy(node="p5", budget="1M", **asked)
 
 
+def test_whole_nodes_are_rented_by_node_or_by_engine_where_one_spans_several() -> None:
+    row = best("serving")
+    assert row.parts == min(row.nodes, len(row.engines))
+    wide = SimpleNamespace(nodes=4.0, engines=[12.0, 12.0])
+    assert Purchase.parts.fget(wide) == 2
+    assert Purchase.parts.fget(SimpleNamespace(nodes=2.0, engines=[4.0] * 4)) == 2
+
+
 def test_a_somewhat_larger_size_is_taken_where_it_costs_less() -> None:
     """24 nodes would end in time, but their plan takes more GPU hours than that of 32."""
     times = {24.0: 40.0, 32.0: 25.0, 28.0: 30.0}
@@ -513,6 +522,9 @@ def test_a_budget_alone_has_the_model_that_it_trains_best() -> None:
     text = " ".join(str(answer.form("table")).split())
     assert f"Compute-optimal within $20.0 k and 60.0 days: {parameters / 1e9:.3g} B parameters" in text
     assert "hoffmann-2022" in text
+    why = {item.path: item.origin for item in answer.found.asked.case.asked.assumed}
+    assert why["tokens"].endswith("; --model with --tokens sets both")
+    assert "far beyond the work it was fitted on, rounded down to a power of two" in why["batch"]
     assert "buy --budget 20k --price 2USD/GPU/h --node neocloud-h100 -o page.html" in text
 
 
@@ -526,11 +538,11 @@ def test_the_largest_model_within_a_budget_is_found_by_few_trials() -> None:
             return (model.parameters / 70e9) ** power * 1e6 if model.parameters < 300e9 else math.inf
 
         found = largest_affordable(1.05e6, cost)
-        assert (found.model.name, found.late) == ("dense-80x8192", False)
+        assert (found[0].name, found[1]) == ("dense-80x8192", False)
         assert len(tried) <= most
         model, late = largest_affordable(1e12, cost)
         assert (model.parameters, late) == (pytest.approx(300e9, rel=0.1), True)
-    assert largest_affordable(1.0, lambda model: math.inf).model.parameters < 4e8
+    assert largest_affordable(1.0, lambda model: math.inf)[0].parameters < 4e8
 
 
 def test_a_deadline_that_stops_a_larger_model_is_named_and_not_the_budget() -> None:

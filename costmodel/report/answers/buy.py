@@ -66,6 +66,8 @@ _OF_A_DAY = {
     "energy_per_token": "in the fullest hour",
 }
 _NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
+_WORTH_SAYING = 0.05  # judged: of a budget, from which what is left has a sentence
+_AS_DEAR = 0.995  # judged: of a rent, from which another one is no choice
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
@@ -457,7 +459,7 @@ def _left_over(found: Bought, best: Purchase) -> list[str]:
     """A sentence on why a budget is not spent: the cost keeps it with the chance, not just as it is expected."""
     high = math.nan if best.trial is None else best.trial.costs.get("run_cost_high", math.nan)
     left = found.budget - found.rent(best).in_use
-    if not (math.isfinite(left + high) and left > 0.05 * found.budget):
+    if not (math.isfinite(left + high) and left > _WORTH_SAYING * found.budget):
         return []
     dear = f"the cost may reach {rounded_dollars(high)} (P90), and with the next larger"
     timed = any(limit.column == "run_time" for limit in stated_limits(found.asked.case.scenario.limits))
@@ -485,7 +487,7 @@ def _choices(found: Bought, best: Purchase) -> list[str]:
     assert best.plans.safe is not None
     choices = []
     own, expected, surer = found.rent(best), best.plans.expected, best.plans.surer
-    if expected is not None and _size(expected, best.plans.safe) and not found.smaller > 0.995 * own.whole:
+    if expected is not None and _size(expected, best.plans.safe) and not found.smaller > _AS_DEAR * own.whole:
         cost = f", {rounded_dollars(found.smaller)} by whole nodes" if math.isfinite(found.smaller) else ""
         choices.append(f"{_odds(expected)}{cost}")
     if surer is not None and surer.gpus > best.gpus:
@@ -520,7 +522,7 @@ def _defaults(found: Bought) -> list[str]:
         and found.asked.usual == "tpot"
         and not any("tpot" in name for name in stated)
     ):
-        found_here.append("a limit on each token: --tpot 50ms")
+        found_here.append("no limit on the time per token (--tpot)")
     return found_here
 
 
@@ -552,7 +554,7 @@ def _hosted_words(found: Bought, best: Purchase) -> list[str]:
     turns = f"{significant(turn, 2)} requests/s"
     if own.whole > own.in_use:
         beside = f"{times_as_much(cost / own.in_use, 'GPUs in use')}, {times_as_much(cost / own.whole, 'whole nodes')}"
-        turns = f"{turns}, or {significant(found.turn(hosted, own.whole / best.nodes), 2)} by whole nodes"
+        turns = f"{turns}, or {significant(found.turn(hosted, own.whole / best.parts), 2)} by whole nodes"
     answered = best.trial.costs["saturation_per_s"] / len(best.engines)
     less = f"; cheaper below {turns}" if turn < answered else ""
     return [f"API ({hosted.source}): {rounded_dollars(cost)}, {beside}{less}."]

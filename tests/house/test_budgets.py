@@ -29,7 +29,7 @@ BUDGETS = {
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 18_150,  # one search; what to buy, with equations; defaults of adapters and of limits without a rate
+    "explore": 18_200,  # one search; what to buy, with equations; defaults of adapters and of limits without a rate
     "explore/serving": 3_800,  # a model on every machine, points of benchmarks
     "ground": 2_050,  # with durations in a given unit
     "report": 1_500,  # with the document that all faces draw, and pictures of time and money

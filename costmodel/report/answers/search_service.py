@@ -97,7 +97,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     found: ServiceSearch
     drawn = ("tpot", "tokens_per_gpu_within_limits")
     shown_anyway = frozenset({"plan.tp", "plan.pp", "plan.replicas"})
-    brief = 4
+    brief = 3
 
     @property
     def works(self) -> str:

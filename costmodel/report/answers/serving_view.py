@@ -138,7 +138,7 @@ class ServingView:
                 wide=20,
                 banded=_BANDS,
                 beneath=beneath,
-                brief=3,
+                brief=2,
             )
         ]
 

@@ -549,13 +549,15 @@ def _hosted_words(found: Bought, best: Purchase) -> list[str]:
     if hosted is None or not own.in_use > 0 or best.trial is None:
         return []
     cost = found.hosted_cost(hosted)
-    beside = times_as_much(cost / own.in_use)
-    turn = found.turn(hosted, own.in_use / len(best.engines))
+    beside = times_as_much(float(share(cost, own.in_use)))
+    turn = found.turn(hosted, float(share(own.in_use, len(best.engines))))
     turns = f"{significant(turn, 2)} requests/s"
     if own.whole > own.in_use:
-        beside = f"{times_as_much(cost / own.in_use, 'GPUs in use')}, {times_as_much(cost / own.whole, 'whole nodes')}"
-        turns = f"{turns}, or {significant(found.turn(hosted, own.whole / best.parts), 2)} by whole nodes"
-    answered = best.trial.costs["saturation_per_s"] / len(best.engines)
+        of_whole = times_as_much(float(share(cost, own.whole)), "whole nodes")
+        beside = f"{times_as_much(float(share(cost, own.in_use)), 'GPUs in use')}, {of_whole}"
+        by_nodes = found.turn(hosted, float(share(own.whole, best.parts)))
+        turns = f"{turns}, or {significant(by_nodes, 2)} by whole nodes"
+    answered = float(share(best.trial.costs["saturation_per_s"], len(best.engines)))
     less = f"; cheaper below {turns}" if turn < answered else ""
     return [f"API ({hosted.source}): {rounded_dollars(cost)}, {beside}{less}."]
 

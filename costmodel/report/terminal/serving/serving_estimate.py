@@ -431,7 +431,7 @@ def _rate_bound(answer: ServingAnswer) -> str:
         if not has_limits(answer.inputs.case) or not allowed < _FULL * most:
             return f"{_limit_of_rate(answer)} the rate."
         kept, served = result("rate_within_slo_per_s", allowed), result("saturation_per_s", most)
-        return f"Limits are met to {kept}; {BINDS[answer.binding]} the rate at {served}."
+        return f"Limits are met to {kept} as predicted; {BINDS[answer.binding]} the rate at {served}."
     rate, most = costs["requests_per_s"], costs["saturation_per_s"]
     waiting = costs["concurrency"] >= _FULL * costs["concurrency_steady"]
     if rate < _FULL * most and not waiting:

@@ -83,7 +83,7 @@ __all__ = [
 
 def _config(text: str, file: str) -> foreign_readers.Foreign:
     """A config.json as a model; its reader is loaded once a scenario names such a file."""
-    read: foreign_readers.ReadForeign = import_module("costmodel.exchange.models").read_model
+    read: foreign_readers.ReadForeign = import_module("costmodel.exchange.foreign_models").read_model
     return read(text, file)
 
 

@@ -20,7 +20,7 @@ from costmodel.commands.command_table import QUESTIONS
 from costmodel.documents.reader.load_scenario import load_any, load_mapping
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import SAFE
-from costmodel.explore.safety import preferring
+from costmodel.explore.search.required_chance import preferring
 from costmodel.ground.errors import CostModelError as CostModelError
 from costmodel.ground.errors import WrongCall as WrongCall
 from costmodel.ground.errors import fail
@@ -30,7 +30,7 @@ from costmodel.report.terminal.style.layout import Reply
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from costmodel.commands.short_form import Question
+    from costmodel.commands.scenario_options import Question
 
 NAMES = {"import": "import_file", "list": "list_documents"}  # words that Python has itself
 FUNCTIONS = {NAMES.get(name, name): name for name in QUESTIONS}
@@ -61,7 +61,7 @@ class Result:
     @property
     def figures(self) -> dict[str, Any]:
         """The answer as plain values, with units in the names, as `--json` writes it; an unknown number is None."""
-        from costmodel.report.machine.formats import machine
+        from costmodel.report.data_formats.formats import machine
 
         figures: dict[str, Any] = machine(self.reply.result())
         return figures
@@ -70,7 +70,7 @@ class Result:
         """The table of the answer: a row for each plan, point, transfer or figure."""
         import pandas
 
-        from costmodel.report.machine.formats import machine, rows_of
+        from costmodel.report.data_formats.formats import machine, rows_of
 
         return pandas.json_normalize(machine(rows_of(self.reply)) if self.reply.rows else [self.figures])
 
@@ -206,7 +206,7 @@ def _diff(
     from costmodel.commands.diff import compared, ranks_of
     from costmodel.commands.diff import diff as command
     from costmodel.commands.progress import quiet
-    from costmodel.commands.short_form import flag_options
+    from costmodel.commands.scenario_options import flag_options
 
     if before is None and after is not None:
         raise WrongCall("diff: flags describe the first scenario, settings change it: name both, or leave after out")
@@ -230,7 +230,7 @@ def _diff(
 
 def _diff_function() -> Callable[..., Result]:
     """The function `diff`, which accepts scenarios of any form, not only names as the command does."""
-    from costmodel.commands.short_form import flag_options
+    from costmodel.commands.scenario_options import flag_options
 
     signature = inspect.signature(_diff, eval_str=True)
     *own, _ = signature.parameters.values()
@@ -254,7 +254,7 @@ def function(name: str) -> Callable[..., Result]:
     >>> list(inspect.signature(function("memory")).parameters)[:4]
     ['scenario', 'verbose', 'settings', 'model']
     """
-    from costmodel.commands.short_form import Question, flag_options
+    from costmodel.commands.scenario_options import Question, flag_options
 
     if name == "diff":
         return _diff_function()
@@ -331,7 +331,7 @@ def _bound(
 
 def _question(name: str, bound: Mapping[str, Any], options: Mapping[str, inspect.Parameter]) -> Question:
     """The question that the arguments of a call describe."""
-    from costmodel.commands.short_form import Question, flag_options
+    from costmodel.commands.scenario_options import Question, flag_options
 
     scenario, settings = _scenario(name, bound.get("scenario")), _assignments(name, bound.get("settings", ()))
     stated = {flag: _value(name, option, bound.get(flag)) for flag, option in options.items()}
@@ -345,7 +345,7 @@ def _question(name: str, bound: Mapping[str, Any], options: Mapping[str, inspect
 
 def scenario_asked(name: str, options: Mapping[str, Any], *, planned: bool) -> LoadedScenario:
     """The scenario that the options of a question describe; planned: with the best plan where flags state none."""
-    from costmodel.commands.short_form import flag_options
+    from costmodel.commands.scenario_options import flag_options
 
     flags = {each: option for each, option in flag_options().items() if each in options}
     return _question(name, options, flags).loaded(planned=planned)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.commands import rl, serving, shared, training
-from costmodel.commands.short_form import Question
+from costmodel.commands.scenario_options import Question
 from costmodel.evidence.calibrate import engine_fit
 from costmodel.evidence.calibrate import fit_from_runs as refine_from_runs
 from costmodel.evidence.calibrate import regression_problem as default_efficiency

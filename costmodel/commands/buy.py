@@ -11,8 +11,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.pages import drawn
+from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.report.terminal.style.layout import Reply
@@ -20,9 +20,9 @@ from costmodel.report.terminal.style.layout import Reply
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.reader.serving_scenario import ServingCase
-    from costmodel.explore.buy import Bought
-    from costmodel.explore.flag_defaults import DenseModel
-    from costmodel.explore.offers import Offers
+    from costmodel.explore.flags.flag_defaults import DenseModel
+    from costmodel.explore.purchase.buy import Bought
+    from costmodel.explore.purchase.offers import Offers
 
 _MACHINE = "Machine"
 GpuOption = Annotated[
@@ -162,11 +162,11 @@ def buy(
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.documents.schemas.default_values import SAFE
-    from costmodel.explore.buy import MOST, day_of_traffic, over_a_day
-    from costmodel.explore.flag_defaults import dense_model
-    from costmodel.explore.fleet import fleet
-    from costmodel.explore.offers import hourly_rates, on_offer
-    from costmodel.explore.safety import preferring
+    from costmodel.explore.flags.flag_defaults import dense_model
+    from costmodel.explore.purchase.buy import MOST, day_of_traffic, over_a_day
+    from costmodel.explore.purchase.fleet import fleet
+    from costmodel.explore.purchase.offers import hourly_rates, on_offer
+    from costmodel.explore.search.required_chance import preferring
     from costmodel.report.answers import buy as report
     from costmodel.report.answers import fleet as of_fleet
     from costmodel.report.answers.buy_fields import buy_json
@@ -213,7 +213,7 @@ def _answers(
     case: the first job; none where a budget decides its model. most: accelerators and watts
     """
     from costmodel.commands.progress import paced
-    from costmodel.explore.buy import MOST, buy
+    from costmodel.explore.purchase.buy import MOST, buy
     from costmodel.explore.workloads import workload_of
 
     with paced("offers") as pace:
@@ -242,7 +242,7 @@ def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: 
     Sizes after the first are tried on the cheapest machines of that one.
     """
     from costmodel.documents.keys.paths import at
-    from costmodel.explore.flag_defaults import dense_model, largest_affordable
+    from costmodel.explore.flags.flag_defaults import dense_model, largest_affordable
 
     nodes = set[str]()
 
@@ -264,7 +264,7 @@ _CHEAPEST = 4  # offers
 def _training(question: Question, model: DenseModel, **flags: str | None) -> LoadedScenario:
     """The training of a dense model with what is best for it where no flag states it."""
     from costmodel.documents.schemas.default_values import Assumption
-    from costmodel.explore.flag_defaults import OPTIMAL_DEADLINE, TOKENS_PER_PARAMETER, training_of
+    from costmodel.explore.flags.flag_defaults import OPTIMAL_DEADLINE, TOKENS_PER_PARAMETER, training_of
 
     usual = {"deadline": OPTIMAL_DEADLINE, **training_of(model)}
     left = {name: text for name, text in usual.items() if question.flags[name] is None}

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion, pages
-from costmodel.commands.evidence import WhereOption, chosen_values, named_once
 from costmodel.commands.output import updating, written_together
 from costmodel.commands.shared import PAGE, answering_in, optional
+from costmodel.commands.validate import WhereOption, chosen_values, named_once
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -157,8 +157,8 @@ def calibrate(
 
 def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
     """The runs of a folder, and what they change in documents."""
-    from costmodel.explore.import_file import GivenBesideFile
-    from costmodel.explore.log_folder import followed
+    from costmodel.explore.import_export.import_file import GivenBesideFile
+    from costmodel.explore.import_export.import_log_folder import followed
     from costmodel.report.answers import calibrate as report
 
     found = followed(folder, GivenBesideFile(node=node or "", gpu=gpu), node)

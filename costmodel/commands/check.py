@@ -12,8 +12,8 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.output import updating, write_file
 from costmodel.commands.pages import drawn
+from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -74,7 +74,7 @@ def check(
     from costmodel.explore.compare.check import check as run
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import check as report
-    from costmodel.report.machine import runner_forms
+    from costmodel.report.data_formats import ci_formats
 
     cases = _load_scenarios(question, others or ())
     given = (update, exact, within != _WITHIN)
@@ -94,8 +94,8 @@ def check(
         yes=all(checked.kept for checked in found),
         found=found,
         others={
-            "github": lambda: runner_forms.github(report.suites(found), report.summary(found)),
-            "junit": lambda: runner_forms.junit(report.suites(found)),
+            "github": lambda: ci_formats.github(report.suites(found), report.summary(found)),
+            "junit": lambda: ci_formats.junit(report.suites(found)),
             "markdown": lambda: report.markdown(found),
         },
     )
@@ -104,8 +104,8 @@ def check(
 def _runs(folder: str, *, alone: bool) -> Reply:
     """Compare the runs of a folder's last night with earlier nights, and name the term that explains a slowdown."""
     from costmodel.evidence.validate.validate import moved_runs
-    from costmodel.explore.import_file import GivenBesideFile
-    from costmodel.explore.log_folder import log_folder
+    from costmodel.explore.import_export.import_file import GivenBesideFile
+    from costmodel.explore.import_export.import_log_folder import log_folder
     from costmodel.report.answers.validate import moved, moved_json
 
     if not alone:
@@ -132,7 +132,7 @@ def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:
 def _load_scenarios(question: Question, others: Sequence[str]) -> dict[str, LoadedScenario]:
     """Each scenario by its name in a baseline; raises the faults of all that cannot be read."""
     from costmodel.explore.compare.check import key_of
-    from costmodel.explore.safety import preferring
+    from costmodel.explore.search.required_chance import preferring
 
     found: dict[str, LoadedScenario] = {}
     faults: list[Fault] = []

@@ -72,7 +72,7 @@ def collective(
     """
     from costmodel.commands.pages import drawn
     from costmodel.explore.collective import collective as answer_of
-    from costmodel.explore.short_form import ScenarioFlags
+    from costmodel.explore.flags.scenario_from_flags import ScenarioFlags
     from costmodel.report.answers import collective as report
 
     flags = ScenarioFlags(gpu=gpu, node=node, gpus=gpus)

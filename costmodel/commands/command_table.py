@@ -59,7 +59,7 @@ COMMANDS = {
     "diff": CommandEntry(COMPARE, "diff", "diff", used="plans model gpu gpus"),
     "check": CommandEntry(COMPARE, "check", "check", used="against update within model gpu gpus"),
     "diagnose": CommandEntry(COMPARE, "diagnose", "diagnose", used="step trace term from model gpu", refuses=_OTHERS),
-    "validate": CommandEntry(TRUST, "evidence", "validate"),
+    "validate": CommandEntry(TRUST, "validate", "validate"),
     "measure": CommandEntry(TRUST, "measure", "measure"),
     "calibrate": CommandEntry(TRUST, "calibrate", "calibrate"),
     "import": CommandEntry(EXCHANGE, "imports", "import_file", used="as config strict from"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.pages import drawn
+from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -73,7 +73,7 @@ def diff(
     Next: costmodel check SCENARIO --against BASELINE
     """
     from costmodel.documents.reader.load_scenario import load_any
-    from costmodel.explore.safety import preferring
+    from costmodel.explore.search.required_chance import preferring
 
     ranks, stated = ranks_of(plans), bool(plans)
     before, changed = question.scenario, not question.is_plain

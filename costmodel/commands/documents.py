@@ -177,7 +177,7 @@ def list_documents(
 
 def _formats(prefix: str) -> Reply:
     """The formats whose names start with a prefix; the options of the format if there is only one."""
-    from costmodel.explore.launch_formats import launch_formats
+    from costmodel.explore.import_export.format_options import launch_formats
     from costmodel.report.terminal.documents import documents as report
 
     found = launch_formats(prefix)

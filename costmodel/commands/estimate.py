@@ -11,8 +11,8 @@ import typer
 
 from costmodel.commands import completion, pages
 from costmodel.commands.by_workload import commands_of
+from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def _served_on_machines(question: Question, case: LoadedScenario) -> list[Served
     """The model as a service on every machine on offer; empty if the user names a machine or another job."""
     from costmodel.documents.keys.overrides import path_of
     from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.explore.buy import MOST
-    from costmodel.explore.offers import on_offer
+    from costmodel.explore.flags.workload_flags import FLAGS
+    from costmodel.explore.purchase.buy import MOST
+    from costmodel.explore.purchase.offers import on_offer
     from costmodel.explore.serving.smallest_cluster import served_on
-    from costmodel.explore.workload_flags import FLAGS
     from costmodel.explore.workloads import workload_of
 
     named = any(question.flags[name] is not None for name in ("gpu", "node", "gpus"))
@@ -107,7 +107,7 @@ def _served_on_machines(question: Question, case: LoadedScenario) -> list[Served
 def _model_memory(model: str) -> Reply:
     """The answer for a model without a machine: parameters, weights and optimizer states."""
     from costmodel.explore.explain.model_memory import model_alone
-    from costmodel.report.machine import json_answer
+    from costmodel.report.data_formats import json_answer
     from costmodel.report.terminal.plan import memory_breakdown
 
     facts, document = model_alone(model), memory_breakdown.model_memory

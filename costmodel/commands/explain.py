@@ -11,8 +11,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
+from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -132,7 +132,7 @@ def _collective(question: Question, operation: str, more: Sequence[str], depth: 
     """A collective of a size, and of an algorithm, as a tree of equations; None where the word is no collective."""
     from costmodel.commands.pages import drawn
     from costmodel.explore.collective import collective, explained, is_operation
-    from costmodel.explore.short_form import ScenarioFlags
+    from costmodel.explore.flags.scenario_from_flags import ScenarioFlags
     from costmodel.report.answers import collective as report
 
     if not is_operation(operation):
@@ -198,7 +198,7 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
 def _figure(question: Question, label: str, depth: int | None, worth: bool) -> Reply:
     """A figure of the scenario's plan as a tree of equations; a page if the label names no figure."""
     from costmodel.commands import pages
-    from costmodel.explore.labelled_figures import explained, has_none, labelled
+    from costmodel.explore.answer_text.label_lookup import explained, has_none, labelled
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import explain as report
 
@@ -227,7 +227,7 @@ def _figure(question: Question, label: str, depth: int | None, worth: bool) -> R
 
 def _worth(costs: Mapping[str, float], label: str, figures: Sequence[str]) -> Reply:
     """What terms of a step are worth in published steps, with their shares in this plan."""
-    from costmodel.commands.evidence import StepTerm, worth_reply
+    from costmodel.commands.validate import StepTerm, worth_reply
     from costmodel.evidence.validate.validate import validated
 
     names = {term: term if term in costs else f"{term}_exposed" for term in (each.value for each in StepTerm)}

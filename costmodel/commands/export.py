@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import pages
+from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import answering_with_file
-from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.layout import Filed, Reply
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def export(
 
     Next: costmodel import FILE
     """
-    from costmodel.explore.workload_flags import writer_of
+    from costmodel.explore.flags.workload_flags import writer_of
     from costmodel.report.answers import export as report
 
     wanted = _format(to)
@@ -130,7 +130,7 @@ def _format(word: str) -> ExportFormat | None:
 def _export_plan(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> Found:
     """The plan of a scenario in a format, which must be one of its workload."""
     from costmodel.commands.by_workload import commands_of
-    from costmodel.explore.workload_flags import flags_of, writer_of
+    from costmodel.explore.flags.workload_flags import flags_of, writer_of
     from costmodel.ground.errors import Place, fail
 
     commands, formats = commands_of(case, "export"), flags_of(case.kind).formats

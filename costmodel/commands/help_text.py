@@ -270,7 +270,7 @@ _OTHER_NAMES = {  # names that people type for commands, and a line to begin wit
 
 def _is_unquoted(words: Sequence[str]) -> bool:
     """Whether the words after `import` are another tool's command without quotes."""
-    from costmodel.explore.typed_commands import starts_command
+    from costmodel.explore.import_export.import_command_line import starts_command
 
     return starts_command(words)
 
@@ -328,14 +328,14 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
 
 def _workload(words: Sequence[str]) -> str:
     """The workload that one of the given flags belongs to; empty if all flags fit several workloads."""
-    from costmodel.explore.workload_flags import of_one_kind
+    from costmodel.explore.flags.workload_flags import of_one_kind
 
     return next(iter(of_one_kind([word.removeprefix("--") for word in words if word.startswith("--")])), "")
 
 
 def _flag_of(key: str) -> str:
     """The flag that sets a key, if one does."""
-    from costmodel.explore.workload_flags import FLAGS
+    from costmodel.explore.flags.workload_flags import FLAGS
 
     keys = (item for flags in FLAGS.values() for item in flags.keys.items())
     return next((f"--{flag}" for flag, path in keys if path == key), "")
@@ -345,7 +345,7 @@ def _key(name: str, workload: str) -> str:
     """The key for a name, which can be another tool's; for a workload, its key with the same meaning."""
     from costmodel.documents.keys.field_aliases import meant_by
     from costmodel.documents.keys.workload_keys import in_place
-    from costmodel.explore.workload_flags import flags_of
+    from costmodel.explore.flags.workload_flags import flags_of
 
     meant = meant_by(name)
     others = meant.keys[0] if meant is not None and meant.keys and not meant.note else ""

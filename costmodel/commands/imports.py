@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.scenario_options import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.commands.shared import answering_document, optional
-from costmodel.commands.short_form import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.layout import Filed, Reply
 
 if TYPE_CHECKING:
-    from costmodel.exchange.imported import Imported
-    from costmodel.explore.import_file import GivenBesideFile
-    from costmodel.explore.import_runs import ImportedResults
+    from costmodel.exchange.import_result import Imported
+    from costmodel.explore.import_export.import_file import GivenBesideFile
+    from costmodel.explore.import_export.import_logs import ImportedResults
 
 
 class ImportedKind(StrEnum):
@@ -124,7 +124,7 @@ def import_file(
 
     Next: costmodel estimate mine.yaml
     """
-    from costmodel.explore.import_file import GivenBesideFile
+    from costmodel.explore.import_export.import_file import GivenBesideFile
 
     flags = {"rate": rate, "concurrency": concurrency, "prompt": prompt, "answer": answer}
     load = {name: text for name, text in flags.items() if text is not None}
@@ -140,8 +140,8 @@ def import_file(
 
 def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Reply:
     """Files as a model or a scenario."""
-    from costmodel.explore.import_file import import_files
-    from costmodel.report.machine.answer_fields import plain
+    from costmodel.explore.import_export.import_file import import_files
+    from costmodel.report.data_formats.answer_fields import plain
     from costmodel.report.terminal.documents import imports as report
 
     read_file = import_files(files, beside)
@@ -163,7 +163,7 @@ def _is_lossy(found: Imported | ImportedResults) -> bool:
 
 def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None, *, strict: bool) -> Reply:
     """A log as a row of a table of measured runs."""
-    from costmodel.explore.import_runs import import_results, import_run
+    from costmodel.explore.import_export.import_logs import import_results, import_run
     from costmodel.report.terminal.documents import imports as report
 
     results = import_results(files, config, beside)

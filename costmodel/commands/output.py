@@ -80,7 +80,7 @@ def write_file(path: Path, answer: str | bytes, *, folder: bool = False) -> None
 @contextlib.contextmanager
 def updating(path: Path) -> Iterator[None]:
     """Lock a file while it is read and rewritten; print a line if another process keeps it locked for long."""
-    from costmodel.explore.search.lock import updating as locked
+    from costmodel.explore.search.file_lock import updating as locked
     from costmodel.report.terminal.style.layout import styled
 
     with locked(path, lambda words: printed([styled(words)], stderr=True)):

@@ -15,8 +15,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
+from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in
-from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -144,7 +144,7 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
 def _forms(view: PlanView) -> dict[str, Form]:
     """The forms of a report; the analyses next to the plan are computed when a form is requested."""
     from costmodel.commands.progress import working_on
-    from costmodel.report.machine.formats import markdown_text
+    from costmodel.report.data_formats.formats import markdown_text
     from costmodel.report.page.forms import html_form
 
     def beside() -> PlanBeside:

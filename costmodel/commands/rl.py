@@ -39,7 +39,7 @@ def usual_plan(case: LoadedScenario) -> str:
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     """Settings of the best split of a search, and a phrase on their origin."""
-    from costmodel.explore.kept_answers import rl_settings
+    from costmodel.explore.answer_text.answer_summaries import rl_settings
     from costmodel.explore.rl.search_splits import found_plan
 
     found = found_plan(reinforced(case))
@@ -64,7 +64,7 @@ WITHOUT = {
 
 def usual_format(case: LoadedScenario) -> str:
     """The export format of the scenario's software, or the first format."""
-    from costmodel.explore.workload_flags import flags_of
+    from costmodel.explore.flags.workload_flags import flags_of
 
     name, formats = reinforced(case).stack.name, flags_of(case.kind).formats
     return name if name in formats else formats[0]
@@ -72,6 +72,6 @@ def usual_format(case: LoadedScenario) -> str:
 
 def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
     """A plan in a format."""
-    from costmodel.explore.export_plan import export_iteration
+    from costmodel.explore.import_export.export_plan import export_iteration
 
     return export_iteration(reinforced(case), to, rank)

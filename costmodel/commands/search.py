@@ -10,8 +10,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
+from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.commands.short_form import Question, asking
 from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.layout import Reply

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving.goodput import waiting_requests
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict, with_benchmark
-from costmodel.estimate.serving.requests_in_time import waiting_requests
 from costmodel.estimate.serving.serving_inputs import check_one_kind
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.layout import Reply
@@ -59,12 +59,12 @@ def view(case: LoadedScenario, question: str) -> ServingView:
     if question == "estimate":
         asked = with_benchmark(asked)
     if question == "estimate" and waiting_requests(held.scenario.workload, asked.costs):
-        from costmodel.explore.serving.user_levers import with_room_for_all
+        from costmodel.explore.serving.serving_levers import with_room_for_all
 
         asked = with_room_for_all(asked)
     if question != "memory" or asked.refused:
         return ServingView(asked)
-    from costmodel.explore.serving.cache_levers import levers
+    from costmodel.explore.serving.serving_levers import levers
 
     return ServingView(asked, levers(asked))
 
@@ -122,7 +122,7 @@ WITHOUT = {
 
 def usual_format(case: LoadedScenario) -> str:
     """The command of the engine that serves."""
-    from costmodel.explore.workload_flags import flags_of
+    from costmodel.explore.flags.workload_flags import flags_of
 
     name, formats = serving(case).stack.name, flags_of(case.kind).formats
     if name not in formats:
@@ -133,6 +133,6 @@ def usual_format(case: LoadedScenario) -> str:
 
 def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
     """A plan as the command of an engine."""
-    from costmodel.explore.export_serving import export_engine
+    from costmodel.explore.import_export.export_serving import export_engine
 
     return export_engine(serving(case), to, rank)

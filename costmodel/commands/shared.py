@@ -17,7 +17,7 @@ from costmodel.commands import completion
 from costmodel.commands.exit_codes import Exit
 from costmodel.commands.output import allowed, known_suffix, printed, write_file
 from costmodel.ground.errors import CostModelError, fail
-from costmodel.report.machine.runner_forms import of_faults
+from costmodel.report.data_formats.ci_formats import of_faults
 from costmodel.report.terminal.style.layout import (
     DIM,
     Filed,
@@ -199,7 +199,7 @@ def _write(path: Path, answer: str | bytes) -> None:
 
 def form_of(reply: Reply, form: str) -> str | bytes:
     """The reply in a form for programs; empty for the terminal."""
-    from costmodel.report.machine import formats
+    from costmodel.report.data_formats import formats
 
     if form in reply.others:
         return reply.others[form]()
@@ -210,11 +210,11 @@ def form_of(reply: Reply, form: str) -> str | bytes:
     if form == "jsonl":
         return formats.jsonl_text(reply)
     if form == "parquet":
-        from costmodel.report.machine.table_files import parquet_bytes
+        from costmodel.report.data_formats.table_files import parquet_bytes
 
         return parquet_bytes(reply)
     if form == "xlsx":
-        from costmodel.report.machine.table_files import xlsx_bytes
+        from costmodel.report.data_formats.table_files import xlsx_bytes
 
         return xlsx_bytes(reply)
     if form == AnswerFormat.MARKDOWN:

@@ -51,7 +51,7 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
 
 def usual_plan(case: LoadedScenario) -> str:
     """The stack's defaults, once a key of the plan is set or another stack than the usual one is named."""
-    from costmodel.explore.flag_defaults import usual_stack
+    from costmodel.explore.flags.flag_defaults import usual_stack
 
     held = training(case)
     chosen = held.scenario.plan is not None or held.stack.name != usual_stack(held)
@@ -87,6 +87,6 @@ def usual_format(case: LoadedScenario) -> str:
 
 def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
     """A plan in a format."""
-    from costmodel.explore.export_plan import export_plan
+    from costmodel.explore.import_export.export_plan import export_plan
 
     return export_plan(training(case), to, rank)

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from costmodel.commands.pages import drawn
+from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.report.terminal.style.layout import Reply
 
 BestOption = Annotated[
@@ -111,7 +111,7 @@ def scale(
     from costmodel.commands.progress import paced
     from costmodel.explore.vary.scale import scale as run
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.answers import scaled_sizes as report
+    from costmodel.report.answers import scale as report
 
     sized = {"workload.rate": "--rate"} if rate and question.scenario else {}
     case = question.of_rate(rate).varied({"cluster.nodes": _sized_by(ranks, rate), **sized})

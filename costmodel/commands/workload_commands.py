@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.explore.search.range_samples import Axis
     from costmodel.explore.search.rank import Plan
+    from costmodel.explore.search.scenario_variants import Inputs
     from costmodel.explore.search.stream import SearchOptions
-    from costmodel.explore.search.variants import Inputs
     from costmodel.report.answers.export import Found
     from costmodel.report.answers.plan_answer import PlanView
     from costmodel.report.answers.search import SearchWords
@@ -112,7 +112,7 @@ def _next_measurement(
 
 def _seconds(text: str) -> float:
     """The seconds to wait, from the text of --wait."""
-    from costmodel.explore.search.engine import WAIT
+    from costmodel.explore.search.worker_pools import WAIT
     from costmodel.ground.parsing import UnitError, parse
 
     try:

@@ -8,10 +8,10 @@ from pathlib import PurePath
 
 from costmodel.documents.text.yaml_tree import Mapping, Text, key_at
 from costmodel.exchange.foreign_keys import ForeignKeys, Format
-from costmodel.exchange.imported import Loss, Origin, OriginKind, OriginValue, StatedKey, Verdict, counted_by_node
-from costmodel.exchange.rows import known, lost, part, quiet
+from costmodel.exchange.import_result import Loss, Origin, OriginKind, OriginValue, StatedKey, Verdict, counted_by_node
+from costmodel.exchange.option_rows import known, lost, part, quiet
 from costmodel.exchange.shell import Word
-from costmodel.exchange.training.layer import Layer, with_remarks
+from costmodel.exchange.training.file_facts import Layer, with_remarks
 from costmodel.exchange.values.foreign_values import printable
 from costmodel.ground.errors import Fault
 

@@ -1,1 +1,1 @@
-"""Many plans: search, rank, explain."""
+"""Questions over many plans: search, compare, vary, explain, what to buy, import and export."""

@@ -18,7 +18,6 @@ from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth, line_rate_time
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
-from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.machine.collective_time import AloneTime, alone_times, collective_time, send_time
 from costmodel.estimate.machine.process_groups import (
     Group,
@@ -32,11 +31,12 @@ from costmodel.estimate.machine.process_groups import (
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import check_links
+from costmodel.estimate.training_answer.training_error_band import residual
 from costmodel.evidence.calibrate.fabric_check import Soundness
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
-from costmodel.explore.short_form import DEFAULT_NODE, ScenarioFlags, case_of_flags
+from costmodel.explore.flags.scenario_from_flags import DEFAULT_NODE, ScenarioFlags, case_of_flags
 from costmodel.ground.equation import Number, leaf, origin_of, trace
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse

@@ -12,8 +12,8 @@ from costmodel.ground.record import record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.machine.process_groups import Transfer
+    from costmodel.estimate.training_answer.predict_training import Answer
 
 
 @record

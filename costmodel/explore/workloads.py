@@ -13,13 +13,20 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money, machine_name
-from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.kept_answers import rl_degrees, rl_kept, serving_kept, training_kept
-from costmodel.explore.safety import EXPECTED, Safety, safety_of
-from costmodel.explore.vary.knob import TENTH
-from costmodel.explore.workload import ChosenFigure, KeptAnswer, KnownPlans, PlanAnswer, RequestTokens, Workload
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.training_answer.training_facts import subject_of
+from costmodel.explore.answer_text.answer_summaries import rl_degrees, rl_kept, serving_kept, training_kept
+from costmodel.explore.search.required_chance import EXPECTED, Safety, safety_of
+from costmodel.explore.vary.varied_input import TENTH
+from costmodel.explore.workload_interface import (
+    ChosenFigure,
+    KeptAnswer,
+    KnownPlans,
+    PlanAnswer,
+    RequestTokens,
+    Workload,
+)
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 
@@ -27,16 +34,16 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.rl_scenario import RlCase
     from costmodel.documents.reader.serving_scenario import ServingCase
     from costmodel.documents.schemas.baseline import EquationFingerprint
-    from costmodel.estimate.evaluate.answer_facts import Facts, Subject
-    from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.estimate.shared.reasons import Reason
+    from costmodel.estimate.training_answer.predict_training import Answer
+    from costmodel.estimate.training_answer.training_facts import Facts, Subject
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.explain.explain import ExplainedFigure
-    from costmodel.explore.workload import Scaling, SmallestPlans
+    from costmodel.explore.workload_interface import Scaling, SmallestPlans
 
 _LENGTHS = ("workload.prompt", "workload.output")
 _FRACTIONAL = "workload.rate"  # other loads are whole numbers
@@ -119,7 +126,7 @@ class _Usual:
         self: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
         """The smallest plans over numbers of nodes, with the best plan at each."""
-        from costmodel.explore.smallest_size import smallest_size
+        from costmodel.explore.purchase.smallest_size import smallest_size
 
         return smallest_size(self, safe, most, full=full, known=known)
 
@@ -172,7 +179,7 @@ class TrainingWorkload(_Usual):
     @property
     def facts(self) -> Facts:
         """Model, machine and job."""
-        from costmodel.estimate.evaluate.answer_facts import facts_of
+        from costmodel.estimate.training_answer.training_facts import facts_of
 
         return facts_of(self.case)
 
@@ -216,8 +223,8 @@ class TrainingWorkload(_Usual):
         self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
         """The smallest plans over numbers of nodes, with the machine's usual software where none is stated."""
-        from costmodel.explore.flag_defaults import usual_stack
-        from costmodel.explore.smallest_size import smallest_size
+        from costmodel.explore.flags.flag_defaults import usual_stack
+        from costmodel.explore.purchase.smallest_size import smallest_size
 
         software = () if "stack" in self.case.tree else (f"stack={usual_stack(self.case)}",)
         if f"stack={self.case.scenario.stack}" in software:
@@ -244,14 +251,14 @@ class TrainingWorkload(_Usual):
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """The answer reduced to its results and its plan."""
-        from costmodel.estimate.evaluate.predict import Answer
+        from costmodel.estimate.training_answer.predict_training import Answer
 
         assert isinstance(answer, Answer)
         return training_kept(answer)
 
     def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
         """The failure that a code means: the plan does not fit, or its run never ends."""
-        from costmodel.estimate.evaluate.predict import ENDLESS
+        from costmodel.estimate.training_answer.predict_training import ENDLESS
 
         return "fits" if code == "M001" else "valid" if code == ENDLESS else None
 
@@ -287,7 +294,7 @@ class TrainingWorkload(_Usual):
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by number of accelerators."""
-        from costmodel.explore.smallest_size import RankSizes, ranks_of
+        from costmodel.explore.purchase.smallest_size import RankSizes, ranks_of
         from costmodel.explore.vary.training_sizes import growth_of
 
         _without("training", {"--rate": bool(rate)}, "--ranks 64..4096")
@@ -317,8 +324,8 @@ class TrainingWorkload(_Usual):
 
     def missing(self, result: str) -> str:
         """The input to set for an unknown result."""
-        from costmodel.estimate.evaluate.evaluate_plans import missing_input
         from costmodel.estimate.training.training_inputs import training_inputs
+        from costmodel.estimate.training_answer.evaluate_training import missing_input
 
         return missing_input(training_inputs(self.case), result)
 
@@ -386,7 +393,7 @@ class ServingWorkload(_Usual):
     @property
     def request_tokens(self) -> RequestTokens:
         """The average tokens of a request; what repeats earlier tokens is in the cache."""
-        from costmodel.estimate.serving.conversations import shared_tokens
+        from costmodel.estimate.serving.conversation_cache import shared_tokens
         from costmodel.estimate.serving.serving_inputs import inputs_of
 
         inputs = inputs_of(self.case)
@@ -429,7 +436,7 @@ class ServingWorkload(_Usual):
         return predict(held, bands=self._with_bands(results), limited=self._with_limited(results))
 
     def _with_bands(self, results: Collection[str]) -> bool:
-        from costmodel.estimate.serving.figure_bands import is_of_bands
+        from costmodel.estimate.serving.serving_error_band import is_of_bands
 
         return not results or any(map(is_of_bands, results))
 
@@ -497,7 +504,7 @@ class ServingWorkload(_Usual):
 
     def safety(self, path: str) -> Safety:
         """The chance to meet all limits; none where kernels were never measured, so that expected figures rule."""
-        from costmodel.estimate.serving.serving_band import is_unmeasured
+        from costmodel.estimate.serving.measured_spreads import is_unmeasured
         from costmodel.estimate.serving.serving_inputs import inputs_of
 
         asked = safety_of(self.case, path)
@@ -511,7 +518,7 @@ class ServingWorkload(_Usual):
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by rate of requests, with as many replicas as the limits need."""
-        from costmodel.explore.serving.rate_sizes import rate_sizes
+        from costmodel.explore.serving.scale_by_rate import rate_sizes
 
         _without("serving", {"--ranks": bool(ranks), "--weak": weak}, _BY_RATE)
         return rate_sizes(self, rate, best=best)
@@ -526,7 +533,7 @@ class ServingWorkload(_Usual):
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """The labels of all answers about a service."""
-        from costmodel.explore.labelled_figures import OF_SERVICES
+        from costmodel.explore.answer_text.label_lookup import OF_SERVICES
 
         return OF_SERVICES
 
@@ -549,7 +556,7 @@ class ServingWorkload(_Usual):
     def missing(self, result: str) -> str:
         """What to set for an unknown result: a price, a limit on latency, or a longer answer."""
         from costmodel.documents.schemas.serving.serving_schema import BETWEEN_TOKENS
-        from costmodel.estimate.serving.requests_in_time import IN_TIME
+        from costmodel.estimate.serving.goodput import IN_TIME
 
         if result in BETWEEN_TOKENS and self.case.scenario.workload.single_token:
             return "set a longer workload.output: an answer is one token, and none follows it"
@@ -667,7 +674,7 @@ class RlWorkload(_Usual):
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by number of accelerators."""
         from costmodel.documents.schemas.rl.rl_results import PHASES
-        from costmodel.explore.smallest_size import RankGrowth, RankSizes, ranks_of
+        from costmodel.explore.purchase.smallest_size import RankGrowth, RankSizes, ranks_of
 
         _without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
         growth = RankGrowth(
@@ -732,7 +739,7 @@ def _result_of(asked: Workload, variant: Variant, result: str) -> float | None:
 
 
 def _trained(answer: PlanAnswer) -> Answer:
-    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.training_answer.predict_training import Answer
 
     assert isinstance(answer, Answer)
     return answer

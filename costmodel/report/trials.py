@@ -18,11 +18,11 @@ from costmodel.documents.schemas.results import (
     is_of_run,
     machine_name,
 )
-from costmodel.estimate.evaluate.answer_facts import row_facts
-from costmodel.explore.workload import Trial, Workload
+from costmodel.estimate.training_answer.training_facts import row_facts
+from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.units import rounded_percent, significant
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Cell, Column, Draw, Value, Verdict, chance_verdict
-from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.head import price_fields, remark_counts, remarks
 from costmodel.report.terminal.style.layout import BAD, DIM, Line, styled

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
-from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REMARKS
-from costmodel.explore.workload import PlanAnswer, Workload
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.training_answer.training_facts import Subject, subject_of
+from costmodel.explore.workload_interface import PlanAnswer, Workload
 from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, rounded_dollars, show_time, significant
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.estimate.shared.limits import Limit
+    from costmodel.estimate.shared.result_limits import Limit
     from costmodel.explore.vary.scale import Scaled, ScaledSize
 
 
@@ -145,10 +145,10 @@ _OF_TRAINING = Compared(
 
 def _training() -> WorkloadWords:
     from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.evaluate.answer_facts import facts_of
-    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.training_answer.predict_training import Answer
+    from costmodel.estimate.training_answer.training_facts import facts_of
+    from costmodel.explore.answer_text.answer_summaries import brief_words
     from costmodel.explore.explain.effects import ExplainedAnswer
-    from costmodel.explore.kept_answers import brief_words
     from costmodel.report.terminal.plan import plan_lines
     from costmodel.report.terminal.search.refusals import reason
     from costmodel.report.terminal.style.formatting import TIME_TERMS, result
@@ -338,7 +338,7 @@ _OF_RL = Compared(
 def _rl() -> WorkloadWords:
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
-    from costmodel.explore.kept_answers import both_words
+    from costmodel.explore.answer_text.answer_summaries import both_words
     from costmodel.report.terminal.rl.rl_estimate import (
         NAMES,
         band,

@@ -21,7 +21,7 @@ from rich.cells import cell_len
 from costmodel.commands.documents import DocumentKind
 from costmodel.commands.shared import answering
 from costmodel.documents.reader.folders import FOLDER_OF
-from costmodel.report.machine.formats import csv_text
+from costmodel.report.data_formats.formats import csv_text
 from costmodel.report.terminal.style.layout import Reply
 
 Faults = Callable[[Any], list[Any]]

@@ -15,8 +15,8 @@ from exchange.scripts import DEEPSEEK, LLAMA_8B, MIXTRAL
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.exchange.writing import shape, twin_of
-from costmodel.explore.import_file import GivenBesideFile, import_file
+from costmodel.exchange.write_yaml import shape, twin_of
+from costmodel.explore.import_export.import_file import GivenBesideFile, import_file
 
 Faults = Callable[[Any], Any]
 EXAMPLE = "scenarios/examples/qwen3-8b"

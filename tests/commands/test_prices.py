@@ -15,8 +15,8 @@ from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.text.digest import sealed
-from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.training_answer.predict_training import predict
 
 NAME = "quickstart"  # on dgx-h100, which has no list price: the scenario states 2.50 USD/GPU/h
 HOUR = 3600.0

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from costmodel.commands import report, shared
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.short_form import Question
+from costmodel.commands.scenario_options import Question
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.resolved_scenario import training
 from costmodel.documents.reader.rl_scenario import reinforced

@@ -21,8 +21,8 @@ from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.short_form import ScenarioFlags, case_of_flags, scenario_from_flags
-from costmodel.explore.workload_flags import FLAGS, keys_of
+from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, case_of_flags, scenario_from_flags
+from costmodel.explore.flags.workload_flags import FLAGS, keys_of
 from costmodel.report.terminal.style.head import command
 
 Faults = Callable[[Any], Any]

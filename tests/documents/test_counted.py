@@ -17,7 +17,7 @@ from costmodel.documents.schemas.base import FromTokens
 from costmodel.documents.schemas.limits import Limits
 from costmodel.documents.schemas.results import TRAINING_RESULTS
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.estimate.training_answer.predict_training import predict
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.parsing import UnitError, parse
 

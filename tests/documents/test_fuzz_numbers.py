@@ -22,7 +22,7 @@ from costmodel.documents.keys.overrides import short
 from costmodel.documents.keys.schema_paths import examples_of
 from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.report.machine.answer_fields import plain
+from costmodel.report.data_formats.answer_fields import plain
 
 SAMPLE = 30  # tries of the usual suite, of those without limits, whose remedies take longest
 MOST = 250  # tries of a test of the whole

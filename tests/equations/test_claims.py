@@ -17,7 +17,7 @@ from costmodel.equations.network.collectives import (
     wire_bytes,
 )
 from costmodel.equations.parallelism.pipeline import bubble_of_ideal, bubble_of_total, pipeline_time
-from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.explain.pages import page
 from costmodel.ground.equation import EQUATIONS
 from costmodel.report.terminal.documents import word_pages

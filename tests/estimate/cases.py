@@ -16,8 +16,8 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_
 from costmodel.documents.schemas.efficiency import Protocols
 from costmodel.documents.schemas.scenario import Plan, Scenario
 from costmodel.documents.schemas.stack import Stack
-from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training_answer.predict_training import Answer, answer
 
 FASTEST = 1e300
 TRAINING_STACKS = [name for name in names("stack") if isinstance(read("stack", name), Stack)]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.training.parallelism.pipeline import whole_time
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import plan_block
 from estimate.cases import one
 
 Rows = Iterator[tuple[dict[str, float], dict[str, float]]]

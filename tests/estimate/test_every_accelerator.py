@@ -13,11 +13,11 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.resolved_scenario import proxy_node
 from costmodel.documents.schemas.hardware import Accelerator
-from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.serving import predict_serving
+from costmodel.estimate.training_answer.predict_training import predict
 from costmodel.evidence.validate.validate import validated
 from costmodel.explore.collective import collective
-from costmodel.explore.short_form import ScenarioFlags, scenario_from_flags
+from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, scenario_from_flags
 
 SHELF = CachedReader()
 SHARE = 4  # of so many accelerators whose node is another's one is asked unless --whole asks for all

@@ -17,10 +17,10 @@ from costmodel.documents.keys.schema_paths import choices_of, examples_of, key_o
 from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.folders import names
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.estimate.evaluate import predict
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.rl import predict_rl
 from costmodel.estimate.serving import predict_serving
+from costmodel.estimate.training_answer import predict_training
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.explain.effects import Effect, effects
 from costmodel.ground.errors import CostModelError
 
@@ -161,7 +161,7 @@ class Answered(NamedTuple):
 @functools.cache
 def answered(workload: str, settings: tuple[str, ...]) -> Answered:
     case: Any = load_any(settings[0], settings[1:])
-    modules: dict[str, Any] = {"training": predict, "serving": predict_serving, "rl": predict_rl}
+    modules: dict[str, Any] = {"training": predict_training, "serving": predict_serving, "rl": predict_rl}
     answer = modules[workload].predict(case)
     figures = answer.costs if workload != "training" else answer.evaluation.costs.row() | dict(_of_effects(answer))
     idle = frozenset(item.path for item in answer.assumed if item.value == "without effect")

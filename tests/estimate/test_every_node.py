@@ -7,8 +7,8 @@ from each import each
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.predict import answer, own_plan
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.predict_training import answer, own_plan
 from costmodel.ground.errors import CostModelError
 
 LAYERS = 8_030_261_248 - 128_256 * 4096  # parameters that every token is multiplied by

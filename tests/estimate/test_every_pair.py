@@ -10,8 +10,8 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import case_of
 from costmodel.documents.schemas.results import OF_STEP
 from costmodel.documents.schemas.scenario import Plan, Scenario
-from costmodel.estimate.evaluate.predict import answer
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.predict_training import answer
 from costmodel.ground.errors import CostModelError
 from estimate.cases import TRAINING_STACKS
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.training.memory.breakdown import ALLOCATED
+from costmodel.estimate.training_answer.training_error_band import banded
 from estimate.cases import ask, costs, inputs, line, model, written_out
 
 BF16 = written_out("stack", "ddp", name="alone", weights="bf16")

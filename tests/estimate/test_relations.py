@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.estimate.evaluate.predict import predict as predict_training
 from costmodel.estimate.serving.predict_serving import predict as predict_serving
+from costmodel.estimate.training_answer.predict_training import predict as predict_training
 from costmodel.ground.errors import CostModelError
-from costmodel.report.machine.answer_fields import plain
+from costmodel.report.data_formats.answer_fields import plain
 
 SCENARIOS = {"training": 150, "serving": 150}
 BASES = {"training": "quickstart", "serving": "serve-llama-3.1-70b"}

@@ -11,7 +11,7 @@ from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.huggingface import read_config
-from costmodel.exchange.imported import Imported
+from costmodel.exchange.import_result import Imported
 from costmodel.ground.errors import CostModelError, Fault
 
 FILE = "config.json"

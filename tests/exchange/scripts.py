@@ -5,7 +5,7 @@ from __future__ import annotations
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.exchange.imported import GivenSize, Imported
+from costmodel.exchange.import_result import GivenSize, Imported
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.ground.errors import CostModelError, Fault
 

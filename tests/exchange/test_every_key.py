@@ -16,11 +16,11 @@ from each import each
 
 from costmodel.documents.text.yaml_tree import key_at, parse
 from costmodel.exchange.foreign_keys import Format
-from costmodel.exchange.imported import VERDICTS, Imported, Verdict
+from costmodel.exchange.import_result import VERDICTS, Imported, Verdict
 from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.megatron.options import TABLE as OF_MEGATRON
+from costmodel.exchange.option_rows import EVERY, Row, Table, nested
 from costmodel.exchange.rl import areal, nemo_rl, openrlhf, slime, trl, verl
-from costmodel.exchange.rows import EVERY, Row, Table, nested
 from costmodel.exchange.serving import sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.deployments import keys_around, table_of
 from costmodel.exchange.training import (
@@ -35,7 +35,7 @@ from costmodel.exchange.training import (
     torchtune,
     transformers,
 )
-from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.values.foreign_values import as_placed
 from costmodel.ground.errors import CostModelError, Fault, Place
 from exchange import published

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from costmodel.documents.reader.library import read
 from costmodel.exchange.detect import SERVING
-from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.serving.engine_files import read_serve_command
-from costmodel.exchange.serving.settle_serving import settled_serving
+from costmodel.exchange.serving.merge_serving import settled_serving
 from costmodel.exchange.training import (
     accelerate,
     axolotl,
@@ -30,9 +30,9 @@ from costmodel.exchange.training import (
     torchtune,
     transformers,
 )
+from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.formats import read_layer
-from costmodel.exchange.training.layer import Layer
-from costmodel.exchange.training.settle import settled
+from costmodel.exchange.training.merge_training import settled
 from costmodel.ground.errors import Fault
 from exchange.hostile import outcome
 from exchange.serving import test_deployments as deployed

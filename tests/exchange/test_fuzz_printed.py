@@ -16,7 +16,7 @@ from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import is_engine_start, measured_run, start_as_table, trainer_log
 from costmodel.exchange.machine_shape import machine_format, machine_shape
-from costmodel.explore.import_runs import MOST_BYTES
+from costmodel.explore.import_export.import_logs import MOST_BYTES
 from exchange.hostile import outcome
 from exchange.logs import test_benchmark_result as results
 from exchange.logs import test_engine_start as engines

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.exchange.imported import COUNTS, GivenSize, Origin, OriginValue, counted_by_node
+from costmodel.exchange.import_result import COUNTS, GivenSize, Origin, OriginValue, counted_by_node
 from costmodel.exchange.launcher_options import of_launcher
 from costmodel.exchange.shell.script import Word
 from costmodel.ground.errors import CostModelError, Fault, Place

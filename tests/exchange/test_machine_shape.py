@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.exchange.machine_shape import KUBERNETES, SLURM, TOPOLOGY, machine_format, machine_shape
-from costmodel.explore.import_file import GivenBesideFile, import_file
+from costmodel.explore.import_export.import_file import GivenBesideFile, import_file
 from costmodel.ground.errors import CostModelError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from costmodel.exchange.models import read_model
+from costmodel.exchange.foreign_models import read_model
 
 STATED = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "tie_word_embeddings": True}
 REST = {"vocab_size": 32000, "num_attention_heads": 32, "intermediate_size": 11008, "max_position_embeddings": 2048}

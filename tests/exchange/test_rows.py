@@ -18,13 +18,13 @@ from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.foreign_keys import ForeignKeys, Format
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.family import FIELDS
-from costmodel.exchange.rows import NOTHING, Row, When, choice, known, nested, option, part, switch, written
+from costmodel.exchange.option_rows import NOTHING, Row, When, choice, known, nested, option, part, switch, written
 from costmodel.exchange.serving import benchmark
 from costmodel.exchange.serving.exported_command import ENGINES
 from costmodel.exchange.training import maxtext, nanotron, torchtitan
+from costmodel.exchange.training.file_facts import layer_of_rows
 from costmodel.exchange.training.formats import LAYERED
-from costmodel.exchange.training.layer import layer_of_rows
-from costmodel.explore.launch_formats import FORMATS
+from costmodel.explore.import_export.format_options import FORMATS
 from exchange.megatron.test_megatron_arguments import keys_of
 from exchange.unsaid import UNSAID
 

@@ -8,7 +8,7 @@ import functools
 from .catalogue import PACKAGE, nodes, parsed, python_files
 
 EVALUATE = {
-    ("costmodel.estimate.evaluate.evaluate_plans", "evaluate"),
+    ("costmodel.estimate.training_answer.evaluate_training", "evaluate"),
     ("costmodel.estimate.serving.evaluate_layouts", "evaluate"),
 }
 Name = tuple[str, str]

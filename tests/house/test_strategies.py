@@ -13,7 +13,7 @@ from costmodel.documents.reader.library import bibliography, strategies
 from costmodel.documents.schemas.precision import Precision
 from costmodel.documents.schemas.scenario import ExpertAssumption
 from costmodel.documents.schemas.stack import Overlap
-from costmodel.estimate.evaluate.evaluate_plans import FITS
+from costmodel.estimate.training_answer.evaluate_training import FITS
 from costmodel.explore.explain.pages import all_words, page
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.errors import CostModelError

@@ -20,7 +20,7 @@ from .catalogue import PACKAGE, nodes, python_files
 ROOMS = {"commands", "report", "explore", "server", "library.py"}
 REGISTRIES = {
     "explore/workloads.py",
-    "explore/workload_flags.py",
+    "explore/flags/workload_flags.py",
     "report/workload_words.py",
     "commands/by_workload.py",
 }  # the tables of what each workload has

@@ -22,12 +22,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate import evaluate_plans as evaluation
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer import evaluate_training as evaluation
 from costmodel.explore.search import training_space as searching
 from costmodel.explore.search.search import inputs_of_case, search
-from costmodel.explore.search.search_space import stem, valid_blocks
+from costmodel.explore.search.training_candidates import stem, valid_blocks
 from costmodel.explore.search.training_space import GridPart, TrainingSpace, grid_parts
 from costmodel.ground.counts import SIZES
 

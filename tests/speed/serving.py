@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.serving.found_plans import ServiceSearch
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.serving_search_result import ServiceSearch
 
 NAME = "serve-llama-3.1-70b"
 MANY = range(1, 65)

@@ -8,9 +8,9 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.exchange.serving import sglang, vllm
-from costmodel.exchange.serving.option_words import OptionWords, option_words
+from costmodel.exchange.serving.command_options import OptionWords, option_words
 from costmodel.exchange.shell import read_script
-from costmodel.explore.export_serving import export_engine
+from costmodel.explore.import_export.export_serving import export_engine
 
 from .make import counted, kept, reference, written
 from .real.engine_options import installed

@@ -11,7 +11,7 @@ import warnings
 
 import pytest
 
-from costmodel.explore.export_plan import ExportedPlan
+from costmodel.explore.import_export.export_plan import ExportedPlan
 
 from .make import counted, kept, reference, written
 from .real.exported_files import CASES, best, installed

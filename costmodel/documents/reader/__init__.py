@@ -1,1 +1,1 @@
-"""Reader."""
+"""Finds, reads and checks documents: a scenario with everything it names."""

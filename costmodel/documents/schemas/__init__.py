@@ -1,1 +1,1 @@
-"""Schemas."""
+"""The pydantic models of the documents: hardware, models, stacks, scenarios, results."""

@@ -1,1 +1,1 @@
-"""Data parallel."""
+"""Equations of data parallelism: batch size, gradient compression, synchronisation of replicas."""

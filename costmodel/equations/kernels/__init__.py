@@ -1,1 +1,1 @@
-"""Kernels."""
+"""Equations of single kernels: FLOP, memory traffic, time under the roofline."""

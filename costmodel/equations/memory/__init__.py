@@ -1,1 +1,1 @@
-"""Memory."""
+"""Equations of memory: activations, KV cache, training states, offload."""

@@ -1,1 +1,1 @@
-"""Network."""
+"""Equations of the network: collectives, topology, overlap with compute."""

@@ -1,1 +1,1 @@
-"""Parallelism."""
+"""Equations of a parallel layout: degrees, pipeline schedules, context parallelism, recompute."""

@@ -1,1 +1,1 @@
-"""What surrounds the steps of a run: failures, checkpoints, stragglers, batch size, energy, reinforcement learning."""
+"""Equations of a whole run: checkpoints, failures, cost, uncertainty, reinforcement learning."""

@@ -1,1 +1,1 @@
-"""Serving: what an inference engine holds, how long its steps take, how requests queue, what a token costs."""
+"""Equations of serving: engine steps, queues, KV cache pool, time to first token, cost."""

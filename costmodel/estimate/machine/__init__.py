@@ -1,1 +1,1 @@
-"""Machine."""
+"""The hardware that all workloads stand on: process groups, collective times, data types, prices."""

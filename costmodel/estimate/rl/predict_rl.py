@@ -21,20 +21,20 @@ from costmodel.equations.run.uncertainty import (
     range_spread,
     tenth_percentile,
 )
-from costmodel.estimate.evaluate.predict import ENDLESS, withheld
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.rl.iteration import Iteration, RlMemory, iteration, rl_memory, update_spread
 from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs, unknown_draws
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
+from costmodel.estimate.serving.measured_spreads import spreads
 from costmodel.estimate.serving.predict_serving import remarks
-from costmodel.estimate.serving.serving_band import spreads
-from costmodel.estimate.serving.without_effect import switched_off
+from costmodel.estimate.serving.unused_serving_keys import switched_off
 from costmodel.estimate.shared.assumptions import unused_keys
-from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.unused_training_keys import unused_training_keys
+from costmodel.estimate.training_answer.predict_training import ENDLESS, withheld
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
 

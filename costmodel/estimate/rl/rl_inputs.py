@@ -36,23 +36,23 @@ from costmodel.equations.run.reinforcement_learning import (
     uneven_share,
 )
 from costmodel.equations.unequal.stragglers import expected_maximum
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.rl.trainer_steps import ClusterPart, HeldStep, Packing, RankSplit, TrainerSteps, rank_split
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_placement import filled_with
 from costmodel.estimate.serving.engine_step import step_time
-from costmodel.estimate.serving.figure_bands import beyond_fits, outside_any_fit, spreads_beyond
 from costmodel.estimate.serving.load import Column
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, operating_point
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import never_measured
+from costmodel.estimate.serving.serving_error_band import beyond_fits, outside_any_fit, spreads_beyond
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.estimate.serving.step_batch import Batch
 from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT, AssumptionLog
 from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.ground.equation import Number, sum_of_rows, term, untraced
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record

@@ -17,7 +17,7 @@ from costmodel.estimate.serving.expert_step import placed, unplaced
 from costmodel.estimate.serving.host_loading import host_bytes
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.whole_prompts import INVALID, longer_than_a_step
+from costmodel.estimate.serving.unchunked_prefill import INVALID, longer_than_a_step
 from costmodel.estimate.shared.plan_batch import leaves_rest
 from costmodel.ground.equation import term
 

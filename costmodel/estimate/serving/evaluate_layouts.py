@@ -17,7 +17,7 @@ from costmodel.equations.serving.serving_economics import output_cost, prompt_co
 from costmodel.equations.serving.steady_state import interference_share
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.concurrency import closed_loop, in_line
-from costmodel.estimate.serving.conversations import (
+from costmodel.estimate.serving.conversation_cache import (
     by_replicas,
     cached_cost,
     conversing,
@@ -44,6 +44,7 @@ from costmodel.estimate.serving.load import (
     under_cap,
     with_preemption,
 )
+from costmodel.estimate.serving.measured_spreads import endless
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
 from costmodel.estimate.serving.operating_point import (
     FEWEST,
@@ -64,11 +65,10 @@ from costmodel.estimate.serving.replicas_for_load import (
     rent_needed,
     replicas_for_load,
 )
-from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import SteadyState, prompts_between, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import step_table
-from costmodel.estimate.serving.token_tail import token_p99
+from costmodel.estimate.serving.token_time_tail import token_p99
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record

@@ -10,10 +10,10 @@ from costmodel.equations.serving.cache_pool import pool_tokens
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
 from costmodel.estimate.serving.host_loading import cached_bytes, host_bytes
 from costmodel.estimate.serving.host_pool import host_rate
-from costmodel.estimate.serving.instances import prompt_time
 from costmodel.estimate.serving.kv_cache import cache_block
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer, halves_of
+from costmodel.estimate.serving.prefill_decode_instances import prompt_time
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 

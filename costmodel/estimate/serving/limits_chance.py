@@ -22,15 +22,14 @@ from costmodel.equations.serving.service_level import (
     chance_with,
     log_slope,
 )
-from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
-from costmodel.estimate.serving.requests_in_time import (
+from costmodel.estimate.serving.goodput import (
     IN_TIME,
     factor_in_time,
     in_time,
     request_limits,
     weight_of_first,
 )
-from costmodel.estimate.serving.serving_band import (
+from costmodel.estimate.serving.measured_spreads import (
     OF_POOL,
     ServingSpreads,
     first_token_share,
@@ -38,8 +37,9 @@ from costmodel.estimate.serving.serving_band import (
     moves_with_steps,
     spreads,
 )
+from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.estimate.shared.result_limits import Limit, stated_limits
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 

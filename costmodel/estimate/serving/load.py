@@ -21,7 +21,7 @@ from costmodel.estimate.serving.replica_kinds import rows_of, where_rows
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, full_steps, replica_rate, steady_state
 from costmodel.estimate.serving.step_batch import step_budget
-from costmodel.estimate.serving.whole_prompts import whole_prompts_decoded
+from costmodel.estimate.serving.unchunked_prefill import whole_prompts_decoded
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record

@@ -37,7 +37,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState
 from costmodel.estimate.serving.step_batch import step_budget
-from costmodel.estimate.serving.whole_prompts import filled_room, steps_with_prompt
+from costmodel.estimate.serving.unchunked_prefill import filled_room, steps_with_prompt
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 

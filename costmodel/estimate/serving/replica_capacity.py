@@ -37,7 +37,7 @@ from costmodel.estimate.serving.step_table import (
     result_at,
     step_table,
 )
-from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.ground.equation import Number, term, tracing, untraced
 from costmodel.ground.solvers import NEAR, Places
 

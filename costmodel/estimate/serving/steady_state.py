@@ -50,7 +50,7 @@ from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
-from costmodel.estimate.serving.whole_prompts import part_of_prompt, steps_with_prompt
+from costmodel.estimate.serving.unchunked_prefill import part_of_prompt, steps_with_prompt
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 

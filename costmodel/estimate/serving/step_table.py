@@ -30,23 +30,23 @@ from costmodel.estimate.serving.engine_step import (
     rows_time,
 )
 from costmodel.estimate.serving.expert_step import dispatches, halved
-from costmodel.estimate.serving.limits_chance import Reached
-from costmodel.estimate.serving.load import LEAST, Column, Engines
-from costmodel.estimate.serving.operating_point import context_of
-from costmodel.estimate.serving.plan_columns import PlanColumns, longer
-from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
-from costmodel.estimate.serving.requests_in_time import (
+from costmodel.estimate.serving.goodput import (
     IN_TIME,
     RequestLimits,
     in_time,
     request_limits,
     with_longer_times,
 )
+from costmodel.estimate.serving.limits_chance import Reached
+from costmodel.estimate.serving.load import LEAST, Column, Engines
+from costmodel.estimate.serving.operating_point import context_of
+from costmodel.estimate.serving.plan_columns import PlanColumns, longer
+from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, prompts_between
 from costmodel.estimate.serving.step_batch import AttentionGroups, groups_of
-from costmodel.estimate.serving.token_tail import token_p99
-from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.serving.token_time_tail import token_p99
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.ground.equation import Number, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import Curves, Jumps, Line, Places

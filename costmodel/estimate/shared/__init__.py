@@ -1,1 +1,1 @@
-"""What training and serving share: plan batches, values by stage, memoisation, limits, results."""
+"""What training, serving and reinforcement learning share: assumptions, limits, reasons, batches of plans."""

@@ -27,14 +27,14 @@ from costmodel.documents.schemas.stack import Stack
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
-from costmodel.estimate.evaluate.error_band import kind_spread, time_spread
-from costmodel.estimate.evaluate.evaluate_plans import step_of
-from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.machine.number_formats import by_power, unmeasured_shares
 from costmodel.estimate.model.mixers.table import layer_words
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training_answer.evaluate_training import step_of
+from costmodel.estimate.training_answer.predict_training import own_plan, plan_block
+from costmodel.estimate.training_answer.training_error_band import kind_spread, time_spread
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.outcomes import UNKNOWN, stated, step_time
 from costmodel.evidence.validate.spelling import CannotModel, SkippedRow

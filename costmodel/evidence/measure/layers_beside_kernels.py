@@ -9,12 +9,12 @@ from costmodel.documents.reader.cached_reader import accelerator_named
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.hardware import Node
-from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import ForwardBackward
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.layer_kernels import layer_pass
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.predict_training import own_plan, plan_block
 from costmodel.ground.errors import CostModelError
 
 STACK = "ddp"  # kernels of PyTorch one by one

@@ -22,13 +22,13 @@ from costmodel.equations.run.uncertainty import (
     range_spread,
     tenth_percentile,
 )
-from costmodel.estimate.evaluate.evaluate_plans import Evaluation
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block, Rows, memoized, summed
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED, Ledger, memory_band
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import Evaluation
 from costmodel.evidence.validate.modelled_rows import Modelled, modelled_rows
 from costmodel.evidence.validate.spelling import (
     SCHEDULES,

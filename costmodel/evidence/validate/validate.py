@@ -18,9 +18,9 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario, Resolve
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.equations.run.uncertainty import slowed_step
-from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.model.mixers.table import layer_words
+from costmodel.estimate.training_answer.predict_training import Answer, predict
+from costmodel.estimate.training_answer.training_facts import subject_of
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.modelled_rows import Modelled, RowCount, modelled_rows, uncounted
 from costmodel.evidence.validate.outcomes import (

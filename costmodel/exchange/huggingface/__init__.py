@@ -25,7 +25,7 @@ from costmodel.exchange.huggingface.choose import (
 )
 from costmodel.exchange.huggingface.family import Config, Family, Half, Refusal
 from costmodel.exchange.huggingface.stored_weights import KEYS, stored_weights
-from costmodel.exchange.imported import VERDICTS, Imported, Loss, Origin, OriginValue, StatedKey, Verdict
+from costmodel.exchange.import_result import VERDICTS, Imported, Loss, Origin, OriginValue, StatedKey, Verdict
 from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, parse_json, placed, printable, shown
 from costmodel.exchange.values.layer_kinds import gathered
 from costmodel.ground.errors import CostModelError, Fault, Place

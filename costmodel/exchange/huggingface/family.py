@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Any, Literal, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping
-from costmodel.exchange.imported import Loss, Origin, OriginValue
+from costmodel.exchange.import_result import Loss, Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from costmodel.exchange.huggingface.family import Config, DerivedValue, Feed, LayerHalves, Mixer
-from costmodel.exchange.imported import Loss, Origin, OriginValue
+from costmodel.exchange.import_result import Loss, Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
 
 Mixers = Callable[[Config], list[Mixer]]

@@ -19,7 +19,7 @@ from costmodel.exchange.huggingface.weight_modules import (
     modules_of,
     typed_modules,
 )
-from costmodel.exchange.imported import Loss, Origin, OriginValue, StatedKey, Verdict
+from costmodel.exchange.import_result import Loss, Origin, OriginValue, StatedKey, Verdict
 from costmodel.exchange.values.foreign_values import printable, shown
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, get_args
 
 from costmodel.documents.text.files import file_head, is_text, may_look
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.imported import Loss, StatedKey, Verdict
+from costmodel.exchange.import_result import Loss, StatedKey, Verdict
 from costmodel.exchange.logs.trainer_log import is_trainer_state
-from costmodel.exchange.rows import Row, Table, known, lost, part, quiet
+from costmodel.exchange.option_rows import Row, Table, known, lost, part, quiet
 from costmodel.ground.errors import Place, fail
 
 RESULTS = re.compile(

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from costmodel.exchange.logs.step_lines import GIB_OVER_GB, MOST_LINES, Log, RunSummary, StepLine, unread
-from costmodel.exchange.rows import figure
+from costmodel.exchange.option_rows import figure
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 

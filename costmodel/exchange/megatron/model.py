@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from costmodel.documents.schemas.model import Attention, Experts, LatentAttention, Layers, Mlp, Model
-from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.megatron.stated import MegatronFlags
 from costmodel.exchange.training.job import TrainingRemarks
 from costmodel.exchange.values.layer_kinds import gathered

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costmodel.exchange.rows import Kind, choice, gone, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.option_rows import Kind, choice, gone, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.values.integer_expressions import evaluated
 
 VERSION = "Megatron-LM d98e8a64dd (2026-08-22)"

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OF_LAYOUT, SHARDED
 from costmodel.exchange.megatron.stated import MegatronFlags
 from costmodel.ground.errors import Place

@@ -12,13 +12,13 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.exchange.imported import COUNTS, GivenSize, Imported, Origin, OriginValue
+from costmodel.exchange.import_result import COUNTS, GivenSize, Imported, Origin, OriginValue
 from costmodel.exchange.launcher_options import of_environment, of_launcher
 from costmodel.exchange.megatron.model import model
 from costmodel.exchange.megatron.options import OTHER_MODELS, REFUSED, TABLE
 from costmodel.exchange.megatron.plan import plan
 from costmodel.exchange.megatron.stated import MegatronFlags, accelerators, dropped, read_statement, stack, workload
-from costmodel.exchange.rows import hint_of_gone
+from costmodel.exchange.option_rows import hint_of_gone
 from costmodel.exchange.values.foreign_values import document_name, placed, shown
 from costmodel.ground.errors import CostModelError, Fault, Place
 

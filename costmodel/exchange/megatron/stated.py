@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping, parse
 from costmodel.exchange.foreign_keys import UNKNOWN_STATES
-from costmodel.exchange.imported import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
+from costmodel.exchange.import_result import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
 from costmodel.exchange.launcher_options import launched_accelerators
 from costmodel.exchange.megatron.options import OPTIMIZERS, OVERLAPS, READ, RECIPES, TABLE, VERSION
-from costmodel.exchange.rows import Row, whole
+from costmodel.exchange.option_rows import Row, whole
 from costmodel.exchange.shell import Doubt, Script, ShellCommand, Word, read_script
 from costmodel.exchange.values.foreign_values import Lines, printable, shown
 from costmodel.ground.errors import Fault, Place, fail

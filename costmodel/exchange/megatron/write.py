@@ -21,7 +21,7 @@ from costmodel.exchange.megatron.options import (
     VERSION,
     spelling,
 )  # fmt: skip
-from costmodel.exchange.rows import Table, written
+from costmodel.exchange.option_rows import Table, written
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
 
 TITLE = "options of Megatron-LM"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.imported import counted_by_node
+from costmodel.exchange.import_result import counted_by_node
+from costmodel.exchange.option_rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     ENGINES,
@@ -18,8 +19,7 @@ from costmodel.exchange.rl.rl_format import (
     tokens_of,
     tools,
 )
-from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
-from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.file_facts import Layer
 
 _TRAINERS = {"fsdp": "fsdp2", "megatron": "megatron-core", "archon": "fsdp2", "": "fsdp2"}
 _AXES = {"d": "dp", "t": "tp", "p": "pp", "c": "cp", "e": "ep"}

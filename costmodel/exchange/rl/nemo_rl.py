@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.imported import counted_by_node
+from costmodel.exchange.import_result import counted_by_node
+from costmodel.exchange.option_rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     DEGREES,
@@ -22,8 +23,7 @@ from costmodel.exchange.rl.rl_format import (
     tokens_of,
     tools,
 )
-from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
-from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.file_facts import Layer
 
 _P, _D, _G = "policy", "policy.dtensor_cfg", "policy.megatron_cfg"
 _V, _N = "policy.generation.vllm_cfg", "policy.generation.colocated"

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
+from costmodel.exchange.option_rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     UNEXPRESSED,
@@ -19,9 +20,8 @@ from costmodel.exchange.rl.rl_format import (
     tokens_of,
     tools,
 )
-from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
-from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.serving.command_options import Spelling
+from costmodel.exchange.training.file_facts import Layer
 
 _ALGORITHMS = {"gae": "ppo", "group_norm": "grpo", "dr_grpo": "grpo", "rloo": "rloo", "reinforce": "grpo",
                "reinforce_baseline": "grpo"}  # fmt: skip

@@ -13,11 +13,11 @@ from costmodel.documents.schemas.rl.rl_schema import ModelRanks, Rl, RlStack, Ro
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.exchange.foreign_keys import ForeignKeys, Format, because
-from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.rows import NOTHING, Row, Table, choice, lost, nested, part
+from costmodel.exchange.import_result import OriginValue
+from costmodel.exchange.option_rows import NOTHING, Row, Table, choice, lost, nested, part
+from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import lines_of
-from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.ground.record import record
 
 # Reasons why a format does not state a key, for keys that no row of its table fills.

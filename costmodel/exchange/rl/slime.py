@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.imported import LossKind
+from costmodel.exchange.import_result import LossKind
 from costmodel.exchange.megatron.options import OPTIMIZERS
 from costmodel.exchange.megatron.options import TABLE as MEGATRON
+from costmodel.exchange.option_rows import NOTHING, Row, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     GRANULARITY,
     UNEXPRESSED,
@@ -20,9 +21,8 @@ from costmodel.exchange.rl.rl_format import (
     tokens_of,
     tools,
 )
-from costmodel.exchange.rows import NOTHING, Row, choice, known, lost, one_of, option, part, quiet, switch
-from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.serving.command_options import Spelling
+from costmodel.exchange.training.file_facts import Layer
 
 _ALGORITHMS = {"grpo": "grpo", "ppo": "ppo", "gspo": "grpo", "cispo": "grpo", "reinforce_plus_plus": "grpo",
                "reinforce_plus_plus_baseline": "grpo", "on_policy_distillation": "grpo"}  # fmt: skip

@@ -7,11 +7,11 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.foreign_keys import ForeignKeys, because
+from costmodel.exchange.option_rows import NOTHING, choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.rl.rl_format import ADAPTERS, Follows, RlFormat, RlJob, not_stated, tools
-from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
-from costmodel.exchange.serving.option_words import Spelling
+from costmodel.exchange.serving.command_options import Spelling
+from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.job import FLAT
-from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.transformers import TABLE as ARGUMENTS
 from costmodel.exchange.training.transformers import read_training_arguments
 from costmodel.ground.errors import Fault, Place

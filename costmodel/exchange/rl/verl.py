@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.imported import counted_by_node
+from costmodel.exchange.import_result import counted_by_node
+from costmodel.exchange.option_rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
     DEGREES,
@@ -23,8 +24,7 @@ from costmodel.exchange.rl.rl_format import (
     tokens_of,
     tools,
 )
-from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
-from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.file_facts import Layer
 
 _M, _A, _R, _F = (f"actor_rollout_ref.{name}" for name in ("model", "actor", "rollout", "ref"))
 _T, _O = f"{_A}.megatron.override_transformer_config", f"{_A}.optim.override_optimizer_config"

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.option_rows import known, lost, part
 from costmodel.exchange.remarks import Remarks, comment_lines
-from costmodel.exchange.rows import known, lost, part
+from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import ServingJob, lines_of
-from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.training.layer import Layer, with_remarks
+from costmodel.exchange.training.file_facts import Layer, with_remarks
 
 VERSION = "benchmarks of vLLM 0.33 and SGLang 0.5.23"
 TITLE = "benchmark"

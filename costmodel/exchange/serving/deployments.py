@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Items, Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.imported import Origin, OriginValue
-from costmodel.exchange.rows import Row, Table, known, lost, part, quiet
+from costmodel.exchange.import_result import Origin, OriginValue
+from costmodel.exchange.option_rows import Row, Table, known, lost, part, quiet
 from costmodel.exchange.shell import Word
-from costmodel.exchange.training.layer import Layer, with_remarks
+from costmodel.exchange.training.file_facts import Layer, with_remarks
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import CostModelError, Place, fail
 

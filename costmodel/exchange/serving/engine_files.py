@@ -7,6 +7,7 @@ import re
 from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.launcher_options import of_environment
 from costmodel.exchange.serving import benchmark, sglang, tensorrt_llm, vllm
+from costmodel.exchange.serving.command_options import OptionWords, option_words, unknown_value
 from costmodel.exchange.serving.containers import (
     BENCHMARK,
     IMAGE,
@@ -19,9 +20,8 @@ from costmodel.exchange.serving.containers import (
     serve_commands,
 )
 from costmodel.exchange.serving.deployments import APART, APART_HINT, keys_around
-from costmodel.exchange.serving.option_words import OptionWords, option_words, unknown_value
-from costmodel.exchange.training.layer import Layer
-from costmodel.exchange.training.texts import tree_of
+from costmodel.exchange.training.config_text import tree_of
+from costmodel.exchange.training.file_facts import Layer
 from costmodel.ground.errors import Place, fail
 
 _TABLES = {

@@ -12,9 +12,9 @@ from costmodel.documents.schemas.precision import RECIPES, STORED, STORED_EXPERT
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, BURSTS, Serving, ServingPlan
 from costmodel.exchange.foreign_keys import ForeignKeys, Format
+from costmodel.exchange.option_rows import When, choice
 from costmodel.exchange.remarks import Remarks
-from costmodel.exchange.rows import When, choice
-from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.file_facts import Layer
 from costmodel.ground.record import record
 
 SHARE_DIGITS = 4  # of a share of memory, rounded down

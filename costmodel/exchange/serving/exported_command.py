@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, ServingPlan, Speculation
-from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.serving import manifests, sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.benchmark import MEASURED
 from costmodel.exchange.serving.engine_files import read_serve_command
 from costmodel.exchange.serving.engine_options import UNWRITTEN, EngineFormat, ServingJob
-from costmodel.exchange.serving.settle_serving import settled_serving
-from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.serving.merge_serving import settled_serving
+from costmodel.exchange.training.file_facts import Layer
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.parsing import parse

@@ -8,7 +8,7 @@ from typing import Any
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.serving import vllm
 from costmodel.exchange.serving.engine_options import EngineFormat, ServingJob, command_words
-from costmodel.exchange.writing import document_text
+from costmodel.exchange.write_yaml import document_text
 
 _NAME = "model-server"
 _GPU = "nvidia.com/gpu"

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.option_rows import known, lost, nested, option, part, quiet, switch, written
 from costmodel.exchange.remarks import Remarks
-from costmodel.exchange.rows import known, lost, nested, option, part, quiet, switch, written
 from costmodel.exchange.serving.benchmark import benchmark, commented, pool_words
+from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import (
     BESIDE,
     HOSTED,
@@ -27,9 +28,8 @@ from costmodel.exchange.serving.engine_options import (
     lines_of,
     named_draft,
 )  # fmt: skip
-from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.writing import document_text
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.write_yaml import document_text
 
 TITLE, VERSION = "command of TensorRT-LLM", "TensorRT-LLM 1.2"
 _CACHE = "kv_cache_config"

@@ -7,9 +7,10 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Text
 from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.option_rows import NOTHING, known, lost, option, part, quiet, switch, written
 from costmodel.exchange.remarks import Remarks
-from costmodel.exchange.rows import NOTHING, known, lost, option, part, quiet, switch, written
 from costmodel.exchange.serving.benchmark import benchmark, commented, pool_words
+from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import (
     BESIDE,
     GIB,
@@ -33,8 +34,7 @@ from costmodel.exchange.serving.engine_options import (
     lines_of,
     named_draft,
 )  # fmt: skip
-from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 
 TITLE, VERSION = "command of vLLM 0.33", "vLLM 0.33"
 SPELLING = Spelling(

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping, key_at, put_at
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.launcher_options import launched_accelerators, of_environment, of_launcher
-from costmodel.exchange.rows import (
+from costmodel.exchange.option_rows import (
     Table,
     choice,
     gone,
@@ -27,8 +27,9 @@ from costmodel.exchange.rows import (
     switch,
     written,
 )
-from costmodel.exchange.serving.option_words import Spelling, option_words
+from costmodel.exchange.serving.command_options import Spelling, option_words
 from costmodel.exchange.shell import ShellCommand, Word, read_script
+from costmodel.exchange.training.file_facts import Layer, fill_rows, with_remarks
 from costmodel.exchange.training.job import (
     NOWHERE,
     Job,
@@ -37,9 +38,8 @@ from costmodel.exchange.training.job import (
     check_offload,
     check_whole_layers,
 )
-from costmodel.exchange.training.layer import Layer, fill_rows, with_remarks
 from costmodel.exchange.training.recipe_text import call_tree
-from costmodel.exchange.writing import document_text
+from costmodel.exchange.write_yaml import document_text
 from costmodel.ground.errors import Fault, Place, fail
 
 TITLE, VERSION = "YAML of accelerate 1.15", "accelerate 1.15.0"

@@ -7,12 +7,12 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping, put_at
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.imported import counted_by_node
+from costmodel.exchange.import_result import counted_by_node
 from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
 from costmodel.exchange.megatron.write import check_pipeline, counted_ends, offloaded_layers, recomputed_modules
-from costmodel.exchange.rows import NOTHING, choice, known, one_of, option, part, quiet, switch, written
+from costmodel.exchange.option_rows import NOTHING, choice, known, one_of, option, part, quiet, switch, written
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.values.foreign_values import Lines
 
 TITLE, VERSION = "overrides of Megatron-Bridge", "Megatron-Bridge 0.3.1"

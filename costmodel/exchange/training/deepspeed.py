@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.rows import choice, gone, known, lost, nested, one_of, option, part, quiet, written
+from costmodel.exchange.option_rows import choice, gone, known, lost, nested, one_of, option, part, quiet, written
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 
 TITLE, VERSION = "JSON of DeepSpeed 0.19", "DeepSpeed 0.19.8"
 

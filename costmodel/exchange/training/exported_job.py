@@ -7,10 +7,11 @@ from typing import Any
 
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.import_result import Imported, Origin, OriginValue
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.megatron.write import FORMAT as MEGATRON
 from costmodel.exchange.training import accelerate, transformers
+from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.formats import LAYERED, read_layer
 from costmodel.exchange.training.job import (
     Job,
@@ -22,9 +23,8 @@ from costmodel.exchange.training.job import (
     check_workload,
     effective,
 )
-from costmodel.exchange.training.layer import Layer
-from costmodel.exchange.training.settle import UNDER_TRANSFORMERS, settled
-from costmodel.exchange.writing import shape
+from costmodel.exchange.training.merge_training import UNDER_TRANSFORMERS, settled
+from costmodel.exchange.write_yaml import shape
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 

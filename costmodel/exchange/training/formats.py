@@ -15,10 +15,10 @@ from costmodel.exchange.training import (
     transformers,
 )
 from costmodel.exchange.training.accelerate import arguments_of, is_call, is_command
+from costmodel.exchange.training.config_text import is_toml, tree_of
+from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.job import TrainingFormat
-from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.recipe_text import recipe_tree
-from costmodel.exchange.training.texts import is_toml, tree_of
 from costmodel.exchange.values.foreign_values import as_placed
 
 _TREES = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.rows import choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.option_rows import choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import NOWHERE, TrainingFormat
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.transformers import TABLE as ARGUMENTS
 
 VERSION = "LLaMA-Factory 0.9.5"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet
+from costmodel.exchange.import_result import OriginValue
+from costmodel.exchange.option_rows import NOTHING, choice, known, lost, option, part, quiet
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import NOWHERE, WHOLE_LAYERS, TrainingFormat
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 
 VERSION = "MaxText"
 TITLE = "YAML of MaxText"

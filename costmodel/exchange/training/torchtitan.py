@@ -8,8 +8,9 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.rows import KindName, choice, known, lost, one_of, option, part, quiet, switch, written
+from costmodel.exchange.import_result import OriginValue
+from costmodel.exchange.option_rows import KindName, choice, known, lost, one_of, option, part, quiet, switch, written
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import (
     NOWHERE,
     Job,
@@ -18,8 +19,7 @@ from costmodel.exchange.training.job import (
     check_offload,
     check_whole_layers,
 )
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.writing import CHECKPOINTS, twins_of
+from costmodel.exchange.write_yaml import CHECKPOINTS, twins_of
 
 TITLE, VERSION, _VERSION_OF_TOML = "configuration of torchtitan", "torchtitan 0.3.0", "torchtitan 0.2.0"
 _GENERATIONS = {

@@ -7,14 +7,14 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys, because
-from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.rows import choice, gone, known, lost, option, part, quiet, switch, written
+from costmodel.exchange.import_result import OriginValue
+from costmodel.exchange.option_rows import choice, gone, known, lost, option, part, quiet, switch, written
 from costmodel.exchange.training import accelerate
 from costmodel.exchange.training.accelerate import STRATEGIES, ArgumentText, write_accelerate
 from costmodel.exchange.training.deepspeed import read_deepspeed
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import Job, TrainingFormat, TrainingRemarks
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.writing import document_text
+from costmodel.exchange.write_yaml import document_text
 from costmodel.ground.errors import Fault
 
 TITLE, VERSION = "TrainingArguments of transformers", "transformers 5.24.0"

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Items, Mapping, PlacedInteger, Real, Text, key_at
-from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.ground.errors import CostModelError, Fault, Place, fail, quoted_value
 
 LONGEST_NAME = 64  # letters

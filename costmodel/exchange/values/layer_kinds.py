@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
-from costmodel.exchange.imported import Loss, Origin, OriginValue
+from costmodel.exchange.import_result import Loss, Origin, OriginValue
 
 _MOST_KINDS = 64  # that may be mixed evenly
 _UNEVEN = 1.0  # layers by which a kind may run ahead of or behind its share and still count as evenly mixed

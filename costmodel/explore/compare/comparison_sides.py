@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
+from costmodel.estimate.training_answer.training_facts import Facts, facts_of
 from costmodel.explore.compare.compare import MEMORY, TRAFFIC, MovedFigure, Side, is_stored, moved, side
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.select_plan import answered, ranked

@@ -9,8 +9,10 @@ import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import (
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import (
     Answer,
     answer,
     own_plan,
@@ -20,11 +22,9 @@ from costmodel.estimate.evaluate.predict import (
     unacceptable,
     withheld,
 )
-from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.search.scenario_variants import not_to_vary
 from costmodel.explore.search.search import listed_by_search, search
 from costmodel.explore.search.training_space import Ranked
-from costmodel.explore.search.variants import not_to_vary
 from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 

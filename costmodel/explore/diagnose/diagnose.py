@@ -18,9 +18,9 @@ from costmodel.equations.run.uncertainty import (
     ninetieth_percentile,
     tenth_percentile,
 )
-from costmodel.estimate.evaluate.error_band import residual
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training_answer.predict_training import Answer
+from costmodel.estimate.training_answer.training_error_band import residual
 from costmodel.explore.diagnose.measured import MeasuredStep, PredictedTerms, of_evaluation, step_of, with_figure
 from costmodel.explore.explain.effects import ExplainedAnswer, explained_plan
 from costmodel.ground.errors import fail

@@ -14,18 +14,18 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.equations.run.economics import tokens_per_step, work_time
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate
-from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, evaluate
+from costmodel.estimate.training_answer.predict_training import plan_block
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import measured_run, trainer_log
 from costmodel.exchange.tables.csv_cells import row_of, sheet
 from costmodel.exchange.tables.run_table import COLUMNS
+from costmodel.explore.answer_text.answer_labels import meaning_of
 from costmodel.explore.compare.input_paths import changed
-from costmodel.explore.labels import meaning_of
 from costmodel.ground.counts import EXCHANGING, number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.parsing import UnitError, parse

@@ -1,1 +1,1 @@
-"""Where a figure comes from, and what a word means."""
+"""Explains figures by their equations, words by their pages, and rejected plans by what would fix them."""

@@ -19,8 +19,6 @@ from costmodel.equations.data_parallel.batch_size import (
 from costmodel.equations.data_parallel.gradient_compression import break_even_bandwidth, largest_gathered_group
 from costmodel.equations.data_parallel.synchronisation import local_traffic_share, mean_staleness, staleness_break_even
 from costmodel.equations.parallelism.counts import remainder
-from costmodel.estimate.evaluate.predict import Answer, predict
-from costmodel.estimate.evaluate.predict import answer as answered
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted, other_meaning
 from costmodel.estimate.shared.results import number
@@ -36,6 +34,8 @@ from costmodel.estimate.training.time.step import exchange, to_use_well
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
 from costmodel.estimate.training.time.unequal_stages import CROSSED_BY_STAGES, stages_of_groups
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.predict_training import Answer, predict
+from costmodel.estimate.training_answer.predict_training import answer as answered
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, show, show_time, significant
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from costmodel.documents.schemas.base import Sites
     from costmodel.estimate.machine.process_groups import Transfer
     from costmodel.explore.explain.run_levers import RunOutlook
-    from costmodel.explore.search.changes import Remedy
+    from costmodel.explore.search.cheapest_changes import Remedy
 
 
 FREE = 1e18  # bytes a second of a link that nothing waits for

@@ -10,12 +10,12 @@ import numpy as np
 from costmodel.documents.reader.library import Provenance, provenance
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.equations.parallelism.counts import data_parallel_degree
-from costmodel.estimate.evaluate.error_band import banded
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate
-from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, evaluate
+from costmodel.estimate.training_answer.predict_training import plan_block
+from costmodel.estimate.training_answer.training_error_band import banded
 from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
 from costmodel.ground.record import record

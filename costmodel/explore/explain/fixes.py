@@ -14,8 +14,6 @@ from costmodel.documents.keys.paths import changed
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.evaluate.evaluate_plans import evaluate, memory_of
-from costmodel.estimate.evaluate.predict import Answer, plan_block, unacceptable
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import any_of, rows_of
 from costmodel.estimate.shared.reasons import REFUSALS
@@ -23,8 +21,17 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import nearest_ranks
 from costmodel.estimate.training.plan_constraints import refusals, valid_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.changes import Remedy, has_chance, of_quality, of_the_scenario, of_what_is_learnt, safest
+from costmodel.estimate.training_answer.evaluate_training import evaluate, memory_of
+from costmodel.estimate.training_answer.predict_training import Answer, plan_block, unacceptable
+from costmodel.explore.search.cheapest_changes import (
+    Remedy,
+    has_chance,
+    of_quality,
+    of_the_scenario,
+    of_what_is_learnt,
+    safest,
+)
+from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.ground.counts import SIZES, ContextParallel, Recompute, Schedule, Split, Zero
 from costmodel.ground.errors import CostModelError, value_text
 from costmodel.ground.units import show
@@ -34,9 +41,9 @@ if TYPE_CHECKING:
 
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.documents.schemas.hardware import Node
-    from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.shared.plan_batch import Block, Structure
     from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.estimate.training_answer.predict_training import Answer
 
 _MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 6
 _FAR_SLOWER = 3.0  # times the step of the plan, from which a remedy has a note: judged

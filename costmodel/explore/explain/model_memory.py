@@ -102,7 +102,7 @@ def model_alone(name: str) -> Alone:
 
 def _twin(model: Model) -> str:
     """The library model with the same shape."""
-    from costmodel.exchange.writing import twin_of  # for foreign files alone
+    from costmodel.exchange.write_yaml import twin_of  # for foreign files alone
 
     return twin_of(model)
 

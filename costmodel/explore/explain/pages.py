@@ -43,9 +43,9 @@ from costmodel.evidence.validate.spelling import REASONS
 from costmodel.exchange.tables.kernel_table import told_kinds
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
+from costmodel.explore.answer_text.answer_labels import fit_page, meaning_of
 from costmodel.explore.explain.phrases import Found, is_sure, nearest_pages, page_of_phrase
-from costmodel.explore.labels import fit_page, meaning_of
-from costmodel.explore.offers import COLUMNS as OFFER_COLUMNS
+from costmodel.explore.purchase.offers import COLUMNS as OFFER_COLUMNS
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError, fail
 from costmodel.ground.record import record

@@ -15,8 +15,8 @@ from costmodel.ground.units import show, show_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.shared.run_inputs import RunInputs
+    from costmodel.estimate.training_answer.predict_training import Answer
 
 
 @record

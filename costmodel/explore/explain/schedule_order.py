@@ -7,15 +7,15 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import Answer, answer, own_plan, plan_block
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, LOOPED, PLAIN, live
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import Answer, answer, own_plan, plan_block
 from costmodel.explore.explain.effects import ExplainedAnswer, explained
-from costmodel.explore.search.search_space import chunk_counts
+from costmodel.explore.search.training_candidates import chunk_counts
 from costmodel.ground.counts import Schedule
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record

@@ -1,1 +1,1 @@
-"""What a page about a scenario shows, computed before anything is drawn."""
+"""What a page shows of a scenario, computed before anything is drawn."""

@@ -9,14 +9,14 @@ from typing import Any
 
 from costmodel.documents.schemas.results import OF_RUN, TRAINING_COLUMNS
 from costmodel.equations.run.economics import rate, share, work_time
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, missing_input
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.plan_batch import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, missing_input
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.communication import is_sent
 from costmodel.explore.explain.explain import Book, ExplainedFigure, nodes_of, traced_evaluation, trees_of
 from costmodel.explore.explain.schedule_order import Event, Pipeline, clock, events

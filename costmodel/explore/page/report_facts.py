@@ -16,17 +16,17 @@ from costmodel.documents.reader.library import accelerator_of, names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
-from costmodel.estimate.evaluate.evaluate_plans import evaluate, missing_input
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import Block, Mask
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training_answer.evaluate_training import evaluate, missing_input
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import OF_STEPS, compared
 from costmodel.explore.compare.select_plan import plan_of, planned
 from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
 from costmodel.explore.search.search import TrainingSearch, search, with_remedies
-from costmodel.explore.search.search_space import grids, stem, valid_blocks
+from costmodel.explore.search.training_candidates import grids, stem, valid_blocks
 from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.explore.workloads import workload_of

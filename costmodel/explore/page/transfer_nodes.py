@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS
 from costmodel.explore.communication import trace_of_transfer
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.ground.equation import origin_of, trace

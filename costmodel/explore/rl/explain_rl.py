@@ -10,11 +10,11 @@ import numpy as np
 
 from costmodel.documents.schemas.results import RL_COLUMNS
 from costmodel.documents.schemas.results import TRAINING_COLUMNS as STEP
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.rl.iteration import LATE, MemoryPart
 from costmodel.estimate.rl.predict_rl import RlAnswer, evaluate
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.serving.engine_memory import memory_use
+from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS
 from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, traced_evaluation, trees_of
 from costmodel.ground.equation import origin_of, trace
 

@@ -22,18 +22,18 @@ from costmodel.documents.schemas.rl.rl_schema import RlPlan, RolloutPlan
 from costmodel.documents.schemas.stack import Axis as Parallelism
 from costmodel.equations.run.uncertainty import combined_error
 from costmodel.equations.serving.service_level import remaining_error
-from costmodel.estimate.evaluate.predict import NOT_SAFE
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer, own_errors, phase_errors, predict
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
-from costmodel.explore.kept_answers import rl_degrees
-from costmodel.explore.safety import preferred_chance
+from costmodel.estimate.training_answer.predict_training import NOT_SAFE
+from costmodel.explore.answer_text.answer_summaries import rl_degrees
 from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import Axes, Front, Order, Tally, Top, axes
-from costmodel.explore.search.space import Keep, Space
+from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
+from costmodel.explore.search.space_interface import Keep, Space
 from costmodel.explore.search.stream import HERE, PlanErrors, SearchOptions, SearchResult, through
-from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.ground.counts import Recompute, number_of
 from costmodel.ground.equation import untraced
 from costmodel.ground.errors import Place, fail
@@ -488,7 +488,7 @@ def side(name: str, case: RlCase, rank: int | None) -> Side:
     Raises:
         CostModelError: the search has no plan of that rank
     """
-    from costmodel.estimate.evaluate.answer_facts import subject_of
+    from costmodel.estimate.training_answer.training_facts import subject_of
     from costmodel.explore.compare.compare import Side, named_documents
     from costmodel.explore.compare.input_paths import leaves
 

@@ -17,10 +17,10 @@ import numpy as np
 
 import costmodel
 from costmodel.documents.schemas.results import ResultColumn, machine_name
-from costmodel.explore.search.lock import atomic_write, check_regular, locked, usable
+from costmodel.explore.search.file_lock import atomic_write, check_regular, locked, usable
 from costmodel.explore.search.rank import Front, Plan, Tally
-from costmodel.explore.search.space import Keep, Piece, Row, Space
-from costmodel.explore.search.variants import Inputs, Variants
+from costmodel.explore.search.scenario_variants import Inputs, Variants
+from costmodel.explore.search.space_interface import Keep, Piece, Row, Space
 from costmodel.ground.errors import Fault, Place, fail, install_command
 from costmodel.ground.record import record
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.cached_reader import accelerator_named
-from costmodel.explore.node_of_gpu import values_of_gpus
+from costmodel.explore.flags.default_node import values_of_gpus
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from costmodel.documents.keys.suggestions import alike
 from costmodel.documents.schemas.results import ResultColumn, is_share, machine_name
 from costmodel.equations.run.uncertainty import end_spread, percentile_at
-from costmodel.explore.search.engine import SearchStopped
+from costmodel.explore.search.worker_pools import SearchStopped
 from costmodel.ground.errors import COMMAND_LINE, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
@@ -70,7 +70,9 @@ def two_results(text: str, columns: Mapping[str, ResultColumn]) -> tuple[str, st
 
 def _results_labelled(word: str, named: Mapping[str, str]) -> list[str]:
     """The results that answers print under a word, as `in_flight` for the requests in flight."""
-    from costmodel.explore.labels import meaning_of  # of all answers, and read for a word that no result has alone
+    from costmodel.explore.answer_text.answer_labels import (
+        meaning_of,  # of all answers, and read for a word that no result has alone
+    )
 
     spellings = dict.fromkeys((word, word.replace("_", " ")))
     meaning, see = next(filter(None, map(meaning_of, spellings)), ("", ""))

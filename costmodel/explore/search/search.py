@@ -18,22 +18,22 @@ from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.documents.schemas.scenario import Plan, Space
-from costmodel.estimate.evaluate.evaluate_plans import evaluate, memory_shares, missing_input
-from costmodel.estimate.evaluate.predict import NOT_SAFE, Answer, answer, unacceptable
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.changes import Price, Remedy, has_chance, of_the_scenario, safest, shipped_node
+from costmodel.estimate.training_answer.evaluate_training import evaluate, memory_shares, missing_input
+from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer, answer, unacceptable
+from costmodel.explore.search.cheapest_changes import Price, Remedy, has_chance, of_the_scenario, safest, shipped_node
 from costmodel.explore.search.next_measurement import first_better
 from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import NO_VARIANT, Top, axes
-from costmodel.explore.search.search_space import SubSpace, candidates, grids, stem, valid_blocks
+from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
 from costmodel.explore.search.stream import PlanErrors, SearchOptions, SearchResult, through
+from costmodel.explore.search.training_candidates import SubSpace, candidates, grids, stem, valid_blocks
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, stretch, with_bands
-from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.ground.counts import EXCHANGING, SIZES
 from costmodel.ground.errors import CostModelError, fail, value_text
 from costmodel.ground.record import record

@@ -17,11 +17,11 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from costmodel.explore.search.checkpoint import Parts, SearchFolder, asked_of, held
-from costmodel.explore.search.engine import WAIT, SearchEngine, SearchStopped, engine, shared_out
 from costmodel.explore.search.rank import FoundPlan, Front, Plan, PlanCounts, Tally
-from costmodel.explore.search.space import Piece, Space
-from costmodel.explore.search.variants import Inputs, Variants
-from costmodel.explore.workload import PlanAnswer
+from costmodel.explore.search.scenario_variants import Inputs, Variants
+from costmodel.explore.search.space_interface import Piece, Space
+from costmodel.explore.search.worker_pools import WAIT, SearchEngine, SearchStopped, engine, shared_out
+from costmodel.explore.workload_interface import PlanAnswer
 from costmodel.ground.errors import CostModelError, Fault, fail
 from costmodel.ground.record import record
 

@@ -15,7 +15,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import predict, replica_ranks
 from costmodel.estimate.shared.results import number
-from costmodel.exchange.writing import checkpoint_name
+from costmodel.exchange.write_yaml import checkpoint_name
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 

@@ -24,6 +24,7 @@ from costmodel.estimate.serving.limits_chance import (
     waits_in_batch,
     without_chance,
 )
+from costmodel.estimate.serving.measured_spreads import is_unmeasured
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import unacceptable
 from costmodel.estimate.serving.replicas_for_load import (
@@ -32,15 +33,14 @@ from costmodel.estimate.serving.replicas_for_load import (
     with_spares,
     without_headroom,
 )
-from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.safety import preferred_chance, stated_chance
-from costmodel.explore.serving.fleets import sizes_of_cluster
-from costmodel.explore.serving.found_plans import RankedPlan
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.search.required_chance import preferred_chance, stated_chance
 from costmodel.explore.serving.layout_candidates import candidates
+from costmodel.explore.serving.replica_counts import sizes_of_cluster
 from costmodel.explore.serving.search_layouts import codes_of, ranked_plan
-from costmodel.explore.workload import MissedLimit
+from costmodel.explore.serving.serving_search_result import RankedPlan
+from costmodel.explore.workload_interface import MissedLimit
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 

@@ -22,11 +22,11 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.search.variants import Variants
-from costmodel.explore.serving.fleets import sizes_of_cluster
-from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch
+from costmodel.explore.search.scenario_variants import Variants
 from costmodel.explore.serving.layout_candidates import candidates
+from costmodel.explore.serving.replica_counts import sizes_of_cluster
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.serving_search_result import RankedPlan, ServiceSearch
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _DEGREES = ("tp", "pp", "dp_attention", "replicas")  # whose product is the ranks of a plan

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS
-from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
-from costmodel.estimate.serving.figure_bands import banded, end_factors
 from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import answer, filled, halves_of, layout_of, own_plan, routed
+from costmodel.estimate.serving.serving_error_band import banded, end_factors
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of

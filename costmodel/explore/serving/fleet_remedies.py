@@ -13,13 +13,13 @@ from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.replicas_for_load import share_of_saturation
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.search.changes import Remedy
-from costmodel.explore.search.variants import Variants
+from costmodel.explore.search.cheapest_changes import Remedy
+from costmodel.explore.search.scenario_variants import Variants
 from costmodel.explore.serving.best_fleets import LARGEST
 from costmodel.explore.serving.best_layout import settings_at
-from costmodel.explore.serving.fleets import sizes_of_cluster
-from costmodel.explore.serving.found_plans import RankedPlan, inputs_of_service
 from costmodel.explore.serving.remedy_trials import RemedyTrials, Settings, works
+from costmodel.explore.serving.replica_counts import sizes_of_cluster
+from costmodel.explore.serving.serving_search_result import RankedPlan, inputs_of_service
 from costmodel.ground.units import significant
 
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.engine_placement import filled_with
-from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom, by_whole_nodes, without_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.results import Costs
-from costmodel.explore.serving.found_plans import RankedPlan, columns_of
+from costmodel.explore.serving.serving_search_result import RankedPlan, columns_of
 
 BY_FEWEST = frozenset({"gpus_needed", "rent_per_month", "energy_per_token"})  # objectives, which an idle replica harms
 EASED = {

@@ -15,7 +15,7 @@ from costmodel.estimate.serving.engine_placement import prefill_beside
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import apart_is_modelled
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.serving.fleet_size import most_accelerators, with_most_replicas
 from costmodel.ground.errors import CostModelError, fail
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.estimate.serving.limits_chance import OWN, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.estimate.shared.result_limits import Limit, stated_limits
 
 Values = NDArray[np.float64]
 Result = Callable[[str], Values]

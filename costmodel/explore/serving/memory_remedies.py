@@ -13,11 +13,11 @@ from costmodel.documents.reader.library import names
 from costmodel.documents.reader.resolved_scenario import proxy_node
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ranks
-from costmodel.explore.search.changes import Remedy, safest
+from costmodel.explore.search.cheapest_changes import Remedy, safest
 from costmodel.explore.serving.best_layout import has_assumed_plan
 from costmodel.explore.serving.fleet_remedies import fleet_remedies, narrower, without
-from costmodel.explore.serving.fleets import more_replicas, sizes_of_cluster
 from costmodel.explore.serving.remedy_trials import Enough, Kind, RemedyTrials, Settings, works
+from costmodel.explore.serving.replica_counts import more_replicas, sizes_of_cluster
 
 DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _FEW_TIMES = 8.0  # the load over what a plan answers, which replicas may make up for

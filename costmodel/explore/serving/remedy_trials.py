@@ -14,11 +14,11 @@ from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demandi
 from costmodel.estimate.serving.predict_serving import ServingAnswer, layout_of, own_plan, predict
 from costmodel.estimate.serving.predict_serving import answer as answer_of
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.search.changes import Remedy, has_chance, safest
+from costmodel.explore.search.cheapest_changes import Remedy, has_chance, safest
 from costmodel.explore.serving.best_fleets import LARGEST, chance_preferred, fewest_gpus, highest_rate, layouts_that_fit
 from costmodel.explore.serving.best_layout import with_best_layout
-from costmodel.explore.serving.found_plans import RankedPlan
 from costmodel.explore.serving.search_layouts import UNSTABLE
+from costmodel.explore.serving.serving_search_result import RankedPlan
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 

@@ -19,9 +19,10 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
 from costmodel.documents.schemas.serving.serving_schema import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
-from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance, over_limits, service_limits
+from costmodel.estimate.serving.measured_spreads import is_unmeasured
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import (
     OVERLOAD,
@@ -35,16 +36,18 @@ from costmodel.estimate.serving.predict_serving import (
     within_limits,
 )
 from costmodel.estimate.serving.replica_kinds import distinct
-from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.range_samples import OF_A_VALUE, Axis, count_combinations, values_at
 from costmodel.explore.search.rank import Axes, Top
-from costmodel.explore.search.space import Keep, Space
+from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
+from costmodel.explore.search.space_interface import Keep, Space
 from costmodel.explore.search.stream import HERE, SearchOptions, through
-from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.explore.serving.fleet_size import counts_fleets, counts_replicas, sized, sized_apart, with_counts
-from costmodel.explore.serving.found_plans import (
+from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
+from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
+from costmodel.explore.serving.ranked_plan_bands import with_bands
+from costmodel.explore.serving.serving_search_result import (
     RankedPlan,
     ServiceCounts,
     ServiceSearch,
@@ -56,9 +59,6 @@ from costmodel.explore.serving.found_plans import (
     lacks_figure,
     listed_by_search,
 )
-from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
-from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
-from costmodel.explore.serving.plan_bands import with_bands
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 

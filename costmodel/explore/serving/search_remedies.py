@@ -15,16 +15,16 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.limits_chance import service_limits
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.estimate.serving.whole_prompts import least_budget
-from costmodel.explore.safety import preferring
-from costmodel.explore.search.variants import Variants
+from costmodel.estimate.serving.unchunked_prefill import least_budget
+from costmodel.explore.search.required_chance import preferring
+from costmodel.explore.search.scenario_variants import Variants
 from costmodel.explore.serving.best_fleets import fewest_gpus
 from costmodel.explore.serving.best_layout import asked_case, settings_at
 from costmodel.explore.serving.fleet_remedies import narrower, rate_setting, with_room, without
-from costmodel.explore.serving.found_plans import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.remedy_trials import unloaded
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.serving_search_result import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
 from costmodel.explore.serving.smallest_cluster import search_remedy, smaller_fleet, smallest_cluster, with_both_sizes
 from costmodel.ground.errors import CostModelError
 

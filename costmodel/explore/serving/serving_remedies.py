@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from costmodel.documents.schemas.serving.serving_schema import GAPS
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
-from costmodel.estimate.shared.limits import Limit, stated_limits
-from costmodel.explore.search.changes import Remedy
+from costmodel.estimate.shared.result_limits import Limit, stated_limits
+from costmodel.explore.search.cheapest_changes import Remedy
 from costmodel.explore.serving.best_layout import budget_settings, states_no_plan
 from costmodel.explore.serving.fleet_remedies import (
     fleet_remedies,
@@ -20,11 +20,11 @@ from costmodel.explore.serving.fleet_remedies import (
     with_room,
 )
 from costmodel.explore.serving.fleet_size import EASED
-from costmodel.explore.serving.fleets import counts_of, more_replicas, sizes_of_cluster
 from costmodel.explore.serving.memory_remedies import DEGREES, fitting, memory_remedies
 from costmodel.explore.serving.remedy_trials import Kind, RemedyTrials, ServingTrial
+from costmodel.explore.serving.replica_counts import counts_of, more_replicas, sizes_of_cluster
 from costmodel.explore.serving.search_remedies import nearest_alone, room_for_prompts
-from costmodel.explore.serving.user_levers import for_users
+from costmodel.explore.serving.serving_levers import for_users
 from costmodel.ground.units import significant
 
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),

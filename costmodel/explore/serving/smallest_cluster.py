@@ -14,15 +14,15 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import REFUSALS, ServingAnswer, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.offers import Machine
-from costmodel.explore.safety import preferring, stated_chance
-from costmodel.explore.search.variants import Variants
+from costmodel.explore.purchase.offers import Machine
+from costmodel.explore.search.required_chance import preferring, stated_chance
+from costmodel.explore.search.scenario_variants import Variants
 from costmodel.explore.serving.best_fleets import fewest_gpus, fleets
 from costmodel.explore.serving.best_layout import plan_settings, settings_at
-from costmodel.explore.serving.fleets import sizes_of_cluster
-from costmodel.explore.serving.found_plans import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
+from costmodel.explore.serving.replica_counts import sizes_of_cluster
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.workload import SmallestPlan, SmallestPlans
+from costmodel.explore.serving.serving_search_result import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
+from costmodel.explore.workload_interface import SmallestPlan, SmallestPlans
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 

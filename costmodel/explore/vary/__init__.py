@@ -1,1 +1,1 @@
-"""The same question at other values."""
+"""Questions that vary a scenario: sweep, scale, sensitivity, solve, and plans one choice away."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from costmodel.explore.smallest_size import tried
-from costmodel.explore.workload import PlanAnswer, Trial, Workload
+from costmodel.explore.purchase.smallest_size import tried
+from costmodel.explore.workload_interface import PlanAnswer, Trial, Workload
 from costmodel.ground.counts import SIZES, Recompute, Zero
 from costmodel.ground.errors import value_text
 from costmodel.ground.record import record

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.explore.search.rank import UNWATCHED, Watcher
-from costmodel.explore.workload import Scaling, SizedTrial, Workload
+from costmodel.explore.workload_interface import Scaling, SizedTrial, Workload
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 

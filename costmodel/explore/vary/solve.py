@@ -20,10 +20,9 @@ from costmodel.documents.keys.schema_paths import choices_of, examples_of
 from costmodel.documents.reader.override_case import vary_any as varied
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.estimate.machine.price import Price
-from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.compare.input_paths import InputValue, leaves
-from costmodel.explore.safety import EXPECTED, Safety
-from costmodel.explore.search.engine import SearchStopped
+from costmodel.explore.purchase.smallest_size import trial_of, tried
 from costmodel.explore.search.range_samples import (
     SAMPLES,
     Span,
@@ -39,8 +38,9 @@ from costmodel.explore.search.range_samples import (
     span,
 )
 from costmodel.explore.search.rank import UNWATCHED, Target, Watcher, target_of
-from costmodel.explore.smallest_size import trial_of, tried
-from costmodel.explore.workload import KeptAnswer, PlanAnswer, Trial, Workload
+from costmodel.explore.search.required_chance import EXPECTED, Safety
+from costmodel.explore.search.worker_pools import SearchStopped
+from costmodel.explore.workload_interface import KeptAnswer, PlanAnswer, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import in_ones
 from costmodel.ground.record import record

@@ -7,14 +7,14 @@ import math
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.equations.data_parallel.batch_size import steps_for_batch
 from costmodel.equations.run.economics import share
-from costmodel.estimate.evaluate.answer_facts import facts_of
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.plan_constraints import micro_batches
-from costmodel.explore.smallest_size import RankGrowth
-from costmodel.explore.workload import PlanAnswer
+from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS
+from costmodel.estimate.training_answer.predict_training import Answer
+from costmodel.estimate.training_answer.training_facts import facts_of
+from costmodel.explore.purchase.smallest_size import RankGrowth
+from costmodel.explore.workload_interface import PlanAnswer
 from costmodel.ground.errors import Fault
 from costmodel.ground.units import counted
 

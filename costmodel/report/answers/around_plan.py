@@ -10,9 +10,9 @@ from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.explore.search.rank import Plan
-from costmodel.explore.search.variants import Inputs
+from costmodel.explore.search.scenario_variants import Inputs
 from costmodel.explore.vary.neighbours import Neighbour
-from costmodel.explore.workload import Workload
+from costmodel.explore.workload_interface import Workload
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import ordinal
 from costmodel.ground.units import rounded_percent, show_time
@@ -26,8 +26,8 @@ from costmodel.report.answers.search import (
     why_section,
 )
 from costmodel.report.answers.sensitivity import sensitivity, tornado
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
-from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import Line, styled

@@ -13,12 +13,12 @@ from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.serving.predict_serving import OVERLOAD
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.buy import Bought, Day, Purchase, Rent
-from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.offers import HostedOffer, source_url
-from costmodel.explore.smallest_size import CHANCE
-from costmodel.explore.workload import SmallestPlan, Trial
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
+from costmodel.explore.purchase.buy import Bought, Day, Purchase, Rent
+from costmodel.explore.purchase.offers import HostedOffer, source_url
+from costmodel.explore.purchase.smallest_size import CHANCE
+from costmodel.explore.workload_interface import SmallestPlan, Trial
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time, significant
 from costmodel.report.answers.buy_plot import TradeOff

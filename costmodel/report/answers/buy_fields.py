@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
-from costmodel.explore.buy import Bought, Day, Purchase
+from costmodel.explore.purchase.buy import Bought, Day, Purchase
 from costmodel.report.answers.buy import VARIED, against, hosted_source
-from costmodel.report.machine.answer_fields import known, notes
+from costmodel.report.data_formats.answer_fields import known, notes
 from costmodel.report.terminal.style.head import price_fields
 from costmodel.report.terminal.style.layout import head
 from costmodel.report.workload_words import subject_fields, words_of

@@ -12,13 +12,16 @@ from rich.text import Text
 
 from costmodel.documents.schemas.baseline import Baseline
 from costmodel.documents.schemas.results import BAND_ENDS, COLUMNS, is_money
-from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.estimate.training_answer.training_facts import row_facts
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure, plan_in_words
 from costmodel.ground.counts import number_of
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib, percent, rounded_percent
 from costmodel.report.answers.compare import figures_json, inputs, inputs_json, moved
+from costmodel.report.data_formats.answer_fields import flags_json, known
+from costmodel.report.data_formats.ci_formats import RunnerCase, RunnerSuite
+from costmodel.report.data_formats.formats import json_text, markdown_text
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -30,9 +33,6 @@ from costmodel.report.document import (
     chance_verdict,
     explained,
 )
-from costmodel.report.machine.answer_fields import flags_json, known
-from costmodel.report.machine.formats import json_text, markdown_text
-from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
 from costmodel.report.terminal.style.document_lines import section_lines
 from costmodel.report.terminal.style.formatting import signed
 from costmodel.report.terminal.style.head import command, job_lines

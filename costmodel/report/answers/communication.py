@@ -15,6 +15,7 @@ from costmodel.explore.communication import trace_of_transfer
 from costmodel.ground.units import percent, show, show_time, significant, time_unit
 from costmodel.report.answers.plan_answer import PlanView, plan_answer, plan_rows
 from costmodel.report.answers.plan_parts import PlanTraffic, SentMessage
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -25,7 +26,6 @@ from costmodel.report.document import (
     made_of,
     traced,
 )
-from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.layout import HEAD, styled
 
 

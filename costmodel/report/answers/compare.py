@@ -11,7 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.results import COLUMNS, is_money, machine_name
-from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.estimate.training_answer.training_facts import row_facts
 from costmodel.explore.compare.compare import (
     MEMORY,
     TRAFFIC,
@@ -24,8 +24,8 @@ from costmodel.explore.compare.compare import (
 )
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, show, significant
+from costmodel.report.data_formats.answer_fields import flags_json
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained, table_of
-from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
 from costmodel.report.terminal.style.head import (
     command,

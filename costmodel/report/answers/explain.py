@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from costmodel.documents.schemas.results import is_money
-from costmodel.estimate.evaluate.predict import ENDLESS, TOO_LARGE
+from costmodel.estimate.training_answer.predict_training import ENDLESS, TOO_LARGE
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.plan_answer import PlanView, standing
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, traced
-from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.documents.tree import TreeDrawing
+from costmodel.report.terminal.documents.trace_tree import TreeDrawing
 from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import BAD, Line, head, shorter, styled
 from costmodel.report.workload_words import plan_fields, plan_head, words_of

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from costmodel.equations.serving.serving_economics import MONTH
-from costmodel.explore.buy import Bought
-from costmodel.explore.fleet import Fleet, FleetRow
+from costmodel.explore.purchase.buy import Bought
+from costmodel.explore.purchase.fleet import Fleet, FleetRow
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time
 from costmodel.report.answers.buy import (
@@ -23,8 +23,8 @@ from costmodel.report.answers.buy import (
     times_as_much,
 )
 from costmodel.report.answers.buy_fields import machine_fields
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, chance_verdict
-from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.head import hourly, prices, subject_words, title
 from costmodel.report.terminal.style.layout import Line, head, styled, typed
 from costmodel.report.workload_words import MONTHLY, words_of

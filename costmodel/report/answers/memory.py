@@ -11,8 +11,8 @@ from costmodel.explore.serving.smallest_cluster import ServedOn
 from costmodel.ground.units import counted, gib, percent, show_memory, significant
 from costmodel.report.answers.plan_answer import PlanView, plan_answer, plan_rows
 from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, made_of, traced
-from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.head import assumed_lines
 from costmodel.report.terminal.style.layout import HEAD, Detail, bar, styled
 

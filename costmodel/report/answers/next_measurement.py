@@ -17,14 +17,14 @@ from costmodel.explore.search.next_measurement import (
     logged_pool_ratio,
 )
 from costmodel.explore.search.rank import Plan
-from costmodel.explore.search.variants import Inputs
+from costmodel.explore.search.scenario_variants import Inputs
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
 from costmodel.report.answers.search import SearchWords
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Cell, Column, Section, Table, Value
-from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import joined
 from costmodel.report.terminal.style.head import command
 from costmodel.report.terminal.style.layout import DIM, HEAD, Line, styled, typed

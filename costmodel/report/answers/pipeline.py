@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.training_answer.evaluate_training import fits_at_p90
 from costmodel.explore.explain.schedule_order import Event, ForwardBackwardTime, Pipeline, events
 from costmodel.ground.errors import fail
 from costmodel.ground.units import gib, percent, show_time

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.evaluate.answer_facts import row_facts
-from costmodel.explore.workload import PlanAnswer
+from costmodel.estimate.training_answer.training_facts import row_facts
+from costmodel.explore.workload_interface import PlanAnswer
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.record import record
 from costmodel.report.answers.plan_parts import TimePart
+from costmodel.report.data_formats.answer_fields import assumed_json, frame, notes
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -26,7 +27,6 @@ from costmodel.report.document import (
     chance_verdict,
     traced,
 )
-from costmodel.report.machine.answer_fields import assumed_json, frame, notes
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import assumed_job, assumed_lines, command, title, with_facts
 from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, Abridged, Detail, Line, bar, styled, typed

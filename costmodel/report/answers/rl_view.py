@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.results import RL_COLUMNS, ResultColumn, machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
-from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training_answer.training_facts import subject_of
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, show, show_time
 from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, plan_json, result_cell
 from costmodel.report.answers.plan_parts import PlanRun, RunFigure
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Draw, Headline, Section, chance_verdict
-from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.rl import rl_estimate
 from costmodel.report.terminal.rl.rl_estimate import NAMES, result
 from costmodel.report.terminal.style.formatting import ENDS, between

@@ -11,8 +11,8 @@ from typing import Any
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.smallest_size import chance_to_keep
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.purchase.smallest_size import chance_to_keep
 from costmodel.ground.units import percent, rounded_percent, show_time
 from costmodel.report.answers.plan_answer import PlanView, parts_section, plan_answer
 from costmodel.report.answers.plan_parts import PlanRun, TimePart

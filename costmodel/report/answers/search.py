@@ -16,15 +16,16 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import COLUMNS, ResultColumn, is_money, machine_name
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import Reason
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.search.rank import Front, Plan, PlanCounts
+from costmodel.explore.search.scenario_variants import Inputs
 from costmodel.explore.search.stream import SearchResult
-from costmodel.explore.search.variants import Inputs
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, rounded_percent
+from costmodel.report.data_formats.answer_fields import notes, plain
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -39,7 +40,6 @@ from costmodel.report.document import (
     Verdict,
     chance_verdict,
 )
-from costmodel.report.machine.answer_fields import notes, plain
 from costmodel.report.terminal.search.varied_keys import few, headings
 from costmodel.report.terminal.style.charts import ScatterPoint, scatter
 from costmodel.report.terminal.style.formatting import spaced

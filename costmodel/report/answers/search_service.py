@@ -11,26 +11,26 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_schema import LOADS, usual_objective
-from costmodel.estimate.evaluate.answer_facts import subject_of, varies
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit, service_limits
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import OVERLOAD, REFUSALS, remarks
 from costmodel.estimate.serving.replicas_for_load import fleet_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.limits import Limit
+from costmodel.estimate.shared.result_limits import Limit
+from costmodel.estimate.training_answer.training_facts import subject_of, varies
+from costmodel.explore.answer_text.answer_summaries import layout_words
 from costmodel.explore.compare.input_paths import leaves
-from costmodel.explore.kept_answers import layout_words
 from costmodel.explore.search.rank import PlanCounts
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
-from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch, compared
+from costmodel.explore.serving.serving_search_result import RankedPlan, ServiceSearch, compared
 from costmodel.ground.counts import number_of, ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, percent, significant
 from costmodel.report.answers.search import PlanColumn, SearchWords, without_safety
+from costmodel.report.data_formats.answer_fields import notes
+from costmodel.report.data_formats.serving_json import plan as plan_fields
 from costmodel.report.document import Cell, Column
-from costmodel.report.machine.answer_fields import notes
-from costmodel.report.machine.serving_json import plan as plan_fields
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.serving_formatting import (
     bound_words,

@@ -11,29 +11,29 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn, is_money, machine_name
-from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.evaluate.evaluate_plans import verdict
-from costmodel.estimate.evaluate.predict import usual_etp
 from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import verdict
+from costmodel.estimate.training_answer.predict_training import usual_etp
+from costmodel.estimate.training_answer.training_facts import facts_of, row_facts
+from costmodel.explore.answer_text.answer_summaries import brief_words
+from costmodel.explore.answer_text.plan_choice_text import CHOICES, choice_words, short_words, split_words
 from costmodel.explore.compare.compare import plan_in_words
 from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
 from costmodel.explore.search.training_space import Ranked, unsure
-from costmodel.explore.structure_words import CHOICES, choice_words, short_words, split_words
 from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
 from costmodel.report.answers.compare import difference, figure_row
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
+from costmodel.report.data_formats import json_answer
+from costmodel.report.data_formats.answer_fields import notes
 from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
-from costmodel.report.machine import json_answer
-from costmodel.report.machine.answer_fields import notes
 from costmodel.report.terminal.plan.plan_lines import plan_settings, plan_words
 from costmodel.report.terminal.search.refusals import reason, reason_of, remedies_json, remedy_lines
 from costmodel.report.terminal.search.varied_keys import headings

@@ -10,14 +10,14 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import short
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.estimate.training_answer.training_facts import row_facts
 from costmodel.explore.compare.input_paths import InputValue, leaves
-from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
+from costmodel.explore.vary.varied_input import Knob
 from costmodel.ground.units import significant
 from costmodel.report.answers.plan_answer import following
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
-from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.charts import two_sided
 from costmodel.report.terminal.style.head import command, title, with_facts
 from costmodel.report.terminal.style.layout import DIM, HEAD, Abridged, Line, head, styled
@@ -104,7 +104,7 @@ def _turned_trace(
 ) -> int:
     """The trace of a change: the result with the figure turned to one side, over the result."""
     from costmodel.documents.reader.sources import provenance
-    from costmodel.report.terminal.documents.tree import written_words
+    from costmodel.report.terminal.documents.trace_tree import written_words
 
     asked, say = found.asked, words_of(found.asked.case.kind).result
     plan = {} if asked.case.scenario.plan is not None else asked.kept(found.answer).settings

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, ResultColumn, machine_name
-from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
+from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.operating_point import micro_batch
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_traffic import transfers
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.kept_answers import one
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.answer_text.answer_summaries import one
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time, significant, time_unit
 from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, plan_json, result_cell
@@ -29,7 +29,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line, styled
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.serving_facts import ServingFacts
-    from costmodel.explore.serving.cache_levers import CacheLever
+    from costmodel.explore.serving.serving_levers import CacheLever
     from costmodel.report.answers.around_plan import Texts
     from costmodel.report.answers.plan_answer import PlanBeside
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
@@ -84,8 +84,8 @@ class ServingView:
 
     def plain(self) -> dict[str, Any]:
         """The plan's results as plain values."""
-        from costmodel.report.machine.answer_fields import known
-        from costmodel.report.machine.serving_json import fixes, own_plan
+        from costmodel.report.data_formats.answer_fields import known
+        from costmodel.report.data_formats.serving_json import fixes, own_plan
 
         row, against = partial(own_plan, self.answer), fixes(self.answer)
         found = plan_json(self, row, lambda code: against, columns=SERVING_COLUMNS)
@@ -164,7 +164,7 @@ class ServingView:
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
         """Analyses next to the plan: replicas for other rates, a search, sensitivity, and errors of its engine."""
         from costmodel.report.answers.around_plan import around
-        from costmodel.report.answers.scaled_sizes import sizes
+        from costmodel.report.answers.scale import sizes
         from costmodel.report.answers.search_service import ServiceWords
 
         notify("sizes")
@@ -209,7 +209,7 @@ def _other_loads(facts: ServingFacts) -> Texts:
     from costmodel.explore.search.range_samples import Axis
     from costmodel.explore.vary.sweep import Swept
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.answers.scaled_sizes import scale
+    from costmodel.report.answers.scale import scale
     from costmodel.report.answers.sweep import sweep
     from costmodel.report.terminal.style.document_lines import document_lines
 

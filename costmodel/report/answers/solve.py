@@ -11,15 +11,15 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.estimate.training_answer.training_facts import row_facts
 from costmodel.explore.search.rank import Target
 from costmodel.explore.vary.solve import ExplainedTrial, ReachableRange, SolveResult
-from costmodel.explore.workload import Trial, Workload
+from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Fault
 from costmodel.ground.units import percent
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict
-from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import ENDS, between, listed, spaced
 from costmodel.report.terminal.style.head import (
     command,

@@ -11,12 +11,12 @@ from rich.text import Text
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.explore.vary.sweep import Swept
-from costmodel.explore.workload import Trial
+from costmodel.explore.workload_interface import Trial
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
 from costmodel.ground.units import percent
+from costmodel.report.data_formats.answer_fields import notes
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table
-from costmodel.report.machine.answer_fields import notes
 from costmodel.report.terminal.style.charts import line
 from costmodel.report.terminal.style.formatting import joined, spaced
 from costmodel.report.terminal.style.head import hourly, price_varies, prices, title

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn
-from costmodel.estimate.evaluate.evaluate_plans import verdict
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training_answer.evaluate_training import verdict
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.communication import sent_transfers
 from costmodel.explore.explain.effects import ExplainedAnswer
 from costmodel.ground.counts import EXCHANGING, number_of
@@ -95,7 +95,7 @@ class TrainingView:
 
     def plain(self) -> dict[str, Any]:
         """The plan's results as plain values."""
-        from costmodel.report.machine.json_answer import answered, fixes
+        from costmodel.report.data_formats.json_answer import answered, fixes
         from costmodel.report.terminal.plan.step_results import with_effects
 
         row, against = partial(answered, self.answer), partial(fixes, self.answer)

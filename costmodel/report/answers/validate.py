@@ -18,14 +18,14 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.results import RL_RESULTS, SERVING_RESULTS, TRAINING_COLUMNS
-from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.estimate.training_answer.training_facts import row_facts
 from costmodel.evidence.validate.outcomes import FITS, TOTALS, Compared, Validated
 from costmodel.evidence.validate.scores import KINDS, NOTABLE, GroupScore, Score, Scoreboard, TermWorth
 from costmodel.evidence.validate.spelling import SkippedRow
 from costmodel.evidence.validate.validate import ALL, MovedRuns
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table as RunTable
-from costmodel.explore.log_folder import LogFolder
+from costmodel.explore.import_export.import_log_folder import LogFolder
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, show_memory, show_time, time_unit
@@ -40,7 +40,7 @@ from costmodel.report.document import (
     TraceWriter,
     Value,
 )
-from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
+from costmodel.report.terminal.documents.skipped_runs import mistaken, not_modelled, titled
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.formatting import joined, result
 from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, CellTable, Line, head, shorter, styled

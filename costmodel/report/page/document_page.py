@@ -22,9 +22,9 @@ from rich.text import Text
 import costmodel
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.shared.reasons import REMARKS
-from costmodel.exchange.writing import scenario_text
+from costmodel.estimate.training_answer.training_facts import subject_of
+from costmodel.exchange.write_yaml import scenario_text
 from costmodel.ground.errors import fail, install_command
 from costmodel.ground.record import record
 from costmodel.report.document import AnswerDocument, Cell, Draw, Headline, Section, Table, Verdict, table_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
-from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.training_answer.evaluate_training import verdict
 from costmodel.explore.page.report_facts import AXES
 from costmodel.explore.search.search import TrainingSearch
 from costmodel.explore.search.training_space import Ranked

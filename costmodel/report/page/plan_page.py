@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.communication import traffic_sections
 from costmodel.report.answers.memory import memory_section

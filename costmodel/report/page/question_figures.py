@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from costmodel.explore.compare.check import CheckedScenario
-from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
-from costmodel.explore.workload import RANKS, Trial
+from costmodel.explore.vary.varied_input import Knob
+from costmodel.explore.workload_interface import RANKS, Trial
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts

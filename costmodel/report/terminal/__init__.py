@@ -1,1 +1,1 @@
-"""Terminal."""
+"""Answers as lines of a terminal."""

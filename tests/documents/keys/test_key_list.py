@@ -12,7 +12,7 @@ from costmodel.commands import completion
 from costmodel.documents.keys.key_list import all_keys, keys_of, values_of
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.estimate.training_answer.predict_training import predict
 
 KEYS = {key.path: key for key in all_keys()}
 TRAINING = [path for path, key in KEYS.items() if not key.of]

@@ -15,9 +15,9 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.hardware import Fabric, Node
 from costmodel.equations.network.topology import domain_in_use, interfaces_in_use
-from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.machine.process_groups import domain_of, interface_rate
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.predict_training import predict
 from estimate.cases import ask, document, inputs, line, model, one
 
 USED = "cluster.node.accelerators"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.estimate.training_answer.predict_training import predict
 
 NAME = "ddp-llama-3.2-1b-32"
 SETTINGS = ("plan.sync=parameter-server 4", "assume.price=2 USD/GPU/h", "workload.tokens=1 T")

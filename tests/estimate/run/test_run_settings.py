@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.run.whole_run import spares_of
+from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.explore.explain.effects import explained_plan
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.run import run, run_json

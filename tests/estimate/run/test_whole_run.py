@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.evaluate_plans import missing_input
-from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.run.whole_run import shares, spares_wanted
+from costmodel.estimate.training_answer.evaluate_training import missing_input
+from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.ground.errors import CostModelError
 
 NAME = "llama-3-70b-512"

@@ -9,8 +9,8 @@ from replies import REPLIES
 
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.serving_error_band import is_of_bands
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 
 SHIPPED = "serve-llama-3.1-70b"

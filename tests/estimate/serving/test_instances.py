@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from equations.serving.engine_simulation import Column, Engine, serve_prompts
 
-from costmodel.estimate.serving.instances import CacheTransfer, PromptTime, first_token
+from costmodel.estimate.serving.prefill_decode_instances import CacheTransfer, PromptTime, first_token
 from costmodel.estimate.serving.serving_inputs import Load
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from costmodel.estimate.serving.evaluate_apart import evaluate_apart
+from costmodel.estimate.serving.evaluate_disaggregated import evaluate_apart
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from estimate.serving.cases import Figures, costs, inputs
 from estimate.serving.test_replicas_for_load import up

@@ -10,7 +10,7 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import serving
-from costmodel.estimate.serving.requests_in_time import percentile_of_kinds
+from costmodel.estimate.serving.goodput import percentile_of_kinds
 from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.serving.search_layouts import search_groups
 from costmodel.ground.errors import CostModelError

@@ -12,13 +12,13 @@ from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.documents.schemas.efficiency import CollectiveFit, Efficiency, Fitted
 from costmodel.equations.run.uncertainty import TENTH
-from costmodel.estimate.evaluate.error_band import kind_errors, residual
-from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.rl.predict_rl import predict as predict_rl
 from costmodel.estimate.shared.fit_ranges import outside, widened
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training_answer.predict_training import Answer, predict
+from costmodel.estimate.training_answer.training_error_band import kind_errors, residual
 from costmodel.explore.collective import collective
-from costmodel.explore.short_form import ScenarioFlags
+from costmodel.explore.flags.scenario_from_flags import ScenarioFlags
 from estimate.serving.cases import predicted
 
 NVLINK = Fitted(points=10, median=0.04, p90=0.14, out_of="fit", range="ranks 2 to 4, bytes 1.02 kB to 268 MB")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.machine.process_groups import groups
 from costmodel.estimate.shared import plan_batch as blocks
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import plan_block
 from costmodel.ground.equation import trace
 from estimate.cases import inputs, mixed, model
 

@@ -10,10 +10,10 @@ from each import share_of
 from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.estimate.evaluate import predict
 from costmodel.estimate.rl import predict_rl
 from costmodel.estimate.serving import predict_serving
 from costmodel.estimate.shared.assumptions import UNUSED
+from costmodel.estimate.training_answer import predict_training
 from costmodel.ground.errors import CostModelError
 
 NAMES = {"training": "llama-3-70b-512", "serving": "serve-llama-3.1-70b", "rl": "grpo-qwen-2.5-7b-64"}
@@ -46,7 +46,7 @@ def answered(workload: str, settings: tuple[str, ...]) -> tuple[dict[str, Any], 
     """The figures and refusals of an answer, and the keys without effect."""
     case: Any = load_any(NAMES[workload], settings)
     if workload == "training":
-        trained = predict.predict(case)
+        trained = predict_training.predict(case)
         figures, assumed, remarked = trained.evaluation.costs.row(), trained.assumed, trained.remarked
     else:
         answer: Any = (predict_serving if workload == "serving" else predict_rl).predict(case)

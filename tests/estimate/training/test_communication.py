@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from each import each
 
-from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.machine.collective_time import alone_times, collective_time, send_time
 from costmodel.estimate.machine.process_groups import Group, Transfer, embedding_group, group, groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.predict_training import plan_block
 from costmodel.ground.counts import Order
 from estimate.cases import (
     Plan,

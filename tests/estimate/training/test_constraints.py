@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.plan_constraints import CHECKS, OF_A_SEARCH, refusals, valid
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import predict
 from costmodel.explore.search.search import search
 from costmodel.ground.counts import SIZES
 from estimate.cases import TRAINING_STACKS, ask, costs, inputs, machine, mixed, model, one, with_mixer, written_out

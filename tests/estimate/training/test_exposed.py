@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.training_answer.predict_training import Answer
 from estimate.cases import ask, costs, inputs, mixed, model, one, written_out
 
 NOTHING_HIDES = {"overlap": dict.fromkeys(("tp", "dp", "weights", "pp", "cp"), 0)}

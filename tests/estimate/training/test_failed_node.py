@@ -11,11 +11,11 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.documents.reader.rl_scenario import reinforced
-from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.rl.predict_rl import predict as predict_rl
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.failed_node import most_replicas_lost, replicas_lost, whole_replicas
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.explore.explain.effects import explained_plan
 from costmodel.ground.counts import Order
 from costmodel.ground.record import record

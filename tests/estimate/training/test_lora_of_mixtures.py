@@ -14,8 +14,6 @@ from each import each
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.schemas.scenario import adaptable
 from costmodel.equations.network.collectives import wire_bytes
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import counted_kinds, shard
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.stage_parameters import (
@@ -28,6 +26,8 @@ from costmodel.estimate.training.stage_parameters import (
 )
 from costmodel.estimate.training.time.layer_kernels import layer_pass, stream
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
 from estimate.cases import ask, costs, inputs, line, mixed, model, one, written_out

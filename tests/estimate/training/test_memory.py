@@ -9,10 +9,10 @@ import pytest
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
-from costmodel.estimate.evaluate.evaluate_plans import FITS, TIGHT, verdict
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, OF_BACKWARD, RESERVED
+from costmodel.estimate.training_answer.evaluate_training import FITS, TIGHT, verdict
+from costmodel.estimate.training_answer.predict_training import Answer
 from estimate.cases import ask, inputs, line, machine, mixed, model, one, written_out
 
 GIB = 2.0**30

@@ -12,12 +12,12 @@ import pytest
 
 from costmodel.documents.reader.library import read
 from costmodel.equations.kernels.roofline import part_slowdown
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.training.time.layer_kernels import linear
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.search.search_space import grids, stem, valid_blocks
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import Answer, answer
+from costmodel.explore.search.training_candidates import grids, stem, valid_blocks
 from estimate.cases import ask, costs, inputs, model, one, with_mixer, without_network, written_out
 
 TERMS = (

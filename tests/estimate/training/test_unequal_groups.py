@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.time.step import training_step
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import plan_block
 from costmodel.ground.counts import SIZES
 from estimate.cases import ask, costs, inputs, model, one, written_out
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import tower_parameters
 from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.ground.errors import CostModelError
 from estimate.cases import ask, inputs, one
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.estimate.evaluate.predict import answer, own_plan
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.predict_training import answer, own_plan
 from costmodel.evidence.calibrate.regression_problem import TimedRun, shipped_priors, timed
 from costmodel.exchange.tables.csv_cells import CsvRow
 

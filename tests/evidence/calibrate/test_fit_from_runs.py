@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.estimate.evaluate.predict import answer, own_plan
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.predict_training import answer, own_plan
 from costmodel.evidence.calibrate.fit_from_runs import _unidentified, step_fit
 from costmodel.evidence.calibrate.regression_problem import MOST, SCALE, Problem, on_scale, timed
 from costmodel.exchange.tables.csv_cells import CsvRow

@@ -98,10 +98,10 @@ plan: {plan}
 def team(folder: Path, noise: np.random.Generator) -> None:
     """Launch files and logs of a team, times of the equations and noise."""
     from costmodel.documents.reader.load_scenario import load
-    from costmodel.estimate.evaluate.predict import predict
+    from costmodel.estimate.training_answer.predict_training import predict
     from costmodel.evidence.validate.validate import validated
-    from costmodel.explore.import_file import GivenBesideFile
-    from costmodel.explore.log_folder import log_folder
+    from costmodel.explore.import_export.import_file import GivenBesideFile
+    from costmodel.explore.import_export.import_log_folder import log_folder
 
     for night in NIGHTS:
         (folder / night).mkdir(parents=True, exist_ok=True)

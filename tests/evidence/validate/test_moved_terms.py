@@ -16,8 +16,8 @@ import pytest
 from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import ALL, moved_terms, validated
 from costmodel.exchange.tables.serving_table import ServingTable
-from costmodel.explore.import_file import GivenBesideFile
-from costmodel.explore.log_folder import log_folder
+from costmodel.explore.import_export.import_file import GivenBesideFile
+from costmodel.explore.import_export.import_log_folder import log_folder
 
 from .runs_of_22b import BASE, MODERN
 

@@ -9,8 +9,8 @@ import pytest
 from estimate.cases import ask, inputs, mixed, written_out
 
 from costmodel.documents.reader.library import efficiency_of, names, read
-from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.machine.number_formats import by_best_matmul
+from costmodel.estimate.training_answer.training_error_band import banded
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.spelling import CannotModel
 from costmodel.ground.counts import Recompute

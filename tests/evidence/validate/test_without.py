@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from report.page.reader import Reader
 
-from costmodel.commands.evidence import StepTerm
+from costmodel.commands.validate import StepTerm
 from costmodel.estimate.training.time.step import TERMS
 
 from .test_regret import laid_out, runs

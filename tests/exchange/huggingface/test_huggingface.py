@@ -14,7 +14,7 @@ from verify.make import reference
 from costmodel.documents.reader.library import read as shipped
 from costmodel.documents.schemas.precision import STORED, STORED_EXPERTS
 from costmodel.estimate.model.shards import model_active_parameters, vision_parameters
-from costmodel.exchange.imported import Imported
+from costmodel.exchange.import_result import Imported
 from costmodel.ground.errors import CostModelError
 from exchange.published import FILE, TWINS, configs, faults, model, parameters, read, shape
 

@@ -14,7 +14,7 @@ from estimate.serving.linear_engine import state_of
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.exchange.logs.request_trace import rates_of_trace, read_trace, requests_of
-from costmodel.explore.offers import hourly_rates
+from costmodel.explore.purchase.offers import hourly_rates
 from costmodel.ground.errors import CostModelError
 
 COUNT = 6000

@@ -14,7 +14,7 @@ import pytest
 from costmodel.exchange.logs import step_lines
 from costmodel.exchange.logs.step_lines import LOG_FORMATS, MOST_LINES, Measure, read_log
 from costmodel.exchange.logs.trainer_log import measured_run, trainer_log
-from costmodel.explore import import_runs
+from costmodel.explore.import_export import import_logs
 from costmodel.ground.errors import CostModelError
 
 Run = Callable[..., Any]
@@ -81,7 +81,7 @@ def test_a_step_is_on_the_line_where_it_stands() -> None:
 def test_a_log_that_is_too_long_is_read_to_a_line_and_that_is_said(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_runs, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(import_logs, "MOST_BYTES", 1_000)
     lines = [f"completed step: {number}, seconds: {2 if number < 20 else 9}\n" for number in range(60)]
     (tmp_path / "run.log").write_text("".join(lines), "utf-8")
     done = run("import", "run.log", "--as", "runs", cwd=tmp_path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.exchange.imported import Imported
+from costmodel.exchange.import_result import Imported
 from costmodel.ground.errors import Fault
 from exchange.scripts import DEEPSEEK, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN, faults, model, parameters, read
 

@@ -9,7 +9,7 @@ from each import each
 from verify.make import reference
 from verify.real.megatron_cases import CASES, options
 
-from costmodel.exchange.imported import Imported
+from costmodel.exchange.import_result import Imported
 from costmodel.exchange.megatron.options import READ, TABLE
 from costmodel.ground.errors import CostModelError
 from exchange.scripts import read

@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import reinforced
-from costmodel.explore.export_plan import ExportedIteration, export_iteration
+from costmodel.explore.import_export.export_plan import ExportedIteration, export_iteration
 
 NAME = "grpo-qwen-2.5-7b-64"
 APART = ("plan.rollout.colocated=false", "plan.rollout.ranks=32", "workload.staleness=1")

@@ -16,7 +16,7 @@ from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.rl.predict_rl import predict
 from costmodel.exchange.detect import RL_FORMATS, detected
-from costmodel.explore.import_file import GivenBesideFile, ImportedFile, import_files
+from costmodel.explore.import_export.import_file import GivenBesideFile, ImportedFile, import_files
 from costmodel.ground.errors import CostModelError
 
 from . import configurations as texts

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.exchange.imported import Imported
-from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.exchange.import_result import Imported
+from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault
 
 ASKED = ("workload.prompt=512", "workload.output=64", "workload.rate=1/s")

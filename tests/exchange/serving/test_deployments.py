@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault
 
 ASKED = ("workload.prompt=512", "workload.output=64", "workload.rate=1/s")

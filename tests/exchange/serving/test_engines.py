@@ -18,9 +18,9 @@ from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.exchange.serving.exported_command import ENGINES as TARGETS
-from costmodel.exchange.writing import CHECKPOINTS
-from costmodel.explore.export_serving import ExportedEngine, export_engine
-from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.exchange.write_yaml import CHECKPOINTS
+from costmodel.explore.import_export.export_serving import ExportedEngine, export_engine
+from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import show_time
@@ -96,7 +96,7 @@ def test_the_share_of_memory_is_translated_so_that_the_pool_stays(to: str) -> No
 def test_a_cache_that_no_share_leaves_is_larger_or_smaller(
     share: float, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("costmodel.explore.export_serving._share_for", lambda *_: share)
+    monkeypatch.setattr("costmodel.explore.import_export.export_serving._share_for", lambda *_: share)
     there = exported("vllm", "dense", "workload.precision=bf16", to="sglang")
     assert f"its own: {words}, this one " in there.translated
 

@@ -10,8 +10,8 @@ import pytest
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.text.yaml_tree import copied
-from costmodel.exchange.imported import Imported
-from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.exchange.import_result import Imported
+from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError
 
 ASKED = ("workload.prompt=2048", "workload.output=512", "workload.rate=8 /s")

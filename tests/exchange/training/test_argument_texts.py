@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.exchange.imported import Imported
-from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.exchange.import_result import Imported
+from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError
 
 SCRIPT = """#!/bin/bash

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.exchange.imported import Imported
-from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.exchange.import_result import Imported
+from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError
 
 BRIDGE = """torchrun --nproc_per_node=8 run_recipe.py --recipe llama3_70b model.tensor_model_parallel_size=4 \\

@@ -20,13 +20,13 @@ from costmodel.documents.reader.load_scenario import any_from, load_any
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, training
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.text.yaml_tree import copied
-from costmodel.estimate.evaluate.predict import answer, predict
+from costmodel.estimate.training_answer.predict_training import answer, predict
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
 from costmodel.exchange.training.job import Job
-from costmodel.exchange.writing import shape
+from costmodel.exchange.write_yaml import shape
 from costmodel.explore.compare.select_plan import plan_of
-from costmodel.explore.export_plan import job_of
+from costmodel.explore.import_export.export_plan import job_of
 from costmodel.explore.search.search import search
 
 EVERY = {

@@ -13,12 +13,12 @@ from costmodel.documents.reader.library import read as document
 from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.exchange.detect import detected
-from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.import_result import Imported, Origin, OriginValue
 from costmodel.exchange.training import deepspeed, torchtitan, transformers
+from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.formats import read_layer
-from costmodel.exchange.training.layer import Layer
-from costmodel.exchange.training.settle import settled
-from costmodel.explore.import_file import GivenBesideFile, import_files
+from costmodel.exchange.training.merge_training import settled
+from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault
 
 MEANT = Origin("assumed", "given")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.explore.import_file import GivenBesideFile, ImportedFile, import_files
+from costmodel.explore.import_export.import_file import GivenBesideFile, ImportedFile, import_files
 from costmodel.ground.errors import CostModelError
 
 NANOTRON = """# a small model

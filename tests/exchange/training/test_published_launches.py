@@ -25,7 +25,7 @@ from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import measured_run
 from costmodel.exchange.machine_shape import TOPOLOGY, machine_shape
 from costmodel.exchange.tables.nccl_tests import nccl_rows
-from costmodel.explore.import_file import GivenBesideFile, ImportedFile, import_files
+from costmodel.explore.import_export.import_file import GivenBesideFile, ImportedFile, import_files
 from costmodel.ground.errors import CostModelError, Fault
 from exchange.logs.test_measured_run import MEGATRON, NEMO, NEOX
 from exchange.logs.test_measured_run import TITAN as TITAN_LOG

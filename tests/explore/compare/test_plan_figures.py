@@ -7,7 +7,7 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.estimate.training_answer.predict_training import predict
 from costmodel.explore.compare.compare import _of_inputs, figures, marks
 from costmodel.ground.equation import Leaf
 

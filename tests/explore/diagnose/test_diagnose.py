@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.estimate.training_answer.predict_training import predict
 from costmodel.explore.diagnose.diagnose import causes, diagnose
 from costmodel.explore.diagnose.measured import TERMS, MeasuredStep, of_evaluation
 from costmodel.explore.explain.pages import page

@@ -16,11 +16,11 @@ from costmodel.documents.reader.library import read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.evaluate.evaluate_plans import Evaluation
-from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import LINES, STAGES
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training_answer.evaluate_training import Evaluation
+from costmodel.estimate.training_answer.predict_training import Answer, answer, own_plan
 from costmodel.explore.explain.explain import (
     ExplainedFigure,
     explain,
@@ -31,7 +31,7 @@ from costmodel.explore.explain.explain import (
 )
 from costmodel.ground.units import gib, show, show_time
 from costmodel.report.answers.explain import figure_rows
-from costmodel.report.terminal.documents.tree import TreeDrawing
+from costmodel.report.terminal.documents.trace_tree import TreeDrawing
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
 
 SCENARIOS: dict[str, tuple[str, ...]] = {

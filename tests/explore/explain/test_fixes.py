@@ -15,11 +15,11 @@ from estimate.cases import document, model
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.explore.explain import fixes
 from costmodel.explore.explain.fixes import remedies
-from costmodel.explore.safety import preferring
-from costmodel.explore.search.changes import Remedy, safest
+from costmodel.explore.search.cheapest_changes import Remedy, safest
+from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import search, with_remedies
 from costmodel.report.terminal.search.refusals import remedy_lines
 

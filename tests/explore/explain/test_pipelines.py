@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.estimate.training_answer.predict_training import predict
 from costmodel.explore.explain.schedule_order import SCHEDULES, Pipelines, events, named, pipelines
 from costmodel.ground.errors import CostModelError
 

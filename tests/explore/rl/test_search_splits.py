@@ -12,12 +12,12 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer, predict
-from costmodel.explore.kept_answers import rl_degrees, rl_settings
+from costmodel.explore.answer_text.answer_summaries import rl_degrees, rl_settings
+from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, scenario_from_flags
 from costmodel.explore.rl import search_splits
 from costmodel.explore.rl.search_splits import search
-from costmodel.explore.safety import preferring
 from costmodel.explore.search.range_samples import axes
-from costmodel.explore.short_form import ScenarioFlags, scenario_from_flags
+from costmodel.explore.search.required_chance import preferring
 
 NAME = "grpo-qwen-2.5-7b-64"
 SMALL = ("search={tp: [1], cp: [2], rollout_tp: [2, 4]}",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.explore.search.changes import nodes_of, of_money, of_the_scenario
+from costmodel.explore.search.cheapest_changes import nodes_of, of_money, of_the_scenario
 
 
 def test_a_node_that_is_used_in_part_is_filled_before_others_are_added() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.predict import answer
+from costmodel.estimate.training_answer.predict_training import answer
 from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.search import TrainingSearch, search
 from costmodel.explore.search.stream import SearchOptions, SearchProgress

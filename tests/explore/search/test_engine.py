@@ -19,13 +19,13 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.explore.search import engine as engines
-from costmodel.explore.search.engine import SearchEngine, SearchStopped, engine, shared_out
+from costmodel.explore.search import worker_pools as engines
 from costmodel.explore.search.range_samples import axis
+from costmodel.explore.search.scenario_variants import Variants
 from costmodel.explore.search.search import TrainingSearch, inputs_of_case, search
 from costmodel.explore.search.stream import SearchOptions, results, work_of
 from costmodel.explore.search.training_space import TrainingSpace
-from costmodel.explore.search.variants import Variants
+from costmodel.explore.search.worker_pools import SearchEngine, SearchStopped, engine, shared_out
 from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -97,8 +97,8 @@ def test_times_to_wait_that_are_none(wait: str, run: Any) -> None:
 def test_a_scheduler_without_workers(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It is said that one is waited for, and after the time that was set the search ends, and leaves nothing."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("costmodel.explore.search.engine.SAY_AFTER", 0.1)
-    monkeypatch.setattr("costmodel.explore.search.engine.COUNT_EVERY", 0.05)
+    monkeypatch.setattr("costmodel.explore.search.worker_pools.SAY_AFTER", 0.1)
+    monkeypatch.setattr("costmodel.explore.search.worker_pools.COUNT_EVERY", 0.05)
     with distributed.LocalCluster(
         n_workers=0, processes=False, dashboard_address=None, host="127.0.0.1", silence_logs=50, protocol="tcp"
     ) as cluster:
@@ -168,7 +168,7 @@ def test_a_lost_dask_worker(scheduler: str) -> None:
 @pytest.mark.filterwarnings("default")
 def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("costmodel.explore.search.engine.ANSWER_WITHIN", 1)
+    monkeypatch.setattr("costmodel.explore.search.worker_pools.ANSWER_WITHIN", 1)
     with (
         pytest.raises(CostModelError, match="no Dask scheduler answers"),
         SearchEngine("dask", "tcp://127.0.0.1:9", 1).opened(),
@@ -181,7 +181,7 @@ def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_port_that_is_not_dask(banner: bytes, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that accepts connections and does not speak the protocol of Dask ends the search within --wait."""
     pytest.importorskip("distributed")
-    monkeypatch.setattr("costmodel.explore.search.engine.AT_LEAST", 0.5)
+    monkeypatch.setattr("costmodel.explore.search.worker_pools.AT_LEAST", 0.5)
     held = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -210,7 +210,7 @@ def test_a_client_that_never_ends(run: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
     fake = types.SimpleNamespace(Client=Client, KilledWorker=RuntimeError, LocalCluster=None)
     monkeypatch.setitem(sys.modules, "distributed", fake)
-    monkeypatch.setattr("costmodel.explore.search.engine.AT_LEAST", 0.01)
+    monkeypatch.setattr("costmodel.explore.search.worker_pools.AT_LEAST", 0.01)
     ran = run("search", NAME, "--engine", "dask=tcp://127.0.0.1:9", "--wait", "0.01 s")
     ended.set()
     assert (ran.code, ran.out) == (2, "")
@@ -267,7 +267,7 @@ def test_stopping_ends_with_what_is_finished() -> None:
 def test_workers_end_with_their_parent() -> None:
     """A parent that is killed leaves no process behind."""
     code = (
-        "import os, time\nfrom costmodel.explore.search.engine import SearchEngine\n"
+        "import os, time\nfrom costmodel.explore.search.worker_pools import SearchEngine\n"
         "if __name__ == '__main__':\n"
         "    with SearchEngine('local', '', 1).opened() as pool:\n"
         "        print(pool.executor.submit(os.getpid).result(), flush=True)\n        time.sleep(60)\n"

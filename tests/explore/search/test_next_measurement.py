@@ -16,8 +16,8 @@ from costmodel.documents.reader.resolved_scenario import training
 from costmodel.explore.search.next_measurement import Expected, _standard, advised, expected, expected_gain
 from costmodel.explore.search.search import search
 from costmodel.explore.search.stream import SearchResult
-from costmodel.explore.serving.found_plans import inputs_of_service
 from costmodel.explore.serving.search_layouts import search as search_service
+from costmodel.explore.serving.serving_search_result import inputs_of_service
 from costmodel.library import load
 
 DRAWS = 40_000

@@ -9,9 +9,9 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.override_case import vary
-from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import Evaluation, evaluate
 from costmodel.explore.search import training_space
 from costmodel.explore.search.search import search, with_remedies
 from costmodel.ground.shared_columns import Factored

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.shared.plan_batch import Block, one_row
 from costmodel.estimate.training.plan_constraints import Mask
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.search import search_space as plan_batches
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.explore.search import training_candidates as plan_batches
 from costmodel.explore.search.search import search
-from costmodel.explore.search.search_space import grids, stem
+from costmodel.explore.search.training_candidates import grids, stem
 from costmodel.ground.counts import SIZES
 from costmodel.ground.shared_columns import Factored
 

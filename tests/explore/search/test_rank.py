@@ -11,10 +11,10 @@ from estimate.cases import case
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, machine_name
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import unacceptable
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.training.plan_constraints import CHECKS
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import unacceptable
 from costmodel.explore.search import rank
 from costmodel.explore.search.rank import axes
 from costmodel.explore.search.search import examples, search
@@ -68,7 +68,7 @@ def test_the_front_does_not_change_the_ranking() -> None:
 @pytest.mark.parametrize("rows", [7, 1000])
 def test_the_front_does_not_depend_on_blocks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = search(spaced(), 3, workers=1, pareto=PAIRS[3]).tally.front
-    monkeypatch.setattr("costmodel.explore.search.search_space.BLOCK_ROWS", rows)
+    monkeypatch.setattr("costmodel.explore.search.training_candidates.BLOCK_ROWS", rows)
     assert search(spaced(), 3, workers=1, pareto=PAIRS[3]).tally.front == expected
 
 

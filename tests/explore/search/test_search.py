@@ -18,19 +18,19 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.predict import Answer, answer, plan_block, predict, refusals
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.evaluate_training import evaluate
+from costmodel.estimate.training_answer.predict_training import Answer, answer, plan_block, predict, refusals
 from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.select_plan import plan_of
-from costmodel.explore.safety import preferring
 from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.rank import Top
+from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
-from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
+from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
 from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
@@ -451,7 +451,7 @@ def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_the_size_of_blocks_does_not_matter(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     whole = searched(spaced(), 20)
-    monkeypatch.setattr("costmodel.explore.search.search_space.BLOCK_ROWS", rows)
+    monkeypatch.setattr("costmodel.explore.search.training_candidates.BLOCK_ROWS", rows)
     cut = searched(spaced(), 20)
     assert [row.sizes for row in cut.best] == [row.sizes for row in whole.best]
     assert [row.score for row in cut.best] == pytest.approx([row.score for row in whole.best], rel=1e-12)

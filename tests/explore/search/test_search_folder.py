@@ -21,8 +21,8 @@ import pytest
 
 import costmodel
 from costmodel.documents.reader.load_scenario import load
-from costmodel.explore.search import lock
-from costmodel.explore.search.lock import locked
+from costmodel.explore.search import file_lock
+from costmodel.explore.search.file_lock import locked
 from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.search import TrainingSearch, search
 from costmodel.explore.search.stream import SearchOptions
@@ -102,13 +102,13 @@ def test_another_search_in_the_folder_is_refused(run: Any, faults: Any, tmp_path
             assert fault.sentence == f"another search works in {tmp_path}"
             assert f"process {os.getpid()} on {socket.gethostname()}" in fault.help
     assert run("search", NAME, "--into", str(tmp_path)).code == 0
-    assert not (tmp_path / lock.NAME).exists()
+    assert not (tmp_path / file_lock.NAME).exists()
 
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from costmodel.explore.search.lock import locked
+from costmodel.explore.search.file_lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -123,21 +123,21 @@ def test_the_lock_of_another_process_ends_with_it(tmp_path: Path) -> None:
         assert other.stdout.readline() == b"held\n"
         assert "another search works in" in refusal(how)
         os.kill(other.pid, signal.SIGKILL)
-    assert (tmp_path / lock.NAME).exists(), "nobody tidied up"
+    assert (tmp_path / file_lock.NAME).exists(), "nobody tidied up"
     assert not found(how).stopped
 
 
 COUNTER = """
 import sys
 from pathlib import Path
-from costmodel.explore.search import lock
+from costmodel.explore.search import file_lock
 def refused(handle):
     raise OSError(37, "no locks")
 if sys.argv[2] == "without":
-    lock._lock = refused
+    file_lock._lock = refused
 file = Path(sys.argv[1])
 for _ in range(30):
-    with lock.updating(file, print):
+    with file_lock.updating(file, print):
         file.write_text(str(int(file.read_text()) + 1))
 """
 
@@ -155,22 +155,22 @@ def test_processes_that_update_one_file_lose_nothing(system: str, tmp_path: Path
 
 
 def test_a_long_wait_for_another_update_is_stated_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "_SAY_AFTER", 0.0)
-    monkeypatch.setattr(lock, "_LONGEST", 0.2)
+    monkeypatch.setattr(file_lock, "_SAY_AFTER", 0.0)
+    monkeypatch.setattr(file_lock, "_LONGEST", 0.2)
     stated: list[str] = []
     file = tmp_path / "base.json"
     with (
-        lock.updating(file, stated.append),
+        file_lock.updating(file, stated.append),
         pytest.raises(CostModelError, match=r"cannot be written: process .* has updated it for over") as raised,
-        lock.updating(file, stated.append),
+        file_lock.updating(file, stated.append),
     ):
         pass
     assert raised.value.faults[0].code == "C002"
     assert len(stated) == 1
     assert f"{file} is being updated by process {os.getpid()}" in stated[0]
-    with lock.updating(file, stated.append):
+    with file_lock.updating(file, stated.append):
         pass  # free again
-    with lock.updating(tmp_path / "none" / "base.json", stated.append):
+    with file_lock.updating(tmp_path / "none" / "base.json", stated.append):
         pass  # what writes it reports that there is no such folder
 
 
@@ -181,13 +181,13 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_handle: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(lock, "_lock", refused)
+    monkeypatch.setattr(file_lock, "_lock", refused)
 
 
 @pytest.mark.usefixtures("without_locks")
 def test_a_file_system_without_locks(tmp_path: Path) -> None:
     """The file says who made it: a running process is waited for; a dead one is not, nor a later one of its number."""
-    ours = lock._owner()
+    ours = file_lock._owner()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     for owner, free in (
@@ -198,16 +198,16 @@ def test_a_file_system_without_locks(tmp_path: Path) -> None:
         ({**ours, "space": "pid:[1]", "process": dead.pid}, False),
         ({}, False),
     ):
-        (tmp_path / lock.NAME).write_text(json.dumps(owner))
+        (tmp_path / file_lock.NAME).write_text(json.dumps(owner))
         if free:
             with locked(tmp_path):
-                assert lock.NAME in os.listdir(tmp_path)
-            assert lock.NAME not in os.listdir(tmp_path)
+                assert file_lock.NAME in os.listdir(tmp_path)
+            assert file_lock.NAME not in os.listdir(tmp_path)
         else:
             with pytest.raises(CostModelError, match="another search works in") as raised, locked(tmp_path):
                 pass
-            assert f"delete {tmp_path / lock.NAME}" in raised.value.faults[0].hint
-    (tmp_path / lock.NAME).unlink()
+            assert f"delete {tmp_path / file_lock.NAME}" in raised.value.faults[0].hint
+    (tmp_path / file_lock.NAME).unlink()
     assert not found(SearchOptions(workers=1, folder=tmp_path)).stopped
 
 
@@ -314,7 +314,7 @@ def test_a_part_that_is_gone_or_damaged(keeping: SearchOptions) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
-@pytest.mark.parametrize("name", [MANIFEST, lock.NAME, "part-*"])
+@pytest.mark.parametrize("name", [MANIFEST, file_lock.NAME, "part-*"])
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, keeping: SearchOptions) -> None:
     assert keeping.folder is not None
     place = next(iter(sorted(keeping.folder.glob(name))), keeping.folder / name)

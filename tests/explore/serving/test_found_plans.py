@@ -10,9 +10,9 @@ from estimate.serving.cases import costs, inputs
 
 from costmodel.explore.search.range_samples import Axis, axes
 from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch
 from costmodel.explore.serving.pareto import front
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.serving_search_result import RankedPlan, ServiceSearch
 from costmodel.ground.errors import CostModelError
 
 NODES = ("dgx-h100", "dgx-h200", "dgx-b200")

@@ -11,7 +11,7 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
-from costmodel.explore.labelled_figures import LabelledFigures, labelled
+from costmodel.explore.answer_text.label_lookup import LabelledFigures, labelled
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import CostModelError

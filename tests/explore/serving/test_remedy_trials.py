@@ -13,7 +13,7 @@ import pytest
 from estimate.serving.cases import case
 
 from costmodel.estimate.serving.predict_serving import predict
-from costmodel.explore.safety import preferring
+from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.serving import (
     best_fleets,
     best_layout,

@@ -14,7 +14,7 @@ from estimate.serving.cases import inputs, predicted
 
 from costmodel.estimate.serving import limits_chance, load, replica_capacity
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.explore.safety import preferring
+from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.serving import search_layouts
 from costmodel.explore.serving.search_layouts import UNSTABLE, search
 from costmodel.ground.units import show_time, significant

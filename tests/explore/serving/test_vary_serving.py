@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from estimate.serving.cases import case, costs, predicted
 
-from costmodel.explore.serving.rate_sizes import at_rate
+from costmodel.explore.serving.scale_by_rate import at_rate
 from costmodel.explore.serving.serving_remedies import with_remedies
 
 JOB = ("--model", "llama-3.1-70b", "--gpu", "h100", "--rate", "50", "--prompt", "2000", "--answer", "500",

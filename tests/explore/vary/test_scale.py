@@ -33,7 +33,7 @@ def test_a_size_is_an_estimate(weak: bool, run: Any) -> None:
 
 
 def test_terms_that_scale_watches_are_the_whole_step(run: Any) -> None:
-    from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
+    from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS
 
     plan = estimated(run)
     assert sum(plan[f"{term}_s"] for term in TERM_COLUMNS.values()) == pytest.approx(plan["step_time_s"], rel=1e-9)

@@ -14,12 +14,12 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.results import TRAINING_COLUMNS as COLUMNS
+from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, scenario_from_flags
+from costmodel.explore.purchase.smallest_size import tried
 from costmodel.explore.search.range_samples import SAMPLES
 from costmodel.explore.search.rank import target_of
-from costmodel.explore.short_form import ScenarioFlags, scenario_from_flags
-from costmodel.explore.smallest_size import tried
 from costmodel.explore.vary import solve as solving
-from costmodel.explore.workload import Trial
+from costmodel.explore.workload_interface import Trial
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import SIZES
 from costmodel.report.answers import solve as report

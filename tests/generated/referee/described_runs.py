@@ -11,9 +11,9 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario, Resolve
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.model import Model
-from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.model.shards import model_active_parameters
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.predict_training import own_plan, plan_block
 
 Described = dict[str, Any]
 SIZES = ("dp", "tp", "pp", "vpp", "micro_batch", "ep", "etp", "cp", "dp_replicate")

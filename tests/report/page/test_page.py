@@ -18,8 +18,8 @@ from each import share_of
 from costmodel.documents.reader.library import read
 from costmodel.explore.page import rl_facts
 from costmodel.explore.page.report_facts import runs_on
-from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
+from costmodel.explore.vary.varied_input import Knob
 from costmodel.ground.units import show_time
 from costmodel.report.answers.validate import measured_section
 from costmodel.report.page.document_page import HtmlPage, page_html

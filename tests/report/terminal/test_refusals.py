@@ -16,9 +16,9 @@ from estimate.training.test_constraints import CASES
 
 from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.documents.reader.serving_scenario import serving
-from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.serving.predict_serving import predict as predict_serving
 from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.explore.explain.fixes import remedies
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.serving.serving_formatting import reason as serving_reason

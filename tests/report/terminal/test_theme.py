@@ -11,8 +11,8 @@ from hypothesis import strategies as some
 from rich.cells import cell_len
 
 from costmodel.ground.errors import Fault, Place
-from costmodel.report.machine.answer_fields import plain
-from costmodel.report.machine.formats import json_text as text
+from costmodel.report.data_formats.answer_fields import plain
+from costmodel.report.data_formats.formats import json_text as text
 from costmodel.report.terminal.documents.faults import fault_lines
 from costmodel.report.terminal.style import layout as theme
 from costmodel.report.terminal.style.layout import bar, columns

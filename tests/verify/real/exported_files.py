@@ -18,7 +18,7 @@ from unittest import mock
 from ruamel.yaml import YAML
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.explore.export_plan import ExportedPlan, export_plan
+from costmodel.explore.import_export.export_plan import ExportedPlan, export_plan
 
 # Format, stack and what is set beside it: the best plan of the search that the format can express.
 CASES = {

@@ -1,1 +1,1 @@
-"""Reinforcement learning."""
+"""The schemas of reinforcement learning."""

@@ -1,1 +1,1 @@
-"""Serving."""
+"""The schemas of serving: engines and serving scenarios."""

@@ -1,1 +1,1 @@
-"""The mixing halves of layers, one module for each kind: how a rank holds it, its work, its bytes and its cache."""
+"""Mixers, which exchange information between tokens: attention, latent attention, state-space layers."""

@@ -24,10 +24,10 @@ from costmodel.estimate.serving.engine_memory import layer_weights, memory_use
 from costmodel.estimate.serving.engine_placement import crosses_domains
 from costmodel.estimate.serving.engine_step import STEP_TERMS, StepTime
 from costmodel.estimate.serving.load import bounds_of, with_preemption
+from costmodel.estimate.serving.measured_spreads import spreads
 from costmodel.estimate.serving.offline import offline_batch, offline_state
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
-from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.steady_state import SteadyState
 from costmodel.evidence.validate.serving.serving_rows import ServingRow

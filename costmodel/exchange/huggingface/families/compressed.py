@@ -17,7 +17,7 @@ from costmodel.exchange.huggingface.family import (
     option,
 )
 from costmodel.exchange.huggingface.patterns import as_many, assumed, layer_count, same
-from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.values.foreign_values import shown
 
 YES, NO = Fact(True), Fact(False)

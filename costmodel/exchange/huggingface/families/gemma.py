@@ -27,7 +27,7 @@ from costmodel.exchange.huggingface.patterns import (
     leading_layers,
     same,
 )
-from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.import_result import OriginValue
 
 NO, YES = Fact(False), Fact(True)
 _SOFT_CAPS = ("attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar")

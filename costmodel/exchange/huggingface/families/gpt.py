@@ -39,7 +39,7 @@ from costmodel.exchange.huggingface.patterns import (
     windowed,
     windows_everywhere,
 )
-from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.import_result import OriginValue
 
 YES, NO = Fact(True), Fact(False)
 FOUR_HIDDEN = times("hidden", 4)

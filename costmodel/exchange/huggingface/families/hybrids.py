@@ -29,7 +29,7 @@ from costmodel.exchange.huggingface.patterns import (
     same,
     sparse,
 )
-from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.values.foreign_values import shown
 
 YES, NO = Fact(True), Fact(False)

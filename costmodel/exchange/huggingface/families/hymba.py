@@ -19,7 +19,7 @@ from costmodel.exchange.huggingface.family import (
     selective_scan,
 )
 from costmodel.exchange.huggingface.patterns import HIDDEN_BY_HEADS, layer_count
-from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.import_result import OriginValue
 
 NO, YES = Fact(False), Fact(True)
 _CONVOLUTION = "the convolution of the document's selective scan has a bias"

@@ -24,7 +24,7 @@ from costmodel.exchange.huggingface.patterns import (
     sparse_steps,
     windowed,
 )
-from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.import_result import OriginValue
 
 YES, NO = Fact(True), Fact(False)
 

@@ -38,7 +38,7 @@ from costmodel.exchange.huggingface.patterns import (
     uncounted_parameters,
     windows_from,
 )
-from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
 
 YES, NO = Fact(True), Fact(False)

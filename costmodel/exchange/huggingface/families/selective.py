@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from costmodel.exchange.huggingface.families.llama import LLAMA
 from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, LayerHalves, Refusal, option, single_half
 from costmodel.exchange.huggingface.patterns import HIDDEN_BY_HEADS, assumed, layer_count
-from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.import_result import OriginValue
 
 YES, NO = Fact(True), Fact(False)
 _QUIET = (

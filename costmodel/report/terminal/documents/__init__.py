@@ -1,1 +1,1 @@
-"""Documents."""
+"""Documents, faults, imports and explanations as lines of a terminal."""

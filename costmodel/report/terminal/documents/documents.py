@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from costmodel.ground.units import percent
-from costmodel.report.machine.formats import json_text
+from costmodel.report.data_formats.formats import json_text
 from costmodel.report.terminal.style.layout import DIM, HEAD, CellTable, Line, drawn, head, styled
 
 if TYPE_CHECKING:
     from costmodel.documents.keys.key_list import ScenarioKey
     from costmodel.documents.schemas.hardware import HeldAgainst
     from costmodel.estimate.machine.price import NodePrice
-    from costmodel.explore.launch_formats import LaunchFormat
+    from costmodel.explore.import_export.format_options import LaunchFormat
 
 _RUNS = "median: of |predicted / measured - 1| over published runs, most of them fitted"
 Listed = dict[str, list[tuple[str, str]]]  # names and titles by kind

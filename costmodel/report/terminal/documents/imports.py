@@ -7,11 +7,11 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.exchange.imported import VERDICTS, Imported, Loss, LossKind
-from costmodel.exchange.models import worded
+from costmodel.exchange.foreign_models import worded
+from costmodel.exchange.import_result import VERDICTS, Imported, Loss, LossKind
 from costmodel.exchange.tables.run_table import COLUMNS
-from costmodel.explore.import_file import ImportedFile, is_fixed, origins
-from costmodel.explore.import_runs import ImportedResults, ImportedRun
+from costmodel.explore.import_export.import_file import ImportedFile, is_fixed, origins
+from costmodel.explore.import_export.import_logs import ImportedResults, ImportedRun
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent
 from costmodel.report.terminal.style.layout import DIM, HEAD, WARN, CellTable, Line, drawn, head, styled

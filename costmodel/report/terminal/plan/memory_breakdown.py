@@ -10,14 +10,14 @@ import numpy as np
 from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
-from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.model.mixers.table import CacheKind
 from costmodel.estimate.shared.plan_batch import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED, host_band, kept_gradient
 from costmodel.estimate.training.parallelism.pipeline import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
-from costmodel.explore.structure_words import choice_words, tuning_notes
+from costmodel.estimate.training_answer.evaluate_training import verdict
+from costmodel.explore.answer_text.plan_choice_text import choice_words, tuning_notes
 from costmodel.ground.units import counted, gib, percent, show_memory
 from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
@@ -30,7 +30,7 @@ from costmodel.report.terminal.style.layout import HEAD, VERDICT_STYLE, WARN, Ce
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.explore.explain.model_memory import Alone
 
 

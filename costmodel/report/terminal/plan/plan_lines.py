@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input, verdict
-from costmodel.estimate.evaluate.predict import ENDLESS, TOO_LARGE, plan_to_mapping, structure_of, usual_etp
-from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
-from costmodel.explore.kept_answers import degree_words, form_words
-from costmodel.explore.structure_words import choice_words
+from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, missing_input, verdict
+from costmodel.estimate.training_answer.predict_training import (
+    ENDLESS,
+    TOO_LARGE,
+    plan_to_mapping,
+    structure_of,
+    usual_etp,
+)
+from costmodel.explore.answer_text.answer_summaries import degree_words, form_words
+from costmodel.explore.answer_text.plan_choice_text import choice_words
 from costmodel.ground.counts import IN_ORDER, OF_ITSELF_ONE, SIZES
 from costmodel.ground.errors import value_text
 from costmodel.ground.units import gib, percent, rounded_percent, show_time
@@ -30,8 +36,8 @@ from costmodel.report.terminal.style.layout import BAD, Line, styled
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.explore.search.training_space import Ranked
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.evaluate.predict import TOO_LARGE, Answer
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.training_answer.predict_training import TOO_LARGE, Answer
 from costmodel.ground.units import gib, percent, show, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import traced

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from costmodel.equations.run.economics import energy_cost
-from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.whole_run import (
     COVERED,
@@ -21,9 +20,10 @@ from costmodel.estimate.run.whole_run import (
 )
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import replicas_lost, whole_replicas
+from costmodel.estimate.training_answer.evaluate_training import missing_input
 from costmodel.ground.units import counted, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.answers.plan_parts import PlanRun, RunChange, RunFigure
-from costmodel.report.machine.answer_fields import known
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.terminal.style.formatting import between, result
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import styled
@@ -31,7 +31,7 @@ from costmodel.report.terminal.style.layout import styled
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.explore.explain.run_levers import RunOutlook
 

@@ -11,12 +11,12 @@ from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
-from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.kept_answers import both_words
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.training_answer.training_facts import subject_of
+from costmodel.explore.answer_text.answer_summaries import both_words
 from costmodel.ground.units import (
     counted,
     gib,

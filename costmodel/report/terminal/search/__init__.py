@@ -1,1 +1,1 @@
-"""Search."""
+"""Reasons against plans of a search as lines of a terminal."""

@@ -11,12 +11,10 @@ from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.stack import Axis
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.estimate.evaluate.evaluate_plans import missing_input
-from costmodel.estimate.evaluate.predict import NOT_SAFE, Answer
 from costmodel.estimate.model.feeds import inner_widths
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.result_limits import Limit, stated_limits
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline import (
     BOTH_WAYS,
@@ -30,6 +28,8 @@ from costmodel.estimate.training.parallelism.pipeline import (
 )
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import missing_input
+from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time
 from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES
@@ -39,7 +39,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line, styled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from costmodel.explore.search.changes import Remedy
+    from costmodel.explore.search.cheapest_changes import Remedy
 
 _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.documents.schemas.limits import Bound
-from costmodel.explore.structure_words import CHOICES
+from costmodel.explore.answer_text.plan_choice_text import CHOICES
 from costmodel.ground.counts import HEADS, SIZES
 from costmodel.report.terminal.style.formatting import spaced
 

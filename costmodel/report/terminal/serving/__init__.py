@@ -1,1 +1,1 @@
-"""Serving."""
+"""One serving plan as lines of a terminal."""

@@ -10,11 +10,11 @@ from rich.text import Text
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.serving.serving_economics import MONTH
-from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit, service_limits
 from costmodel.estimate.serving.predict_serving import REFUSALS, ServingAnswer
 from costmodel.estimate.serving.replicas_for_load import fleet_of
-from costmodel.explore.kept_answers import layout_words, one
+from costmodel.estimate.training_answer.training_facts import subject_of
+from costmodel.explore.answer_text.answer_summaries import layout_words, one
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart

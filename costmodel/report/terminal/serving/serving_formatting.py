@@ -14,7 +14,8 @@ from costmodel.documents.schemas.serving.serving_schema import BETWEEN_TOKENS, S
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.feeds import inner_widths
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
+from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
+from costmodel.estimate.serving.goodput import waiting_requests
 from costmodel.estimate.serving.limits_chance import OWN, service_limits, waits_in_batch
 from costmodel.estimate.serving.predict_serving import REFUSALS, ServingAnswer, code_of
 from costmodel.estimate.serving.replicas_for_load import (
@@ -24,12 +25,11 @@ from costmodel.estimate.serving.replicas_for_load import (
     replicas_that_answer,
     share_of_saturation,
 )
-from costmodel.estimate.serving.requests_in_time import waiting_requests
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.whole_prompts import longer_than_a_step
-from costmodel.estimate.shared.limits import KINDS, Limit, stated_limits
-from costmodel.explore.kept_answers import layout_words, one
-from costmodel.explore.safety import preferred_chance
+from costmodel.estimate.serving.unchunked_prefill import longer_than_a_step
+from costmodel.estimate.shared.result_limits import KINDS, Limit, stated_limits
+from costmodel.explore.answer_text.answer_summaries import layout_words, one
+from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import (
     counted,

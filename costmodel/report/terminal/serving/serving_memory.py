@@ -12,12 +12,12 @@ from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token,
 from costmodel.estimate.serving.engine_memory import graph_memory, host_expert_memory, start_rate
 from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.explore.kept_answers import one
-from costmodel.explore.serving.cache_levers import CacheLever
+from costmodel.explore.answer_text.answer_summaries import one
+from costmodel.explore.serving.serving_levers import CacheLever
 from costmodel.ground.units import gib, percent, show, show_memory, show_time, significant
 from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
-from costmodel.report.machine.answer_fields import known
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.terminal.plan.memory_breakdown import cache_rows
 from costmodel.report.terminal.style.formatting import listed
 from costmodel.report.terminal.style.layout import BAD, GOOD, CellTable, Line, shorter, styled

@@ -12,14 +12,14 @@ from costmodel.estimate.serving.limits_chance import OWN, service_limits
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replicas_for_load import fleet_of
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.safety import preferred_chance, stated_chance
-from costmodel.explore.serving.rate_sizes import FewerGpus, trial_at
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.search.required_chance import preferred_chance, stated_chance
 from costmodel.explore.serving.remedy_trials import ServingTrial
+from costmodel.explore.serving.scale_by_rate import FewerGpus, trial_at
 from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, rounded_dollars, significant
-from costmodel.report.machine.answer_fields import known
+from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     has_limits,

@@ -17,7 +17,8 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.hub_names import is_own_name, name_words, types_by_name
 from costmodel.documents.schemas.base import FromTokens
-from costmodel.estimate.evaluate.answer_facts import (
+from costmodel.estimate.shared.reasons import REMARKS
+from costmodel.estimate.training_answer.training_facts import (
     NamedDocument,
     Subject,
     facts_of,
@@ -26,9 +27,8 @@ from costmodel.estimate.evaluate.answer_facts import (
     varies,
     without_point,
 )
-from costmodel.estimate.shared.reasons import REMARKS
-from costmodel.explore.node_of_gpu import flags_of_node
-from costmodel.explore.workload_flags import keys_of
+from costmodel.explore.flags.default_node import flags_of_node
+from costmodel.explore.flags.workload_flags import keys_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE
 from costmodel.ground.units import counted, percent, rounded_dollars, significant

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.estimate.evaluate.predict import plan_block
+from costmodel.estimate.training_answer.predict_training import plan_block
 from costmodel.explore.search.search import search
-from costmodel.explore.search.search_space import grids
+from costmodel.explore.search.training_candidates import grids
 from costmodel.report.answers.search import plans_section
 from costmodel.report.answers.search_training import TrainingWords
 from estimate.cases import Plan, ask, costs, inputs, line, model, one, without_network

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from costmodel.equations.network.collectives import wire_bytes
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.model.feeds import reached
 from costmodel.estimate.model.mixers.mixer import Matmul
@@ -22,6 +21,7 @@ from costmodel.estimate.training.recompute import again_of
 from costmodel.estimate.training.time.layer_kernels import multiplied
 from costmodel.estimate.training.time.layer_time import layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.ground.counts import SIZES
 from estimate.cases import (
     ask,

@@ -14,11 +14,11 @@ from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
 from costmodel.equations.parallelism.layer_split import mirrored_layers
 from costmodel.equations.parallelism.pipeline import live_micro_batches
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.plan_batch import Block, Split, Structure, one_row
 from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, indivisible, stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
+from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.explore.explain.schedule_order import order
 from costmodel.ground.counts import SIZES
 from estimate.cases import ask, inputs, mixed, model, one

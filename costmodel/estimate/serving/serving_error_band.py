@@ -1,0 +1,312 @@
+"""The band of every figure of a serving plan that depends on times: what it is where steps take longer or shorter.
+
+All times of hardware and engine are off by one factor. Plans at both ends of it are evaluated as rows of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from costmodel.documents.schemas.efficiency import CollectiveFit, Fitted, OwnReduceFit
+from costmodel.documents.schemas.model import Layers
+from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results
+from costmodel.equations.run.economics import share
+from costmodel.equations.run.uncertainty import (
+    TENTH,
+    combined_error,
+    end_spread,
+    ninetieth_percentile,
+    residual_spread,
+    tenth_percentile,
+    term_error,
+)
+from costmodel.equations.serving.closed_loop import answer_time_of_users
+from costmodel.estimate.serving.engine_placement import engine_group
+from costmodel.estimate.serving.engine_step import prompt_time
+from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
+from costmodel.estimate.serving.expert_step import dispatches
+from costmodel.estimate.serving.goodput import IN_TIME, in_time, request_limits
+from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.load import loads_of
+from costmodel.estimate.serving.measured_spreads import (
+    ENDLESS,
+    ServingSpreads,
+    answers_bring_requests,
+    first_token_share,
+    further_spread,
+    moves_with_answers,
+    spreads,
+)
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.replica_kinds import where_rows
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.shared.results import Costs, number
+from costmodel.ground.equation import Number, term, untraced
+
+Evaluation = ServingEvaluation | ApartEvaluation
+ROUNDED = 1e-9  # of a figure that no factor on times moves
+_RARELY = 10.0  # times the time of an answer, from which on users come back at their own pace
+
+
+def with_ends(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
+    """Each plan three times: as it is, and with all times at P10 and at P90 of their error."""
+    count, sizes = len(layout), layout.at(np.tile(np.arange(len(layout)), 3))
+    ends = [float(np.asarray(each)) for each in end_factors(inputs)]
+    return replace(sizes, time_factor=np.repeat([1.0, *ends], count))
+
+
+def end_factors(inputs: ServingInputs) -> tuple[Number, Number]:
+    """Factors on all times at P10 and at P90 of their error."""
+    spread = spreads(inputs)
+    return tenth_percentile(1.0, spread.token), ninetieth_percentile(1.0, spread.later)
+
+
+def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Evaluation) -> Costs:
+    """Results with P10 and P90; `fast` and `slow` are evaluations of the plans with the factors of both ends."""
+    loads = loads_of(inputs)
+    if loads is not None:
+        rated, looped = (banded(each, found, fast, slow) for each in loads)
+        arriving = float(inputs.case.scenario.workload.rate or 0.0)
+        return where_rows(np.asarray(found.results.column("requests_per_s") < arriving), looped, rated)
+    spread, results = spreads(inputs), found.results
+    ends = [_end(inputs, found, each, spread, sign) for each, sign in ((fast, -1.0), (slow, 1.0))]
+    columns = dict(results.columns)
+    for name in banded_results(SERVING_RESULTS):
+        if name not in columns:
+            continue
+        with term(f"band of {name}"):
+            beside = combined_error(
+                term_error(spread.first_beside_steps, first_token_share(inputs, name, columns.__getitem__)),
+                further_spread(spread, name),
+            )
+            low, high = (pick(ends[0][name], ends[1][name]) for pick in (np.minimum, np.maximum))
+            most = _room(columns, ends[0]) if moves_with_answers(inputs, name) else None
+            columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside, most)
+    if answers_bring_requests(inputs):
+        columns |= _answers_in_loop(inputs, columns)
+    if inputs.case.scenario.workload.requests is not None:
+        columns |= _within_batch(columns)
+    return Costs(columns | term_bands(inputs, found.layout, columns), results.rows)
+
+
+def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> dict[str, Number]:
+    """P10 and P90 of latency in a closed loop: by Little's law, at the highest and the lowest rate.
+
+    Users who think for far longer than they wait come at the same rate at both ends, which determines no time.
+    """
+    workload = inputs.case.scenario.workload
+    everyone, think = float(workload.users or workload.at_once or 0.0), float(workload.think_time or 0.0)
+    with term("by Little's law"), np.errstate(all="ignore"):
+        ends = {
+            f"latency_{end}": answer_time_of_users(everyone, columns[f"requests_per_s_{other}"], think)
+            for end, other in (("low", "high"), ("high", "low"))
+        }
+        answer = columns["latency"] - columns["ttft"]  # a first token comes before the rest of its answer
+        found = {**ends, "ttft_high": np.minimum(columns["ttft_high"], ends["latency_high"] - answer)}
+        rare = think > _RARELY * columns["latency"]
+        return {name: np.where(rare, columns[name], value) for name, value in found.items()}
+
+
+def _within_batch(columns: Mapping[str, Number]) -> dict[str, Number]:
+    """P10 and P90 of time to first token in a batch, at most the makespan."""
+    ends = [(f"{name}_{end}", f"makespan_{end}") for name in ("ttft", "ttft_p99") for end in ("low", "high")]
+    return {name: np.minimum(columns[name], columns[last]) for name, last in ends}
+
+
+def is_of_bands(result: str) -> bool:
+    """Whether a result needs an answer with bands: a P10 or P90, the chance to meet limits, or requests in time."""
+    return result in (OWN, *IN_TIME) or result.endswith(("_low", "_high"))
+
+
+def _room(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:
+    """Upper end of saturation over the rate of a closed loop, which limits how far a first token can raise the rate."""
+    with term("saturation at most"), np.errstate(all="ignore"):
+        return np.maximum(share(fast["saturation_per_s"], columns["requests_per_s"]), 1.0)
+
+
+def _ends(
+    middle: Number, ends: tuple[Number, Number], beside: Number, most: Number | None = None
+) -> tuple[Number, Number]:
+    """P10 and P90 of a result with an error besides that of step times.
+
+    most: factor on the figure, up or down, that this further error does not move it beyond
+    """
+    with np.errstate(invalid="ignore"):
+        least = np.where(np.isfinite(middle), ROUNDED * np.abs(middle), 0.0)
+        low, high = (np.where(np.abs(end - middle) <= least, middle, end) for end in ends)
+    low, high = np.minimum(low, middle), np.maximum(high, middle)
+    if not np.any(np.asarray(beside)):
+        return low, high
+    with np.errstate(all="ignore"):
+        steps = end_spread(middle, low), end_spread(middle, high)
+        down, up = (combined_error(each, beside) for each in steps)
+        if most is not None:
+            farthest = [np.maximum(each, end_spread(1.0, most)) for each in steps]
+            down, up = np.minimum(down, farthest[0]), np.minimum(up, farthest[1])
+        wider = tenth_percentile(middle, down), ninetieth_percentile(middle, up)
+    known = np.isfinite(middle) & (np.asarray(middle) > 0)
+    return np.where(known, wider[0], low), np.where(known, wider[1], high)
+
+
+def _end(
+    inputs: ServingInputs, found: Evaluation, other: Evaluation, spread: ServingSpreads, sign: float
+) -> Mapping[str, Number]:
+    """Results at one end of the band; infinite latencies where the plan is then overloaded."""
+    columns: Mapping[str, Number] = other.results.columns
+    if IN_TIME[0] in columns and not np.all(np.isnan(np.asarray(found.results.columns[IN_TIME[0]]))):
+        columns = {**columns, **_in_time(inputs, columns, spread, sign)}
+    over = other.overloaded & ~found.overloaded
+    if not np.any(over):
+        return columns
+    return {name: np.where(over, np.inf, value) if name in ENDLESS else value for name, value in columns.items()}
+
+
+def _in_time(
+    inputs: ServingInputs, columns: Mapping[str, Number], spread: ServingSpreads, sign: float
+) -> dict[str, Number]:
+    """Requests in time at one end of the band; time to first token moves more than step time."""
+    steps = spread.steps(sign > 0)
+    beyond = float(np.asarray(combined_error(steps, spread.first_beside_steps) - steps))
+    limits = request_limits(stated_limits(inputs.case.scenario.limits))
+    if limits.first is not None:
+        limits = replace(limits, first=limits.first / float(np.exp(sign * TENTH * beyond)))
+    with term("requests in time"), np.errstate(all="ignore"):
+        return in_time(limits, columns.__getitem__)
+
+
+class _Fit(Protocol):
+    """A fit of kernels."""
+
+    @property
+    def fitted(self) -> Fitted | None:
+        """The range and the residual of the fit."""
+
+
+def beyond_fits(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> tuple[OutsideFit, ...]:
+    """Sizes of one plan outside the range of a fit, if they take a noticeable share of a token or of the first token.
+
+    columns: of its replicas, or of its two halves, those for prompts first
+    """
+    every = (*_exchanges_outside(inputs, columns[-1], costs), *_prompts_outside(inputs, columns[0], costs))
+    return tuple(found for found, _ in every)
+
+
+def outside_any_fit(inputs: ServingInputs, layout: PlanColumns) -> bool:
+    """Whether a collective's ranks or the prompt length lie outside the range of their fits."""
+    everything = dict.fromkeys(("tpot", "tp_exposed", "ep_exposed"), 1.0)
+    return _are_short(inputs) or any(True for _ in _exchanges_outside(inputs, layout, everything))
+
+
+def spreads_beyond(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> tuple[float, float]:
+    """Extra spreads of time per token and time to first token from sizes outside fits."""
+    with untraced():
+        steps = _combined(_exchanges_outside(inputs, columns[-1], costs))
+        return steps, _combined(_prompts_outside(inputs, columns[0], costs))
+
+
+def _combined(found: Iterable[tuple[OutsideFit, Number]]) -> float:
+    error: Number = 0.0
+    for outside_fit, spread in found:
+        error = combined_error(error, term_error(spread, outside_fit.share))
+    return number(error)
+
+
+def _are_short(inputs: ServingInputs) -> bool:
+    """Whether prompts are shorter than those on which prompt attention was fitted."""
+    return any(True for _ in outside(inputs.kernels.prompt.fitted, "", 1.0, tokens=number(inputs.load.computed)))
+
+
+def _prompts_outside(
+    inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]
+) -> Iterator[tuple[OutsideFit, Number]]:
+    """Prompt attention outside the lengths of its fit, as a share of time to first token, with its spread."""
+    spread = _widest(inputs.kernels.prompt)
+    if spread is None or not _are_short(inputs) or not math.isfinite(costs.get("ttft", math.nan)):
+        return
+    fitted, tokens = inputs.kernels.prompt.fitted, number(inputs.load.computed)
+    with untraced(), np.errstate(all="ignore"):
+        part = number(prompt_time(inputs, layout, tokens * np.ones(1)).attention) / costs["ttft"]
+    for found in outside(fitted, "attention to prompts", part, tokens=tokens):
+        yield found, widened(spread, fitted, tokens=tokens)
+
+
+def _exchanges_outside(
+    inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]
+) -> Iterator[tuple[OutsideFit, Number]]:
+    """Collectives over numbers of ranks outside their fits, with their spreads."""
+    for name, fit, ranks in _exchanges(inputs, layout):
+        part, fitted = costs[name] / costs["tpot"], fit.fitted
+        spread = _widest(fit)
+        if spread is None:
+            spread = _widest(inputs.case.common.collectives["all_gather"])
+        what = "all-reduce" if name == "tp_exposed" else "exchange of experts"
+        for found in outside(fitted, what, part, ranks=ranks):
+            yield found, widened(0.0 if spread is None else spread, fitted, ranks=ranks)
+
+
+def _exchanges(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, OwnReduceFit | CollectiveFit, float]]:
+    """Collectives of a step inside a domain: the term of the step, the fit, and the ranks."""
+    tp, experts = (engine_group(inputs, layout, *each) for each in (("tp", layout.tp), ("ep", layout.stage_ranks)))
+    if np.all(tp.domains == 1):
+        own = inputs.kernels.all_reduce if inputs.engine.kernels.own_all_reduce else None
+        yield "tp_exposed", own or inputs.collectives["all_reduce"], number(tp.ranks)
+    if np.all(experts.domains == 1) and layout.grouped and not np.all(dispatches(inputs, layout)):
+        yield "ep_exposed", inputs.collectives["all_gather"], number(experts.ranks)
+
+
+def term_bands(inputs: ServingInputs, layout: PlanColumns, columns: Mapping[str, Number]) -> dict[str, Number]:
+    """P10 and P90 of every term; NaN for a term whose kernels were not measured."""
+    spreads = dict(term_spreads(inputs, layout))
+    found: dict[str, Number] = {}
+    for name in banded_results(SERVING_RESULTS, "term"):
+        with term(f"band of {name}"):
+            spread = spreads.get(name)
+            for end, percentile in (("low", tenth_percentile), ("high", ninetieth_percentile)):
+                found[f"{name}_{end}"] = np.nan if spread is None else percentile(columns[name], spread)
+    return found
+
+
+def term_spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Number | None]]:
+    """Spread of each term with measured kernels; latent attention, state space and host time were not measured."""
+    efficiency, types, network = inputs.case.efficiency, inputs.types, inputs.case.network.network
+    products = [types.fit, types.fit_wide, *((inputs.experts,) if inputs.model.has_experts else ())]
+    yield "matmul", _widest(*products) if types.measured and inputs.host_experts is None else None
+    plain = all(kind.heads is None or _is_plain_attention(kind) for kind in inputs.model.layers)
+    yield "attention", _widest(inputs.kernels.decode) if plain else None
+    yield "memory_bound", _widest(efficiency.memory)
+    own = inputs.kernels.all_reduce if inputs.engine.kernels.own_all_reduce else None
+    reduced = _widest(*(() if own is None else (own,)), inputs.collectives["all_reduce"])
+    inside = np.asarray(layout.tp) <= inputs.domain
+    if reduced is not None:
+        reduced = widened(reduced, (own or inputs.collectives["all_reduce"]).fitted, ranks=layout.tp)
+    yield "tp_exposed", None if reduced is None else np.where(inside, reduced, np.nan)
+    for name in ("transfer_time", "transfer_exposed"):
+        yield name, _widest(network)
+
+
+def _is_plain_attention(kind: Layers) -> bool:
+    """Whether a layer's mixer is plain attention, without latents, compression or a scan."""
+    return kind.attention is not None and kind.latent is None and kind.compressed is None and not kind.scan_heads
+
+
+def _widest(*fits: _Fit | None) -> Number | None:
+    """The largest spread of a term's kernels; None if one of them was not measured."""
+    spreads: list[Number] = []
+    for fit in fits:
+        fitted = None if fit is None else fit.fitted
+        if fitted is None or fitted.median is None or fitted.p90 is None:
+            return None
+        spreads.append(residual_spread(fitted.median, fitted.p90))
+    return max(spreads, key=float)

@@ -1,0 +1,286 @@
+"""Options of a piece of software as rows, from which reading, writing and the list of known options follow.
+
+A row that states one key by itself is read and written by its row alone; code reads and writes the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
+from typing import Any, Literal, Protocol
+
+from costmodel.exchange.import_result import LossKind
+from costmodel.ground.record import record
+
+_LARGEST = 10**15
+_ON, _OFF = ("true", "yes", "1"), ("false", "no", "0")
+
+# What a text states of a job that is no key of a scenario by itself, with the key that follows from it.
+FACTS = {
+    "accelerators": "plan.dp",
+    "nodes": "plan.dp",
+    "shards": "plan.dp",
+    "accumulation": "workload.global_batch",
+    "steps": "workload.tokens",
+    "layers_per_stage": "plan.vpp",
+    "tp_size": "plan.tp",
+    "data_parallel": "plan.dp_attention plan.replicas",
+    "expert_parallel": "plan.ep",
+    "stack.memory.share": "stack.memory",
+    "stack.kernels.own_all_reduce": "stack.kernels",
+    "stack.dispatch.two_batches": "stack.dispatch",
+    "longest": "workload.response.limit",
+    "longest_prompt": "workload.prompt",
+    "mini_prompts": "workload.mini_batch",
+    "mini_batches": "workload.mini_batch",
+    "rank_mini_batch": "workload.mini_batch",
+    "rank_answers": "workload.prompts",
+    "trainer_ranks": "plan.dp",
+    "rollout_ranks": "plan.rollout.ranks",
+    "engines": "plan.rollout.ranks",
+    "micro_batch_of_all": "plan.micro_batch",
+}
+
+NOTHING = ()  # a value that states no key
+EVERY = ".*"  # behind a section: every key of it without a row
+KindName = Literal["count", "whole", "figure", "flag", "word", "text", "share"]
+When = Literal["always", "where it counts", "with experts", "never"]
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+@record
+class Kind:
+    """How to read and write the values of an option.
+
+    wanted: a description of valid values. read: a function that gives the scenario's value, None for an invalid one.
+    write: a function that gives the file's value, None if there is none. words: the named values with their meanings;
+    the first of several is written. unknown: why an unknown but valid word cannot be read. samples: values of a
+    scenario, for tests.
+    """
+
+    name: str
+    wanted: str = field(compare=False)
+    read: Callable[[Any], Any] = field(repr=False)
+    write: Callable[[Any], Any] = field(default=_unchanged, repr=False)
+    words: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    unknown: str = ""
+    samples: tuple[Any, ...] = ()
+
+
+def whole(value: Any) -> int | None:
+    """A whole number, as a number or a text."""
+    found = figure(str(value).replace("_", "") if isinstance(value, str) else value)
+    return int(found) if found is not None and found == int(found) else None
+
+
+def _count_or_none(value: Any) -> int | None:
+    found = whole(value)
+    return found if found is not None and found >= 0 else None
+
+
+def figure(value: Any) -> float | None:
+    """A number, as a number or a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if abs(number) <= _LARGEST else None
+
+
+def flag(value: Any) -> bool | None:
+    """A boolean from one of its spellings; None for any other value."""
+    if isinstance(value, bool):
+        return value
+    text = str(value).lower() if isinstance(value, str | int) else ""
+    return True if text in _ON else False if text in _OFF else None
+
+
+def _word_or_none(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+def _share_or_none(value: Any) -> str | None:
+    return None if (found := figure(value)) is None else f"{100 * found:.6g} %"
+
+
+def _share_of(ours: str) -> str:
+    return f"{float(ours.removesuffix(' %')) / 100:.6g}"
+
+
+TEXT = Kind("text", "a text", _unchanged)
+KINDS: dict[KindName, Kind] = {
+    "count": Kind("count", "a whole number from 0", _count_or_none, round, samples=(1, 2, 8)),
+    "whole": Kind("whole", "a whole number", whole, round, samples=(1, 2, 8)),
+    "figure": Kind("figure", "a number", figure, samples=(0.5, 2.0)),
+    "flag": Kind("flag", "true or false", flag, bool, samples=(True, False)),
+    "word": Kind("word", "a word", _word_or_none),
+    "text": TEXT,
+    "share": Kind("figure", "a number", _share_or_none, _share_of, samples=("90 %", "87.34 %")),
+}
+
+
+def choice(words: Mapping[str, Any], unknown: str = "", *, fold: bool = False) -> Kind:
+    """A kind with named values and their meanings; `fold` ignores upper and lower case."""
+    spelt = {name.lower(): name for name in words}
+
+    def read(value: Any) -> Any:
+        text = _word_or_none(value)
+        text = spelt.get(str(text).lower(), text) if fold else text
+        return words.get(text) if text is not None else None
+
+    def write(ours: Any) -> str | None:
+        return next((name for name, meant in words.items() if meant == ours), None)
+
+    return Kind("word", "a word", read, write, words, unknown, tuple(dict.fromkeys(words.values())))
+
+
+def one_of(*names: str) -> Kind:
+    """A kind with named values that each mean themselves."""
+    return choice({name: name for name in names})
+
+
+def switch(on: Any, off: Any = NOTHING) -> Kind:
+    """A flag kind, with the values for on and off."""
+
+    def read(value: Any) -> Any:
+        found = flag(value)
+        return None if found is None else on if found else off
+
+    def write(ours: Any) -> Any:
+        return True if ours == on else False if ours == off else NOTHING if NOTHING in (on, off) else None
+
+    return Kind("flag", "true or false", read, write, samples=(on, *(() if off == NOTHING else (off,))))
+
+
+@record
+class Row:
+    """One option of a foreign format.
+
+    key: the scenario key that it states, or several keys (separated by blanks) that it affects; empty if it has no
+    cost. default: its value in the software if it is left out. loss: the loss if no key expresses it, unless the value
+    is `harmless`. cannot: why a scenario's value cannot be written. old: the current name of an older option. gone:
+    whether it was renamed before 2023, so that only the current name is read. when: the condition to write it. plain:
+    whether it alone states its key. beside: another option, and the value (or a test of it) without which this option
+    has no effect.
+    """
+
+    option: str
+    key: str = ""
+    kind: Kind = TEXT
+    default: Any = None
+    loss: tuple[LossKind, str] | None = None
+    harmless: tuple[Any, ...] = (None, False)
+    cannot: str = "is no value of this option"
+    old: str = ""
+    gone: bool = False
+    when: When = "always"
+    plain: bool = True
+    beside: tuple[str, Any] | None = None
+
+    @property
+    def fills(self) -> str:
+        """The costmodel keys that the option fills, separated by blanks."""
+        return " ".join(FACTS.get(key, key) for key in self.key.split())
+
+    @property
+    def costs_nothing(self) -> bool:
+        """Whether the option has no effect on the cost."""
+        return not self.key and self.loss is None and not self.old and self.kind == TEXT
+
+    @property
+    def is_stated_alone(self) -> bool:
+        """Whether the row alone reads and writes the option."""
+        return self.plain and bool(self.key) and not self.old
+
+
+def option(name: str, key: str = "", kind: Kind | KindName = "text", default: Any = None, **more: Any) -> Row:
+    """A row for an option that states one key."""
+    return Row(name, key, KINDS[kind] if isinstance(kind, str) else kind, default, **more)
+
+
+def part(name: str, key: str, kind: Kind | KindName = "text", default: Any = None, **more: Any) -> Row:
+    """A row for an option that states keys together with other options, which code reads and writes."""
+    return option(name, key, kind, default, plain=False, **more)
+
+
+def gone(today: Mapping[str, str]) -> list[Row]:
+    """Rows for options that were renamed before 2023, with their current names."""
+    return [Row(name, old=newer, gone=True) for name, newer in today.items()]
+
+
+def hint_of_gone(row: Row) -> tuple[str, str]:
+    """A sentence about an option that was renamed before 2023, and a hint with its current name."""
+    return f"{row.option} was renamed before 2023 and is not read", f"write {row.old} in its place"
+
+
+def quiet(names: str, under: str = "") -> list[Row]:
+    """Rows for options without cost; `under` is the prefix of their names."""
+    return [Row(f"{under}{name}") for name in names.split()]
+
+
+def lost(kind: LossKind, sentence: str, names: str, *harmless: Any) -> list[Row]:
+    """Rows for options with a cost that no costmodel key expresses."""
+    return [Row(name, loss=(kind, sentence), harmless=(None, False, *harmless)) for name in names.split()]
+
+
+Table = Mapping[str, Row]
+
+
+def known(*rows: Row | Iterable[Row]) -> dict[str, Row]:
+    """The rows by option name; a row for an older name takes its key and values from the current one."""
+    found = {row.option: row for entry in rows for row in ([entry] if isinstance(entry, Row) else entry)}
+    for name, row in found.items():
+        if row.old in found and not (row.key or row.gone):
+            today = found[row.old]
+            found[name] = replace(row, key=today.key, kind=today.kind if row.kind == TEXT else row.kind)
+    return found
+
+
+class Stating(Protocol):
+    """A job to write, whose keys have values."""
+
+    def value(self, key: str) -> Any:
+        """The value of a key or fact; None if it is not stated."""
+
+    def counts(self, key: str, when: When) -> bool:
+        """Whether a row with a condition is written."""
+
+
+def written(
+    table: Table, job: Stating, refuse: Callable[[str, str], None], beside: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The options of a job with their values, in table order; code gives those in `beside`."""
+    assert beside.keys() <= table.keys(), f"written and not known: {', '.join(beside.keys() - table.keys())}"
+    found: dict[str, Any] = {}
+    for name, row in table.items():
+        if name in beside:
+            found[name] = beside[name]
+        elif row.is_stated_alone and job.counts(row.key, row.when):
+            ours = job.value(row.key)
+            theirs = row.kind.write(ours) if ours is not None else None
+            if theirs is not None:
+                found |= {} if theirs == NOTHING else {name: theirs}
+            elif ours is not None:
+                refuse(row.key, f"{ours}{' ' if row.cannot.startswith('is ') else ': '}{row.cannot}")
+    return found
+
+
+def nested(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping with dotted names as nested sections.
+
+    >>> nested({"zero.stage": 3, "batch": 8, "zero.overlap": True})
+    {'zero': {'stage': 3, 'overlap': True}, 'batch': 8}
+    """
+    tree: dict[str, Any] = {}
+    for name, value in options.items():
+        *above, last = name.split(".")
+        here = tree
+        for section in above:
+            here = here.setdefault(section, {})
+        here[last] = value
+    return tree

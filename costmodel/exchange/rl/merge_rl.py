@@ -1,0 +1,212 @@
+"""Layers of a configuration of reinforcement learning, and of files beside it, to one scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from costmodel.documents.reader.library import read
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.rl.rl_schema import RlPlan, RlStack
+from costmodel.exchange.import_result import Imported, Origin, OriginValue
+from costmodel.exchange.training.file_facts import Layer
+from costmodel.exchange.training.formats import LAYERED
+from costmodel.exchange.training.merge_training import UNDER_TRANSFORMERS, Settled, nested_facts
+from costmodel.ground.errors import CostModelError, Fault, Place
+
+_TREE = ("model", "workload", "stack", "plan", "assume", "limits")
+_DEGREES = ("tp", "cp", "pp")
+_ONE = ("tp", "pp", "cp", "ep", "vpp", "dp_replicate", "rollout.tp", "rollout.ep", "rollout.dp_attention")
+_COUNT = "write its value into the text, or add --gpus 8, for example"
+_OF_TRAINING = ("workload.sequence", "workload.global_batch", "accumulation", "steps", "shards", "open_replicas")
+
+
+def settled_rl(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
+    """A scenario from layers in order of priority; files of the trainer contribute only the layout.
+
+    model: the model, if it is known. shipped: its name in the library, which is not used
+    """
+    for layer in layers:
+        if layer.format in LAYERED:
+            as_trainer(layer)
+    _sizes_given(layers)
+    found = Settled(layers, file)
+    if found.faults:
+        raise CostModelError(*found.faults)
+    _engines(found, model)
+    ranks = _ranks(found)
+    _batches(found, ranks)
+    _lengths(found)
+    _needs(found)
+    if found.faults:
+        raise CostModelError(*found.faults, *found.missing)
+    _stack(found)
+    return found.imported(_tree(found), RlPlan)
+
+
+def _sizes_given(layers: Sequence[Layer]) -> None:
+    """Requires a number of accelerators beside a text that does not decide it."""
+    stated = [layer.facts["accelerators"].origin.kind for layer in layers if "accelerators" in layer.facts]
+    given = "assumed" in stated
+    for layer in layers:
+        counts = [replace(fault, hint=_COUNT) for key, fault in layer.unless if key == "plan.dp"]
+        layer.unless = [(key, fault) for key, fault in layer.unless if key != "plan.dp"]
+        layer.faults += [] if given else counts
+
+
+def as_trainer(layer: Layer) -> None:
+    """Turns the facts of a trainer's file, such as a DeepSpeed configuration, into facts of the trainer."""
+    for facts in (layer.facts, layer.weak):
+        for path in [path for path in facts if path in _OF_TRAINING]:
+            del facts[path]
+        for path in [path for path in facts if path.partition(".")[0] == "stack"]:
+            value = facts.pop(path)
+            name = UNDER_TRANSFORMERS.get(str(value.value), value.value) if path == "stack" else value.value
+            facts[path.replace("stack", "stack.trainer", 1)] = value._replace(value=name)
+
+
+def _engines(found: Settled, model: Model | None) -> None:
+    """Removes or completes degrees that apply only to mixtures of experts."""
+    sparse = model is not None and model.has_experts
+    if model is not None and not sparse:
+        for path in ("plan.ep", "plan.etp", "plan.rollout.ep", "plan.rollout.dp_attention"):
+            found.facts.pop(path, None)
+    experts, degree = found.facts.get("plan.rollout.ep"), found.number("plan.rollout.tp")
+    if experts is not None and experts.value > degree and "plan.rollout.dp_attention" not in found.facts:
+        groups = experts.derived(experts.value // degree, "ranks of the experts over tp")
+        found.facts["plan.rollout.dp_attention"] = groups
+
+
+def _ranks(found: Settled) -> int | None:
+    """The accelerators in total, from those of the trainer and of the engines."""
+    facts = found.facts
+    trainer, own, world = facts.pop("trainer_ranks", None), facts.pop("rollout_ranks", None), facts.get("accelerators")
+    own = facts.get("plan.rollout.ranks", own)
+    if facts.pop("engines_elsewhere", None) is not None:
+        if own is None:
+            found.need("the accelerators of the server that generates are not stated", "--set plan.rollout.ranks=8")
+            return None
+        trainer = world if world is not None and world.origin.kind != "assumed" else None
+        facts.pop("plan.rollout.memory", None)
+    beside = sum(facts[path].value for path in facts if path.startswith("plan.beside."))
+    if trainer is not None:
+        count = trainer.value + (own.value if own is not None else 0) + beside
+        total = trainer.derived(count, "accelerators of the trainer and of engines")
+        facts["accelerators"] = world = world if world is not None and world.origin.kind == "assumed" else total
+        facts.pop("nodes", None)
+    if own is not None and own.value:
+        facts["plan.rollout.ranks"] = own
+        facts["plan.rollout.colocated"] = own.derived(False, "separate engines")
+        for path in ("plan.rollout.offload", "stack.sharing.sleeps"):
+            facts.pop(path, None)
+    if world is None:
+        found.need("the number of accelerators is not stated", "--gpus 16, for example")
+        return None
+    ranks = int(world.value) - (int(own.value) if own is not None else 0) - int(beside)
+    if ranks < 1 and own is not None:
+        sentence = f"separate engines have {own.value} of {world.value} accelerators"
+        found.refuse("X005", sentence, "plan.rollout.ranks")
+        return None
+    inner = 1
+    for key in _DEGREES:
+        inner *= found.number(f"plan.{key}")
+    if inner < 1 or ranks % inner:
+        sentence = f"tp × pp × cp is {inner}, which does not divide {ranks} accelerators of the trainer"
+        found.refuse("X005", sentence, "accelerators")
+        return None
+    shards = facts.pop("shards", None)
+    dp = ranks // inner
+    if shards is not None and shards.value < dp and dp % shards.value == 0:
+        copies = shards.derived(dp // shards.value, f"dp {dp} over the shards")
+        facts["plan.dp_replicate"] = copies
+    return dp
+
+
+def _batches(found: Settled, dp: int | None) -> None:
+    """Prompts per iteration and answers per optimizer step, from counts per prompt, rank or part."""
+    facts, samples = found.facts, found.number("workload.samples")
+    of_rank, mini = facts.pop("rank_answers", None), facts.pop("rank_mini_batch", None)
+    by_prompt, parts = facts.pop("mini_prompts", None), facts.pop("mini_batches", None)
+    whole = facts.pop("micro_batch_of_all", None)
+    answers = facts.pop("answers", None)
+    if dp is not None and of_rank is not None:
+        answers = of_rank.derived(of_rank.value * dp, f"answers of a rank × dp {dp}")
+    if answers is not None and "workload.prompts" not in facts:
+        if answers.value % samples or not answers.value:
+            sentence = f"{answers.value:,} answers of an iteration are no multiple of {samples} samples of a prompt"
+            found.faults.append(Fault("X005", sentence, answers.place or Place(found.file)))
+            return
+        facts["workload.prompts"] = answers.derived(
+            answers.value // samples, f"{answers.value:,} answers over {samples} of a prompt"
+        )
+    every = found.number("workload.prompts", 0) * samples
+    if by_prompt is not None:
+        mini = by_prompt.derived(by_prompt.value * samples, f"{by_prompt.origin.text} × {samples} samples")
+    elif parts is not None and parts.value > 0 and every:
+        mini = parts.derived(-(-every // parts.value), f"{every:,} answers over {parts.value} parts")
+    elif mini is not None and dp is not None:
+        mini = mini.derived(mini.value * dp, f"answers of a rank × dp {dp}")
+    if mini is not None and every and mini.value < every:
+        facts["workload.mini_batch"] = mini
+    elif (stated := facts.get("workload.mini_batch")) is not None and every and stated.value >= every:
+        del facts["workload.mini_batch"]
+    if whole is not None and dp is not None and "plan.micro_batch" not in facts:
+        each = max(1, whole.value // dp)
+        facts["plan.micro_batch"] = whole.derived(each, f"{whole.value} over dp {dp}")
+
+
+def _lengths(found: Settled) -> None:
+    """The limit of an answer, if a file states one limit for prompt and answer together."""
+    longest, prompt = found.facts.pop("longest", None), found.facts.pop("longest_prompt", None)
+    ahead = prompt if prompt is not None else found.facts.get("workload.prompt")
+    if longest is not None and "workload.response.limit" not in found.facts:
+        left = longest.value - (int(ahead.value) if ahead is not None else 0)
+        text = f"{longest.origin.text}, less the prompt" if ahead is not None else longest.origin.text
+        found.facts["workload.response.limit"] = longest.derived(max(1, left), text)
+    if prompt is not None and "workload.prompt" not in found.facts:
+        hint = f"--prompt 300, for example; at most {prompt.value:,} by {prompt.origin.text}"
+        found.need("the tokens of a prompt are not stated", hint)
+
+
+def _needs(found: Settled) -> None:
+    limit = found.facts.get("workload.response.limit")
+    most = f"; at most {int(limit.value):,} by {limit.origin.text}" if limit is not None else ""
+    prompt_asked = any("tokens of a prompt" in fault.sentence for fault in found.missing)
+    for path, what, hint in (
+        ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
+        ("workload.prompts", "the prompts of an iteration are not stated", "--set workload.prompts=512, for example"),
+        ("workload.prompt", "the tokens of a prompt are not stated", "--prompt 300, for example"),
+        ("workload.response.mean", "the mean tokens of an answer are not stated",
+         f"--answer 2k, from the log of an iteration{most}"),
+        ("workload.response.limit", "the tokens at which an answer is cut are not stated",
+         "--set workload.response.limit=8192, for example"),
+    ):  # fmt: skip
+        if path not in found.facts and not (path == "workload.prompt" and prompt_asked):
+            found.need(what, hint)
+
+
+def _stack(found: Settled) -> None:
+    """The software stack with the stated changes to its parts; its default trainer and engine are not repeated."""
+    facts = found.facts
+    own: RlStack = read("stack", str(facts["stack"].value))
+    for part in ("trainer", "rollout"):
+        path, document = f"stack.{part}", getattr(own, part)
+        usual = str(getattr(document, "name", document))
+        named = facts.pop(path, None)
+        further = any(inner.startswith(f"{path}.") for inner in facts)
+        chosen = named if named is not None else OriginValue(usual, Origin("default", f"stacks/{own.name}"))
+        if further:
+            facts[f"{path}.like"] = chosen
+        elif named is not None and named.value != usual:
+            facts[path] = named
+    for key in _ONE:
+        if found.number(f"plan.{key}") == 1:
+            facts.pop(f"plan.{key}", None)
+
+
+def _tree(found: Settled) -> dict[str, Any]:
+    tree = nested_facts(found.facts, _TREE)
+    kind = OriginValue("rl", Origin("class", "reinforcement learning"))
+    tree["workload"] = {"kind": kind, **tree.get("workload", {})}
+    return tree

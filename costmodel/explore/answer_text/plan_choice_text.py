@@ -1,0 +1,100 @@
+"""A plan's choices beyond its sizes, in words, and as one writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from costmodel.estimate.shared.plan_batch import Structure
+from costmodel.estimate.training.stage_parameters import packed_width
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training_answer.predict_training import plan_to_mapping
+
+_SHORT = {
+    "attention-output": "attn-out",
+    "mla-up-projection": "mla-up",
+    "mlp-activation": "mlp-act",
+    "moe-activation": "moe-act",
+    "shared-experts": "shared",
+}
+
+
+def choice_words(structure: Structure) -> list[str]:
+    """Recompute, with its modules or layers, and offload where there is any."""
+    words = f"recompute {structure.recompute}"
+    if structure.recompute_modules is not None:
+        words += f" ({', '.join(structure.recompute_modules) or 'no module'})"
+    elif structure.recompute_layers is not None:
+        count = f"{structure.recompute_layers:.0f} layers"
+        words += f" ({count} at once)" if structure.recompute_method == "uniform" else f" ({count} of a chunk)"
+    compressed = [] if structure.compression == "none" else [f"compression {structure.compression}"]
+    synced = [] if structure.sync == "all-reduce" else [f"sync {structure.sync}"]
+    shared = [] if structure.shares == "proportional" else [f"shares {structure.shares}"]
+    return [words, *_offload_words(structure), *compressed, *synced, *shared]
+
+
+def _offload_words(structure: Structure) -> list[str]:
+    if not structure.offload:
+        return []
+    drives = " to nvme" if structure.offload_to == "nvme" else ""
+    layers = f" of {structure.offload_layers:.0f} layers" if structure.offload_layers is not None else ""
+    return [f"offload {', '.join(structure.offload)}{drives}{layers}"]
+
+
+def short_words(structure: Structure) -> str:
+    """Recompute and offload in a column of a table."""
+    words: str = structure.recompute
+    if structure.recompute_modules is not None:
+        words = "+".join(_SHORT.get(module, module) for module in structure.recompute_modules) or words
+    elif structure.recompute_layers is not None:
+        words = f"{words} {structure.recompute_layers:.0f}"
+    return words + "".join(f" ↑{name[:3]}" for name in structure.offload)
+
+
+def schedule_words(structure: Structure) -> str:
+    """A schedule that does not follow from vpp, and stated ends: layers of the first stage and of the last."""
+    words: list[str] = [] if structure.schedule in ("1f1b", "interleaved") else [structure.schedule]
+    if structure.split == "stated":
+        ends = (structure.first_stage_layers, structure.last_stage_layers)
+        words.append("…".join("" if layers is None else f"{layers:.0f}" for layers in ends))
+    return " ".join(words)
+
+
+def split_words(structure: Structure) -> list[str]:
+    """The stated split of the layers."""
+    if structure.split != "stated":
+        return [] if structure.split == "fitting" else [f"split {structure.split}"]
+    ends = {"first_stage_layers": structure.first_stage_layers, "last_stage_layers": structure.last_stage_layers}
+    return [f"{name} {layers:.0f}" for name, layers in ends.items() if layers is not None]
+
+
+# Choices that have a column of their own in a table of plans, in words.
+CHOICES: dict[str, Callable[[Structure], str]] = {
+    "schedule": schedule_words,
+    "split": lambda structure: plan_to_mapping(structure).get("split", ""),
+    "order": lambda structure: structure.order,
+    "cp_type": lambda structure: structure.cp_type,
+    "compression": lambda structure: structure.compression,
+    "sync": lambda structure: structure.sync,
+    "shares": lambda structure: structure.shares,
+}
+
+
+def tuning_notes(inputs: TrainingInputs) -> dict[str, str]:
+    """Notes on the lines of a ledger where only adapters are trained."""
+    if inputs.tuning is None:
+        return {}
+    return {
+        "weights": f"frozen in {_frozen_weight_words(inputs)}, and adapters",
+        "gradients": "of adapters",
+        "optimizer": "of adapters",
+    }
+
+
+def _frozen_weight_words(inputs: TrainingInputs) -> str:
+    narrow = inputs.narrow
+    if inputs.packed:
+        return f"{8 * float(packed_width()):.3g} bits in the layers"
+    if narrow is None or not narrow.cached:
+        return "16 bits"
+    copies = f"{inputs.recipe.copies:.3g} B of {inputs.recipe.name}"
+    return f"{copies} in the layers" if narrow.primary else f"16 bits, with {copies} in the layers"

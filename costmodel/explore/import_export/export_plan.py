@@ -1,0 +1,248 @@
+"""A plan of a scenario as a file that people launch: its own, the one of a rank, or the best of its search."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.load_scenario import any_from
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.reader.rl_scenario import RlCase, reinforced
+from costmodel.documents.schemas.scenario import Plan
+from costmodel.documents.text.yaml_tree import copied
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.rl.predict_rl import predict as predict_rl
+from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.stack_in_use import gradient_types
+from costmodel.estimate.training_answer.predict_training import Answer, plan_to_mapping
+from costmodel.exchange.detect import RL_FORMATS
+from costmodel.exchange.import_result import GivenSize
+from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.rl.rl_format import RlFormat, RlJob
+from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
+from costmodel.exchange.training.job import Job, called
+from costmodel.exchange.write_yaml import checkpoint_name
+from costmodel.explore.answer_text.answer_summaries import both_words
+from costmodel.explore.compare.select_plan import answered, ranked
+from costmodel.explore.import_export.import_rl import rl_of_files
+from costmodel.explore.import_export.import_training import OpenedFile
+from costmodel.explore.rl.search_splits import planned
+from costmodel.explore.rl.search_splits import search as search_splits
+from costmodel.ground.counts import SIZES, number_of
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
+
+_DEGREES = ("tp", "cp", "pp", "vpp", "ep", "dp")
+_WITHOUT_MODEL = ("deepspeed", "accelerate", "hf")  # formats of files that state no model and no length
+
+
+@record
+class ExportedPlan:
+    """The exported file of a plan, with the prediction for it."""
+
+    answer: Answer
+    job: Job
+    file: Exported
+
+    @property
+    def given(self) -> list[str]:
+        """Options that `import` needs for the file beside the machine."""
+        job, target = self.job, self.file.target
+        if target.name in _WITHOUT_MODEL:
+            stated = [f"model={job.model.name}", f"workload.sequence={job.workload.sequence:g}"]
+            stated += [
+                *itertools.chain(*called(target, job).values()),
+                *([f"stack={job.stack}"] if target.calls else []),
+            ]
+            nodes = [f"--nodes {job.nodes}"] if isinstance(self.answer.inputs.case.scenario.cluster.node, str) else []
+            return [*nodes, *(f"--set {each}" for each in stated)]
+        named = target.name != "torchtitan" or "model_spec" in self.file.text
+        return [] if named else [f"--set model={job.model.name}"]
+
+    def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
+        """Lines on the plan and on what is expected of it; `say` puts a result into words."""
+        evaluation = self.answer.evaluation
+        degrees = ", ".join(f"{name} {float(getattr(evaluation.block, name)[0]):g}" for name in _DEGREES)
+        step = say("step_time", evaluation.costs.row()["step_time"])
+        yield f"{degrees}: {number_of(self.job.accelerators, 'accelerator')}; {step} a step expected"
+
+
+def export_plan(case: ResolvedScenario, to: str, rank: int | None = None) -> ExportedPlan:
+    """Exports the scenario's plan in a format, or the plan of a rank; without a plan the best of its search."""
+    answer = answered(case) if rank is None else ranked(case, rank)
+    job = job_of(answer)
+    if answer.refused:
+        hint = "costmodel estimate SCENARIO shows what to change"
+        raise fail("C004", f"the plan is invalid: {answer.refused[0]}", Place(case.file), hint)
+    return ExportedPlan(answer, job, exported(TARGETS[to], job))
+
+
+def job_of(answer: Answer) -> Job:
+    """An answer's plan with everything that it was evaluated with, nothing left open."""
+    inputs = answer.inputs
+    case = inputs.case
+    experts = inputs.experts
+    return Job(
+        file=case.file,
+        plan=settled(answer),
+        model=case.model,
+        workload=case.scenario.workload,
+        stack=inputs.stack.name,
+        gradients=gradient_types(AssumptionLog(), case)[0],
+        optimizer=case.optimizer.name,
+        assume=case.scenario.assume,
+        deduplicated=experts is not None and experts.deduplicated,
+        grouped=experts is not None and not experts.kernels.looped,
+        nodes=round(case.scenario.cluster.nodes),
+        per_node=round(case.node.accelerators),
+    )
+
+
+def settled(answer: Answer) -> Plan:
+    """The plan with each open choice replaced by the choice that was made."""
+    block = answer.evaluation.block
+    made = plan_to_mapping(block.structure)
+    if block.structure.split == "fitting":
+        made["split"] = next((item.value for item in answer.assumed if item.path == "plan.split"), "even")
+    return Plan.model_validate({**{name: number(getattr(block, name)) for name in SIZES}, **made})
+
+
+# --- of reinforcement learning: both plans of an iteration, read back by what import makes of the text
+
+
+@record
+class ExportedIteration:
+    """The exported configuration of an RL iteration, with the prediction for it."""
+
+    answer: RlAnswer
+    job: RlJob
+    file: ExportedConfiguration
+
+    @property
+    def given(self) -> list[str]:
+        """Options that `import` needs for the file beside the machine."""
+        workload = self.job.workload
+        lengths = [f"--prompt {workload.prompt:g} --answer {workload.response.mean:g}"]
+        return [*lengths, *([f"--gpus {sum(self.job.ranks)}"] if self.file.target.name == "trl" else [])]
+
+    def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
+        """Lines on the plan and on what is expected of it; `say` puts a result into words."""
+        time = say("iteration_time", self.answer.costs["iteration_time"])
+        yield f"{both_words(self.answer)}; an iteration of {time} expected"
+
+
+@record
+class ExportedConfiguration:
+    """The text of a configuration, keys of the scenario that it cannot express, and what it leaves to its reader."""
+
+    target: RlFormat
+    text: str
+    faults: tuple[Fault, ...]
+    notes: tuple[str, ...]
+
+
+_GIVEN = ("prompt", "response.mean", "response.spread", "filtered", "environment.time", "environment.turns",
+          "environment.parallel")  # of the workload, which no configuration states  # fmt: skip
+_SAME = ("iteration_time", "generation", "update_time", "memory_peak", "training_ranks", "rollout_ranks")
+
+
+def export_iteration(case: RlCase, to: str, rank: int | None = None) -> ExportedIteration:
+    """The scenario's plan as a configuration, or the best of its search."""
+    found = predict_rl(planned(case), bands=False) if rank is None else ranked_split(case, rank)
+    if found.refused:
+        hint = "costmodel estimate SCENARIO shows what to change"
+        raise fail("C004", f"the plan is invalid: {found.refused[0]}", Place(case.file), hint)
+    job, target = rl_job_of(found), next(entry for entry in RL_FORMATS.values() if entry.name == to)
+    remarks = Remarks(case.file)
+    if job.stack.name != to:
+        hint = f"--to {job.stack.name}, or --set stack={to}"
+        remarks.refuse("stack", f"{job.stack.name}: {target.title} starts {target.version.rpartition(' ')[0]}", hint)
+    if case.parts:
+        remarks.refuse("cluster.groups", "no configuration states nodes of two kinds")
+    if not job.checkpoint:
+        remarks.refuse("model", f"{job.model.name} has no checkpoint on the hub", "--set model=OWNER/NAME")
+    if len(remarks.faults) == 0:
+        text = target.write(job, remarks.refuse)
+        _check_same(found, text, target, remarks)
+    else:
+        text = ""
+    notes = tuple(f"give --{flag} beside it: the data decide that" for flag in ("prompt", "answer"))
+    return ExportedIteration(found, job, ExportedConfiguration(target, text, tuple(remarks.faults), notes))
+
+
+def ranked_split(case: RlCase, rank: int) -> RlAnswer:
+    """The plan of a rank in the search for splits."""
+    found = search_splits(case, rank)
+    if len(found.best) < rank:
+        sentence = f"the search finds {len(found.best)} splits, so none of rank {rank}"
+        raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
+    return found.answer_of(found.best[rank - 1])
+
+
+def rl_job_of(found: RlAnswer) -> RlJob:
+    """An answer's plans with everything that it was evaluated with, nothing left open."""
+    inputs, case = found.inputs, found.inputs.case
+    trained = settled(inputs.trainer).model_copy(update={"micro_batch": inputs.plan.micro_batch})
+    shipped = next(iter(case.hub.values()), case.model.name)
+    rollout, apart = inputs.plan.rollout, not inputs.split.colocated
+    claimed = rollout.memory or (case.rollout.memory.share if apart else case.stack.sharing.memory)
+    return RlJob(
+        file=case.file,
+        model=case.model,
+        checkpoint=checkpoint_name(shipped, list(case.hub)),
+        workload=case.scenario.workload,
+        plan=trained,
+        beside=inputs.plan.beside,
+        rollout=rollout.model_copy(update={"memory": claimed, "offload": inputs.offload}),
+        trainer=case.trainer.name,
+        engine=case.rollout,
+        stack=case.stack,
+        ranks=(round(inputs.split.trainer.ranks), round(inputs.split.rollout.ranks) if apart else 0),
+        per_node=round(case.node.accelerators),
+        scored_by_trainer=inputs.scored_by_trainer,
+        optimizer=case.optimizer.name,
+    )
+
+
+def _check_same(found: RlAnswer, text: str, target: RlFormat, remarks: Remarks) -> None:
+    """Adds a remark for each key that differs when the exported text is imported again."""
+    case, ranks = found.inputs.case, round(found.inputs.split.ranks)
+    workload = case.scenario.workload
+    stated = {f"workload.{path}": at(workload.model_dump(exclude_none=True), path) for path in _GIVEN}
+    given = [f"{path}={value}" for path, value in stated.items() if value is not None]
+    file = OpenedFile("export.yaml" if target.kind == "YAML" else "export.sh", text, target.title)
+    try:
+        made = rl_of_files([file], GivenSize(gpus=ranks), given, {}).document
+        tree = {**case.tree, **{name: copied(made[name]) for name in ("workload", "stack", "plan")}}
+        back = reinforced(any_from(DocumentReader(), tree, case.file, ()))
+        again = predict_rl(back, bands=False)
+    except CostModelError as error:
+        for fault in error.faults:
+            remarks.refuse("plan", f"read back, the text is refused: {fault.sentence}", fault.hint)
+        return
+    if all(math.isclose(found.costs[name], again.costs[name], rel_tol=1e-6) or found.costs[name] != found.costs[name]
+           for name in _SAME):  # fmt: skip
+        return
+    ours, theirs = (_written_keys(each) for each in (found, again))
+    for key in ours:
+        if ours[key] != theirs[key] and key not in ("plan.cp_type", "workload.iterations"):
+            remarks.refuse(key, f"{ours[key]} comes back as {theirs[key]}")
+    if not remarks.faults:
+        sentence = (
+            f"an iteration of {found.costs['iteration_time']:.4g} s comes back as {again.costs['iteration_time']:.4g} s"
+        )
+        remarks.refuse("plan", sentence)
+
+
+def _written_keys(found: RlAnswer) -> dict[str, object]:
+    """The keys that determine an iteration, with their values."""
+    job, case = rl_job_of(found), found.inputs.case
+    parts = (("plan", job.plan), ("plan.rollout", job.rollout), ("workload", job.workload))
+    keys = {f"{place}.{name}": getattr(part, name) for place, part in parts for name in type(part).model_fields}
+    own = {"stack.trainer": case.trainer.name, "stack.rollout": case.rollout.name, "workload.optimizer": job.optimizer}
+    return keys | own | {"workload.reference": job.value("workload.reference"), "workload.reward": job.value(
+        "workload.reward"), "workload.old_log_probabilities": job.value("workload.old_log_probabilities")}  # fmt: skip

@@ -1,0 +1,347 @@
+"""A serving plan as the command of an engine: the scenario's own, or one of its search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.documents.reader.library import read
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.precision import RECIPES
+from costmodel.documents.schemas.serving.engine import Engine, EngineDispatch, EngineHostCache
+from costmodel.documents.schemas.serving.serving_schema import Lengths, Serving
+from costmodel.estimate.serving.element_types import multiplies, stored_types
+from costmodel.estimate.serving.engine_memory import EngineMemoryUse
+from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
+from costmodel.estimate.serving.expert_step import dispatches
+from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, predict, with_benchmark
+from costmodel.estimate.serving.serving_inputs import check_hardware, inputs_of
+from costmodel.exchange.serving.engine_options import (
+    ServingJob,
+    experts_of_checkpoint,
+    rounded_share,
+    types_of_checkpoint,
+)
+from costmodel.exchange.serving.exported_command import (
+    ENGINES,
+    ExportedCommand,
+    exported_apart,
+    exported_command,
+)
+from costmodel.exchange.write_yaml import checkpoint_name
+from costmodel.explore.serving.best_layout import plan_settings
+from costmodel.explore.serving.search_layouts import search
+from costmodel.ground.counts import number_of
+from costmodel.ground.equation import Number
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.record import record
+from costmodel.ground.units import Figure, show_time
+
+_TRIED = (0.5, 0.9)  # shares of memory that give the others
+_OF_A_REPLICA = ("tp", "pp", "ep", "dp_attention", "dcp")
+_FLAGS = {"prompt": "--prompt ", "output": "--answer ", "rate": "--rate ", "concurrency": "--concurrency "}
+_LOAD = ("prompt", "output", "rate", "concurrency", "users", "think_time", "requests")
+_KEPT = ("budget", "sequences", "prefix_cache", "graphs")  # settings that another engine takes too
+
+
+@record
+class ExportedEngine:
+    """The engine command of a plan, with its prediction, the plan's origin, and the reason for its memory share."""
+
+    answer: ServingAnswer
+    job: ServingJob  # of instances that generate, where prompts are computed apart
+    file: ExportedCommand
+    chosen: str
+    translated: str
+    prefill: ServingJob | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """Options that `import` needs for the command beside the machine: the load."""
+        load = {key: getattr(self.job.workload, key) for key in _LOAD}
+        return [
+            f"{_FLAGS.get(key, f'--set workload.{key}=')}{_amount(key, value)}"
+            for key, value in load.items()
+            if value is not None
+        ]
+
+    def described(self, say: Callable[[str, float], str]) -> Iterator[str]:
+        """Lines on the plan and on what is expected of it; `say` puts a result into words."""
+        job, plan = self.job, self.answer.plan
+        first, further = (say(name, self.answer.costs[name]) for name in ("ttft", "tpot"))
+        for name, half, each in zip(
+            ("prefill", "decode"), (plan.prefill, plan.decode), (self.prefill, job), strict=True
+        ):
+            if half is not None and each is not None:
+                ranks = number_of(each.ranks, "accelerator")
+                yield f"{name}: {half.replicas:g} × {_degrees(each)}: {ranks} an instance"
+        if self.prefill is None:
+            yield f"{_degrees(job)}: {number_of(job.ranks, 'accelerator')} a replica"
+        yield self.chosen
+        yield f"expected: first token {first}, each further one {further}"
+        described = self.answer.inputs.engine.title
+        yield f"the options are of {self.file.target.version}; the figures describe {described}"
+        if self.translated:
+            yield self.translated
+        if self.answer.broken:
+            yield f"the plan misses what the scenario asks for: {', '.join(self.answer.broken)}"
+
+
+def _degrees(job: ServingJob) -> str:
+    return ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA if name != "dcp" or job.count(name) > 1)
+
+
+def _amount(key: str, value: float | Lengths) -> str:
+    """A length or load, spelt for its flag or for --set."""
+    if isinstance(value, Lengths):
+        return f"'{{mean: {value.mean:g}, spread: {value.spread:g}}}'" if value.spread else f"{value.mean:g}"
+    unit = {"think_time": " s"}.get(key, "")
+    return f"'{value:g}{unit}'" if unit else f"{value:g}"
+
+
+def export_engine(case: ServingCase, to: str, rank: int | None = None) -> ExportedEngine:
+    """The scenario's plan as a command; on another engine than the scenario's with the same pool for the cache."""
+    target, translated = ENGINES[to], ""
+    check_hardware(case, _shipped(target.stack))
+    found, chosen = _asked_plan(case, rank)
+    _check_exportable(found)
+    if found.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
+        found, translated = _translate_engine(found, _shipped(target.stack))
+    found, bound = with_longest_context(found, step_holds_request=target.step_holds_request)
+    jobs = [_job(found, layout, use, bound) for layout, use in kinds_of(found.evaluation)]
+    job = jobs[-1]
+    if len(jobs) == 1:
+        job = replace(job, printed=_printed_averages(found))
+        return ExportedEngine(found, job, exported_command(target, job), chosen, translated)
+    return ExportedEngine(found, job, exported_apart(target, jobs[0], job), chosen, translated, jobs[0])
+
+
+def _shipped(name: str) -> Engine:
+    engine: Engine = read("stack", name)
+    return engine
+
+
+def _asked_plan(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str]:
+    """The scenario's own plan or one of its search, and in words where it is from, with its token budget."""
+    if rank is None and case.scenario.plan is not None:
+        own = predict(case, bands=False)
+        origin = next(
+            (item.origin.partition(";")[0] for item in case.asked.assumed if item.path == "plan"), "as stated"
+        )
+        return own, f"{_of_budget(origin, own)}; --rank 1 writes Best of costmodel search"
+    wanted = rank or 1
+    found = search(inputs_of(case), wanted, bands=False)
+    if len(found.best) < wanted:
+        sentence = f"the search finds {len(found.best)} plans that fit, so none of rank {wanted}"
+        raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
+    settings = plan_settings(found, found.best[wanted - 1])
+    held = serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()]))
+    ranked = predict(held, bands=False)
+    return ranked, _of_budget(f"rank {wanted} of costmodel search", ranked)
+
+
+def _of_budget(origin: str, found: ServingAnswer) -> str:
+    return f"plan: {origin}; token budget {_number(found.inputs.budget):,.0f}"
+
+
+def _check_exportable(found: ServingAnswer) -> None:
+    """A fault for a plan that is invalid, that does not fit, or that is of several kinds of nodes."""
+    place = Place(found.inputs.case.file)
+    if found.refused:
+        hint = "costmodel estimate SCENARIO shows what to change"
+        raise fail("C004", f"the plan is invalid: {found.refused[0]}", place, hint)
+    if "M001" in found.broken:
+        hint = "costmodel memory SCENARIO shows where the memory goes"
+        raise fail("C004", "the plan does not fit: M001", place, hint)
+    if found.groups:
+        hint = "export each kind alone: --set 'cluster={node: …, nodes: …}' with its plan and its share of the load"
+        at = found.inputs.case.place("cluster.groups")
+        raise fail("X009", "cluster.groups: one command is of nodes of one kind", at, hint)
+
+
+def _translate_engine(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, str]:
+    """The plan on another engine, whose share of memory leaves the cache as large a pool."""
+    before = found.inputs.engine
+    kept = {key: getattr(before, key) for key in _KEPT} | {
+        "budget": found.inputs.budget,
+        "sequences": found.inputs.sequences,
+        "host_cache": _moved_host_cache(before, engine),
+        "dispatch": _moved_dispatch(before, engine),
+        "chunked": _moved_chunking(found, engine),
+    }
+    moved = engine.model_copy(update=kept)
+    plan = found.plan.model_copy(update={"replicas": _number(found.evaluation.layout.replicas)})
+
+    def with_share(share: float | None) -> ServingAnswer:
+        memory = moved.memory.model_copy(update={"share": share})
+        held = replace(found.inputs.case, stack=moved.model_copy(update={"memory": memory}))
+        return answer(inputs_of(held), plan, bands=False)
+
+    pool, own = _number(found.evaluation.memory.pool), _number(found.evaluation.memory.fraction)
+    share = _share_for(pool, with_share)
+    same = 0 < share < 1
+    again = with_share(rounded_share(share) if same else engine.memory.share)
+    _check_exportable(again)
+    taken, left = _number(again.evaluation.memory.fraction), _number(again.evaluation.memory.pool)
+    side = "every share leaves a larger cache" if share <= 0 else "no share leaves as large a cache"
+    cache = "the same pool" if same else f"its own: {side}, this one {left / pool:.0%} of it"
+    text = f"memory: {own:.4g} of {before.name} is {rounded_share(taken):.4g} of {engine.name}, {cache}"
+    halves = before.dispatch is not None and before.dispatch.two_batches and engine.dispatch is None
+    lost = ", without half batches" if halves else ""
+    return again, f"{text}; times are of {engine.name}{lost}"
+
+
+def _moved_chunking(found: ServingAnswer, engine: Engine) -> bool:
+    """Whether the other engine uses chunked prefill: as stated, else its default, or if a prompt needs it."""
+    before, own = found.inputs.engine, (_shipped(target.stack) for target in ENGINES.values())
+    usual = next(each.chunked for each in own if each.memory.definition == before.memory.definition)
+    if before.chunked != usual:
+        return before.chunked
+    return engine.chunked or (before.chunked and _number(found.inputs.load.computed) > found.inputs.budget)
+
+
+def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:
+    """A host cache of the same size as before, managed as the other engine does."""
+    stated, own = before.host_cache, engine.host_cache
+    if stated is None or own is None:
+        return own
+    return own.model_copy(update={"size": stated.size, "ratio": stated.ratio})
+
+
+def _moved_dispatch(before: Engine, engine: Engine) -> EngineDispatch | None:
+    """The number of half batches as before, where the other engine has them."""
+    if before.dispatch is None or engine.dispatch is None:
+        return engine.dispatch
+    return engine.dispatch.model_copy(update={"two_batches": before.dispatch.two_batches})
+
+
+def _share_for(pool: float, with_share: Callable[[float], ServingAnswer]) -> float:
+    """The memory share of an engine that leaves a KV-cache pool of that size, which grows linearly with it."""
+    low, high = (_number(with_share(share).evaluation.memory.pool) for share in _TRIED)
+    return _TRIED[0] + (_TRIED[1] - _TRIED[0]) * (pool - low) / (high - low)
+
+
+def _number(value: Number) -> float:
+    return float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
+
+
+def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound: str) -> ServingJob:
+    """An answer's plan, or one instance of a kind, with everything that it was evaluated with, nothing left open."""
+    inputs, case = found.inputs, found.inputs.case
+    plan = found.plan.model_copy(update={"replicas": _number(layout.replicas)})
+    if plan.prefill is not None:
+        degrees = {name: _number(getattr(layout, name)) for name in ("tp", "ep", "dp_attention", "dcp")}
+        plan = plan.model_copy(update={**degrees, "replicas": 1.0, "prefill": None, "decode": None})
+    shipped = next(iter(case.hub.values()), case.model.name)
+    name = checkpoint_name(shipped, list(case.hub))
+    groups = _number(layout.dp_attention)
+    return ServingJob(
+        file=case.file,
+        plan=plan,
+        model=case.model,
+        checkpoint=name or case.model.name,
+        shipped=shipped,
+        workload=_settled_types(case),
+        engine=inputs.engine,
+        budget=round(_number(inputs.budget)),
+        sequences=round(_number(inputs.sequences)),
+        share=rounded_share(_number(use.fraction)),
+        prompt=_number(inputs.load.prompt),
+        context=round(_number(inputs.load.longest)),
+        accelerators=round(case.node.accelerators * case.scenario.cluster.nodes),
+        pool=_number(use.logged) / groups,
+        requests=_number(use.requests_worst) / groups,
+        bound=bound,
+        dispatched=bool(np.any(dispatches(inputs, layout))),
+        narrow_experts=experts_of_checkpoint(case.model, case.model.name),
+        widens=_widens(case),
+        per_node=round(case.node.accelerators),
+        vendor=case.accelerator.vendor,
+    )
+
+
+def _printed_averages(found: ServingAnswer) -> str:
+    """The averages that the benchmark of a closed loop prints, in words; it starts all of its users at once."""
+    costs = with_benchmark(found).benchmark
+    if costs is None:
+        return ""
+    first, token = (show_time(costs[name]) for name in ("ttft", "tpot"))
+    return f"with its first wave, all users at once, the benchmark prints a first token of {first}, {token} a token"
+
+
+def _settled_types(case: ServingCase) -> Serving:
+    """The workload with the types of the model's checkpoint, where it states none."""
+    kept, experts = stored_types(case)
+    workload = case.scenario.workload
+    made = {"weights": workload.weights or kept, "expert_weights": workload.expert_weights or experts}
+    return workload.model_copy(update=made)
+
+
+def _widens(case: ServingCase) -> bool:
+    """Whether engine and accelerator lack products in the type of the model's checkpoint."""
+    recipe = RECIPES.get(types_of_checkpoint(case.model, case.model.name).precision or "")
+    return recipe is not None and not multiplies(case, recipe)
+
+
+# --- the longest request that a plan holds
+
+
+_TRIES = 40  # of lengths, each shorter than the one before; a window's share of the cache grows as they shrink
+
+
+def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> tuple[ServingAnswer, str]:
+    """The plan for the longest requests that its model and its cache take, and what bounds them.
+
+    A stated `workload.context` stays; the mean lengths of a workload are always let in. step_holds_request: whether
+    the engine, without chunked prefill, starts only with a step as large as its longest request.
+    """
+    inputs = found.inputs
+    planned = math.ceil(_number(inputs.load.longest))
+    if inputs.case.scenario.workload.context is not None:
+        return found, "workload.context of the scenario"
+    longest, bound = round(_number(inputs.model.max_sequence)), "the longest of the model"
+    if planned >= longest:
+        return found, f"the mean of the scenario; the model ends at {longest:,}"
+    budget = round(_number(inputs.budget))
+    if step_holds_request and not inputs.engine.chunked and budget < longest:
+        longest, bound = budget, "a step, since prompts are computed whole"
+    taken = _of_length(found, longest)
+    for _ in range(_TRIES):
+        held = _tokens_held(taken)
+        if held >= longest or longest <= planned:
+            break
+        spread = 100 * inputs.engine.spread.pool
+        longest, bound = held, f"what the cache holds, less {spread:.2g} % for spread"
+        taken = _of_length(found, longest)
+    if longest <= planned:
+        return found, "the mean of the scenario, which fills the cache"
+    return taken, f"{bound}; workload.context sets another"
+
+
+def _tokens_held(found: ServingAnswer) -> int:
+    """Tokens that one request can have in the KV-cache pool at one spread below its prediction; in the smaller pool of
+    disaggregated instances.
+    """
+    engine, block = found.inputs.engine, float(found.inputs.engine.block)
+    pools = (_number(use.logged) / _number(layout.dp_attention) for layout, use in kinds_of(found.evaluation))
+    return min(math.floor(pool * (1.0 - engine.spread.pool) / block) * round(block) for pool in pools)
+
+
+def kinds_of(evaluation: AnyEvaluation) -> list[tuple[PlanColumns, EngineMemoryUse]]:
+    """The layout and memory of each kind of instance; prefill instances first, where they are separate."""
+    ahead = [(evaluation.prefill, evaluation.prefill_memory)] if isinstance(evaluation, ApartEvaluation) else []
+    return [*ahead, (evaluation.layout, evaluation.memory)]
+
+
+def _of_length(found: ServingAnswer, tokens: int) -> ServingAnswer:
+    """The answer for the plan if its longest request has `tokens` tokens."""
+    inputs, draft = found.inputs, found.inputs.draft
+    load = replace(inputs.load, longest=Figure(float(tokens)))
+    if draft is not None:
+        draft = replace(draft, load=replace(draft.load, longest=load.longest))
+    return answer(replace(inputs, load=load, draft=draft), found.plan, bands=False)

@@ -1,0 +1,430 @@
+"""Imports a file of another tool as a costmodel document: values stated, values assumed, options lost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Flags
+from dataclasses import field, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from costmodel.documents.keys.overrides import Assignment, assign
+from costmodel.documents.reader.cached_reader import accelerator_named
+from costmodel.documents.reader.folders import NO_FILES, SUFFIXES
+from costmodel.documents.reader.library import DocumentReader, names, read
+from costmodel.documents.reader.load_scenario import any_from
+from costmodel.documents.reader.resolved_scenario import PART
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.documents.schemas.hardware import Node
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.text.yaml_tree import Mapping, copied
+from costmodel.estimate.model.shards import model_parameters
+from costmodel.exchange.detect import CONFIG
+from costmodel.exchange.foreign_models import imported_model, worded
+from costmodel.exchange.import_result import GivenSize, Imported, Loss, Origin, OriginValue
+from costmodel.exchange.machine_shape import TOOLS, MachineShape, machine_shape
+from costmodel.exchange.megatron.scenario import read_options
+from costmodel.exchange.megatron.write import TITLE as MEGATRON
+from costmodel.exchange.serving.containers import is_manifest, selected_accelerators
+from costmodel.exchange.values.foreign_values import document_name, placed, shown
+from costmodel.exchange.write_yaml import document_text, twin_of
+from costmodel.explore.flags.default_node import node_of_gpu
+from costmodel.explore.import_export.import_command_line import refuse_unquoted
+from costmodel.explore.import_export.import_rl import is_reinforced, rl_of_files
+from costmodel.explore.import_export.import_serving import invalid_plan, is_served, served
+from costmodel.explore.import_export.import_training import OpenedFile, layered, opened
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
+
+_FIXED = ("schema", "name", "title", "source", "sources")
+OPEN = "?"  # begins a line of what is not stated
+
+
+@record
+class GivenBesideFile:
+    """Options given with an imported file, for values that such files seldom state."""
+
+    node: str = ""
+    nodes: int | None = None
+    vocab: int | None = None
+    partial: bool = False
+    assignments: tuple[str, ...] = ()
+    gpu: str = ""
+    load: Flags[str, str] = field(default_factory=dict)  # flags of a load, such as rate and prompt, as typed
+    gpus: int | None = None
+    formats: tuple[str, ...] = ()  # of the files in turn, where they are stated
+
+
+@record
+class ImportedFile:
+    """An imported file with its document and YAML; without a model where too little of it is known."""
+
+    file: str
+    found: Imported
+    model: Model | None
+    parameters: float | None
+    twin: str  # the model of the library of the same shape
+
+    def text_of(self, path: Path | None) -> str:
+        """The YAML of the document in a file of that path, whose name a model has."""
+        found, tree = self.found, self.found.document
+        if path is not None and "layers" in tree:
+            tree = {**tree, "name": _named_model(path)}
+        return _text(self.file, found, tree)
+
+
+def import_file(name: str, beside: GivenBesideFile) -> ImportedFile:
+    """A file by its path, or standard input by '-', as the YAML of a model or of a scenario."""
+    return import_files([name], beside)
+
+
+def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
+    """Imports files that describe one training job as one scenario; a single file may be a model."""
+    refuse_unquoted(names)
+    if len(beside.formats) > len(names):
+        raise fail("C001", f"{len(beside.formats)} formats for {len(names)} files", None, "one --from for each file")
+    texts = [opened(name, stated) for name, stated in itertools.zip_longest(names, beside.formats, fillvalue="")]
+    first = texts[0]
+    _refuse_load(texts, beside)
+    if len(texts) == 1 and first.format == CONFIG and not beside.assignments:
+        _refuse_unused(beside)
+        found = imported_model(first.text, first.file)
+        return _imported_file(first.file, found, DocumentReader().checked("model", found.document, first.file))
+    if first.format in TOOLS:
+        return _machine(texts, beside)
+    selected = _selected_accelerators(texts)
+    given = given_node(beside.node, beside.gpu) or selected_node(selected)
+    size, serves, reinforces = _size(beside, given), is_served(texts), is_reinforced(texts)
+    if len(texts) == 1 and first.format == MEGATRON:
+        title = _title_of_file(first.file)
+        _refuse_assignments(beside)
+        part = read_options(first.text, first.file, size=size, vocab=beside.vocab, title=title)
+    elif reinforces:
+        part = rl_of_files(texts, size, beside.assignments, beside.load)
+    elif serves:
+        part = served(texts, size, beside.assignments, beside.load)
+    else:
+        part = layered(texts, size, beside.assignments)
+    file = " and ".join(text.file for text in texts)
+    part = replace(part, warnings=(*part.warnings, *other_selected(given, selected)))
+    found = _scenario(part, first.file, beside, given, fills=not serves)
+    if found.missing:
+        return _imported_file(file, found, None)
+    case = any_from(DocumentReader(), copied(found.document), first.file, ())
+    invalid = invalid_plan(serving(case)) if serves else ()
+    return _imported_file(file, replace(found, warnings=(*found.warnings, *invalid)), case.model)
+
+
+def _selected_accelerators(texts: Sequence[OpenedFile]) -> list[OriginValue]:
+    """The accelerators that manifests among the files select."""
+    found = [
+        selected_accelerators(each.text, each.file) for each in texts if is_served([each]) and is_manifest(each.text)
+    ]
+    return [stated for each in found for stated in each]
+
+
+def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFile:
+    """The cluster of a machine's shape."""
+    first = texts[0]
+    given = {"--vocab": beside.vocab, "--partial": beside.partial, "--set": beside.assignments, "--gpus": beside.gpus}
+    for option in (option for option, value in given.items() if value):
+        raise fail("C001", f"{option} has no effect on the shape of a machine", None, "leave it out")
+    if len(texts) > 1:
+        raise fail("X004", f"{first.format} is read alone", Place(texts[1].file), "import the two apart")
+    shape = machine_shape(first.text, first.file, first.format)
+    found = imported_machine(shape, beside.node, beside.nodes, beside.gpu)
+    return ImportedFile(first.file, found, None, None, "")
+
+
+def _refuse_load(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> None:
+    """A fault for the flags of a load where no file starts an engine that serves."""
+    if beside.load and not (is_served(texts) or is_reinforced(texts)):
+        sentence = f"--{next(iter(beside.load))} has no effect: no file generates answers"
+        raise fail("C001", sentence, None, "leave it out, or add the command of the engine")
+
+
+def _refuse_assignments(beside: GivenBesideFile) -> None:
+    if beside.assignments:
+        hint = "leave it out, and give --set to the command that reads what was written"
+        raise fail("C001", "--set has no effect on a script of Megatron-LM, which states everything", None, hint)
+
+
+def _size(beside: GivenBesideFile, given: GivenNode | None) -> GivenSize:
+    """The size of the cluster, from the options given with the file."""
+    for option in (option for option, value in (("--nodes", beside.nodes), ("--gpus", beside.gpus)) if value):
+        if given is None:
+            raise fail("C001", f"{option} has no effect without --gpu or --node", None, "add --gpu h100, for example")
+    each = 0 if given is None else int(given.node.accelerators)
+    if beside.nodes and beside.gpus and (beside.gpus % beside.nodes or beside.gpus > beside.nodes * each):
+        sentence = f"--gpus {beside.gpus} are not on --nodes {beside.nodes} of {each}"
+        raise fail("C001", sentence, None, "leave one of the two out")
+    return GivenSize(beside.gpus, beside.nodes, each)
+
+
+def _refuse_unused(beside: GivenBesideFile) -> None:
+    """A fault for options that do not apply to a file with only a model."""
+    machine = {"--gpu": beside.gpu, "--node": beside.node, "--nodes": beside.nodes, "--gpus": beside.gpus}
+    given = {**machine, "--vocab": beside.vocab, "--partial": beside.partial}
+    for option in (option for option, value in given.items() if value):
+        hint = "leave it out; costmodel search --model FILE --gpu NAME takes both"
+        raise fail("C001", f"{option} has no effect on a config.json, which states a model alone", None, hint)
+
+
+def _imported_file(file: str, found: Imported, model: Model | None) -> ImportedFile:
+    parameters = None if model is None else float(model_parameters(model))
+    twin = "" if model is None else twin_of(model)
+    return ImportedFile(file, found, model, parameters, twin)
+
+
+def _named_model(path: Path) -> str:
+    """The name of a model in a file of that path."""
+    if path.suffix in SUFFIXES and document_name(path.stem) != path.stem:
+        hint = f"for example {path.with_name(f'{document_name(path.stem)}.yaml')}"
+        raise fail("C002", "a model has the name of its file: small letters, digits and . + -", Place(str(path)), hint)
+    return document_name(path.stem)
+
+
+def _text(file: str, found: Imported, tree: dict[Any, Any]) -> str:
+    """The YAML text: its origin at the head, then losses that matter, and what is missing."""
+    weighty = [loss for loss in found.losses if loss.kind != "ignored"]
+    head = [
+        f"Written by costmodel import from {file} ({found.format})",
+        *(f"{worded(loss)}{_line_words(loss.place)}" for loss in weighty),
+        *(": ".join(filter(None, (f"{fault.code} {fault.sentence}", fault.hint))) for fault in found.warnings),
+        *(f"{OPEN} {fault.sentence}: {fault.hint}" for fault in found.missing),
+    ]
+    comments = {path: str(origin) for path, origin in found.origins.items() if not is_fixed(path)}
+    return document_text(tree, comments, head)
+
+
+def is_fixed(path: str) -> bool:
+    """Whether a key states what a document is or where it is from."""
+    return path.removeprefix("model.").split(".")[0] in _FIXED
+
+
+def _line_words(place: Place | None) -> str:
+    return f" ({place.file}:{place.line})" if place is not None and place.line else ""
+
+
+# --- a scenario from options of a training program
+
+
+def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenNode | None, *, fills: bool) -> Imported:
+    """The scenario that a file states; a fault for what is missing, unless a part of one is asked for.
+
+    fills: whether its accelerators have to fill nodes; an engine may leave a part of one
+    """
+    title = _title_of_file(file)
+    made = Origin("file", "the text itself", Place(file))
+    tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", made), "title": OriginValue(title, made)}
+    missing = found.missing
+    stated = given is not None and "accelerators" in found.facts
+    if given is None:
+        hint = "--gpu h100 or --node dgx-h100, for example"
+        missing = (*missing, Fault("X002", "no file states the machine", Place(file), hint))
+    elif stated:
+        nodes, used = _nodes(given.node, beside, found, fills=fills)
+        tree["cluster"] = {"node": given.name, "nodes": nodes}
+        given = given.in_part(used)
+    if missing and not beside.partial:
+        raise CostModelError(*missing, *(fault for fault in found.warnings if fault.code == "X007"))
+    ahead, origins = placed(tree, Place(file))
+    if given is not None and stated:
+        given.written_into(ahead, origins)
+    document = Mapping({**ahead, **found.document})
+    document.place = Place(file)
+    return replace(found, document=document, origins={**origins, **found.origins}, missing=missing)
+
+
+def _title_of_file(file: str) -> str:
+    return "imported" if file in NO_FILES else PurePath(file).stem
+
+
+def _nodes(
+    node: Node, beside: GivenBesideFile, found: Imported, *, fills: bool
+) -> tuple[OriginValue, OriginValue | None]:
+    """The number of nodes for the stated accelerators, and how many of each node are used if not all."""
+    count, each, of_nodes = found.facts["accelerators"], int(node.accelerators), found.facts.get("nodes")
+    world = int(count.value)
+    stated = beside.nodes or (of_nodes.value if of_nodes is not None and of_nodes.place is not None else 0)
+    if stated and world % stated == 0 and world // stated <= each:
+        nodes, used = stated, world // stated
+    elif world < each and (fills or beside.gpus):
+        nodes, used = 1, world
+    else:
+        nodes, used = divmod(world, each)[0] + (world % each > 0), each
+        if world % each and fills:
+            sentence = f"{world:,} accelerators do not fill nodes of {each}, as {node.name} is"
+            hint = "name another --gpu or --node, or give --nodes"
+            raise fail("X005", sentence, count.place, hint)
+    origin = Origin("derived", f"accelerators over {each} of a node", count.place)
+    if beside.nodes:
+        origin = Origin("assumed", "--nodes, given beside the file")
+    elif stated:
+        origin = of_nodes.origin if of_nodes is not None else origin
+    part = count._replace(value=used) if used < each and (fills or beside.gpus) else None
+    return OriginValue(nodes, origin), part
+
+
+def origins(found: ImportedFile) -> Iterator[tuple[str, Any, Origin]]:
+    """Every value of the document by its path, with its origin."""
+    for path, origin in found.found.origins.items():
+        here: Any = found.found.document
+        for part in path.split("."):
+            here = here[int(part)] if isinstance(here, list) else here[part]
+        yield path, here, origin
+
+
+# Fabrics by how many links an accelerator has in all, which is what a switch shows between any two.
+_FABRICS = {
+    "nvlink2": 6, "nvlink2-2": 2, "nvlink3": 12, "nvlink3-4": 4, "nvlink3-8": 8, "nvlink4": 18, "nvlink4-8": 8,
+    "nvlink5": 18, "nvlink6": 36,
+}  # fmt: skip
+
+
+def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelerator: str) -> Imported:
+    """The cluster of a shape; without a node's name the only one that it can be, else a fault that lists them."""
+    part = _part(shape, accelerator)
+    fitting = [each for each in _library_nodes() if _fits(each, shape, part)]
+    how_many = nodes or shape.nodes
+    origin = Origin("file", shape.words, shape.place)
+    if node:
+        _check(read("node", node), shape, part)
+        chosen = OriginValue(node, Origin("assumed", "--node, given beside the file"))
+    elif len(fitting) == 1:
+        words = f"the only one of this shape: {shape.words}"
+        chosen = OriginValue(fitting[0].name, Origin("derived", words, shape.place))
+    else:
+        raise CostModelError(_node_fault(shape, fitting, part))
+    count = OriginValue(how_many, origin if nodes is None else Origin("assumed", "--nodes, given beside the file"))
+    document, origins = placed({"cluster": {"node": chosen, "nodes": count}}, Place(shape.place.file))
+    loss = Loss("not expressible", "the network between nodes is not stated: it is that of the node named", shape.place)
+    return Imported(shape.format, document, origins, (loss,), (), {})
+
+
+def _part(shape: MachineShape, accelerator: str) -> str:
+    """The accelerator that is given or named; empty where neither is known."""
+    stated = accelerator or shape.product
+    found = accelerator_named(stated) if stated else ""
+    if accelerator and not found:
+        raise fail("D009", f"there is no accelerator named '{accelerator}'", None, "costmodel list accelerators")
+    return found
+
+
+def _library_nodes() -> Iterator[Node]:
+    for name in names("node"):
+        node: Node = read("node", name)
+        yield node
+
+
+def _fits(node: Node, shape: MachineShape, part: str) -> bool:
+    """Whether a node has as many accelerators, of that part, with as many links; interfaces may be fewer."""
+    if node.accelerators != shape.accelerators or (part and node.accelerator != part):
+        return False
+    if shape.links is not None and _FABRICS.get(str(node.scale_up.fabric)) != shape.links:
+        return False
+    return not shape.nics or node.scale_out is None or node.scale_out.nics <= shape.nics
+
+
+def _check(node: Node, shape: MachineShape, part: str) -> None:
+    """A fault where the node that is named has another shape."""
+    if node.accelerators != shape.accelerators:
+        sentence = f"{node.name} has {node.accelerators:g} accelerators, and the text shows {shape.accelerators}"
+        raise fail("X004", sentence, shape.place, "costmodel list nodes shows the others")
+    if part and node.accelerator != part:
+        raise fail("X004", f"{node.name} has {node.accelerator}, and the text shows {part}", shape.place)
+    if shape.links is not None and _FABRICS.get(str(node.scale_up.fabric), shape.links) != shape.links:
+        sentence = f"{node.name} has {node.scale_up.fabric}, and the text shows {shape.links} links"
+        raise fail("X004", sentence, shape.place)
+
+
+def _node_fault(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
+    listed = ", ".join(node.name for node in fitting)
+    if not fitting:
+        hint = "costmodel init node writes one of your own" if part else "--gpu states the part"
+        return Fault("X002", f"{shape.words}: no node of the library has this shape", shape.place, hint)
+    more = "" if part else "; --accelerator h100-sxm, for example, leaves fewer"
+    return Fault("X002", f"{shape.words}: which node is it?", shape.place, f"--node with one of {listed}{more}")
+
+
+@record
+class GivenNode:
+    """A node of the library, the values changed in it, and the option that names it."""
+
+    node: Node
+    origin: Origin
+    changes: tuple[Assignment, ...] = ()
+    used: Origin | None = None  # of how many of its accelerators are used
+
+    @property
+    def name(self) -> OriginValue:
+        """The name of the node, as a document states it."""
+        return OriginValue(self.node.name, self.origin)
+
+    @property
+    def accelerator(self) -> str:
+        """The name of the node's accelerator."""
+        changed = [str(change.value) for change in self.changes if change.path == "cluster.node.accelerator"]
+        own = self.node.accelerator
+        return changed[-1] if changed else own if isinstance(own, str) else own.name
+
+    def in_part(self, used: OriginValue | None) -> GivenNode:
+        """A copy of the node in which only some accelerators are used."""
+        if used is None:
+            return self
+        place = used.place or Place(COMMAND_LINE)
+        return replace(self, changes=(*self.changes, Assignment(PART, place, used.value, place)), used=used.origin)
+
+    def written_into(self, document: Mapping, origins: dict[str, Origin]) -> None:
+        """Writes the node out in a document that names it, where its accelerator or links are others'."""
+        if not self.changes:
+            return
+        reader = DocumentReader()
+        assign(document, self.changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
+        del origins["cluster.node"]
+        origins |= {
+            change.path: self.used if change.path == PART and self.used else self.origin for change in self.changes
+        }
+
+
+def given_node(name: str, gpu: str) -> GivenNode | None:
+    """The node of --node, or the usual one of --gpu; a node that is named too has to hold that accelerator."""
+    if not gpu:
+        return GivenNode(read("node", name), Origin("assumed", "--node, given beside the file")) if name else None
+    changes, assumed = node_of_gpu(gpu, name or None)
+    node: Node = read("node", name or assumed[0].value)
+    needed = (change for change in changes if change.path != "cluster.node" and change.value != node.accelerator)
+    words = "--node and --gpu, given beside the file" if name else f"--gpu {gpu}: {assumed[0].origin}"
+    return GivenNode(node, Origin("assumed", words), tuple(needed))
+
+
+def selected_node(stated: Sequence[OriginValue]) -> GivenNode | None:
+    """The usual node of the accelerator that a manifest selects; none where it selects none, or several."""
+    parts = {accelerator_named(str(each.value)): each for each in stated}
+    if len(parts) != 1 or "" in parts:
+        return None
+    ((part, named),) = parts.items()
+    given = given_node("", part)
+    assert given is not None
+    words = f"{named.origin.text}: {named.value}, in its usual node; --node names another"
+    return replace(given, origin=Origin("derived", words, named.place))
+
+
+def other_selected(given: GivenNode | None, stated: Sequence[OriginValue]) -> list[Fault]:
+    """A warning for each selector of a manifest that asks for another accelerator than that of --gpu or --node."""
+    if given is None or given.origin.kind != "assumed":
+        return []
+    known = [accelerator_named(str(each.value)) for each in stated]
+    if given.accelerator in known:
+        return []
+    option = given.origin.text.partition(",")[0].partition(":")[0]
+    return [
+        Fault(
+            "X004",
+            f"the manifest selects {shown(each.value)}, and the scenario has {given.accelerator}, by {option}",
+            each.place,
+            "select the same in the manifest, or leave --gpu and --node out",
+        )
+        for each in stated
+    ]

@@ -1,0 +1,1 @@
+"""Which machines to buy or rent, and how many: offers, the smallest cluster for a job, several jobs at once."""

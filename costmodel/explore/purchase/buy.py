@@ -1,0 +1,755 @@
+"""Which machine, and how many: the smallest layout on every kind of machine on offer that meets every limit."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.measurement import MeasuredTable, Run
+from costmodel.documents.schemas.results import is_money
+from costmodel.equations.kernels.flop import optimal_parameters, optimal_tokens, six_n_flop
+from costmodel.equations.parallelism.counts import fleet_ranks, world_ranks
+from costmodel.equations.run.economics import (
+    affordable_flop,
+    autoscaled_cost,
+    hosted_cost,
+    purchase_capital,
+    rate,
+    run_cost,
+    run_time,
+    share,
+    site_power,
+    tokens_per_step,
+    whole_node_price,
+)
+from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
+from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
+from costmodel.estimate.machine.price import Price, listed_price, rated_power
+from costmodel.estimate.model.shards import model_parameters
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
+from costmodel.explore.flags.workload_flags import keys_of
+from costmodel.explore.purchase.offers import YEAR, HostedOffer, Machine, Offers, site_terms
+from costmodel.explore.purchase.smallest_size import CHANCE, explained_plan, tried
+from costmodel.explore.search.rank import UNWATCHED, Watcher
+from costmodel.explore.search.required_chance import preferred_chance, stated_chance
+from costmodel.explore.workload_interface import KnownPlans, SmallestPlan, SmallestPlans, Trial, Workload
+from costmodel.ground.equation import Number, leaf, term
+from costmodel.ground.errors import CostModelError, fail
+from costmodel.ground.record import record
+from costmodel.ground.units import show
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.model import Model
+    from costmodel.explore.explain.explain import ExplainedFigure
+
+MOST = 65_536.0  # accelerators of a machine that are looked at
+# Shorter jobs do not get these terms, where an offer states none: a month reserved, a year bought. Assumed.
+LEAST_TERM = {"reserved": 30 * 86400.0, "purchase": 365 * 86400.0}
+_CHEAP = ("purchase", "spot", "reserved", "capacity block")  # then list prices on demand
+WHOLE_JOB = ("run_time", "run_cost")  # results of a job with an end
+OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent that stays: for the reader to judge
+
+
+@record
+class Rent:
+    """The rent of a plan, USD: for the accelerators in use, and for all accelerators of its nodes."""
+
+    in_use: float
+    whole: float
+
+
+@record
+class Purchase:
+    """A machine, the smallest plans on it that meet every limit, and the result of the one with the required chance.
+
+    trial: where one has it
+    """
+
+    machine: Machine
+    plans: SmallestPlans
+    trial: Trial | None = None
+    runs: float = 0.0  # published ones on its accelerator
+    each: float = math.nan  # power that a site supplies for a node, W
+
+    @property
+    def works(self) -> bool:
+        """Whether a plan meets every limit with the chance."""
+        return self.trial is not None and self.trial.works
+
+    @property
+    def price(self) -> Price | None:
+        """The price of the machine, where a plan works."""
+        price = None if self.trial is None or self.trial.about is None else self.trial.about.price
+        if price is None or price.listed is None or price.listed.bought is None or not self.works:
+            return price
+        return replace(price, nodes=self.nodes)
+
+    @property
+    def capital(self) -> float:
+        """The purchase price of its nodes, USD; NaN where they are rented."""
+        price = self.price
+        if price is None or price.listed is None or price.listed.bought is None:
+            return math.nan
+        return float(purchase_capital(self.nodes, price.listed.bought.capital))
+
+    @property
+    def time(self) -> float:
+        """The time of the whole job, s; infinite for one without an end."""
+        time = math.nan if self.trial is None else self.trial.costs.get("run_time", math.nan)
+        return time if math.isfinite(time) else math.inf
+
+    @property
+    def paid_time(self) -> float:
+        """The time that costs are of, s: that of the whole job, or a month of one without an end."""
+        return MONTH if math.isinf(self.time) else self.time
+
+    @property
+    def least_term(self) -> float:
+        """The shortest time for which the machine is rented or bought so, s."""
+        return self.machine.term or LEAST_TERM.get(self.machine.sold, 0.0)
+
+    @property
+    def life(self) -> float:
+        """The time after which a purchase is sold or written off, s; infinite for rent."""
+        listed = None if self.price is None else self.price.listed
+        return math.inf if listed is None or listed.bought is None else float(listed.bought.life)
+
+    @property
+    def terms_fit(self) -> bool:
+        """Whether the job lasts as long as its terms need, and ends before a purchase is written off."""
+        return self.least_term <= self.time and (math.isinf(self.time) or self.time <= self.life)
+
+    @property
+    def is_lasting_rent(self) -> bool:
+        """Whether it is a rent that is not taken away, and that does not bind a job without an end for a year."""
+        binds = math.isinf(self.time) and self.machine.term >= YEAR
+        return self.machine.sold not in OTHER_TERMS and not binds
+
+    @property
+    def parts(self) -> float:
+        """Parts that whole nodes can be rented in, each of one engine at least: nodes, or engines that span several."""
+        return min(self.nodes, float(len(self.engines)))
+
+    @property
+    def gpus(self) -> float:
+        """The number of accelerators of the plan."""
+        return self.plans.safe.gpus if self.works and self.plans.safe is not None else math.nan
+
+    @property
+    def nodes(self) -> float:
+        """The number of nodes that contain these accelerators."""
+        about = self.trial.about if self.trial is not None else None
+        if about is None or not self.works:
+            return math.nan
+        return float(share(accelerators_rented(self.gpus, about.built), about.built))
+
+    @property
+    def idle(self) -> float:
+        """Accelerators of these nodes that the plan does not use."""
+        about = self.trial.about if self.trial is not None else None
+        return math.nan if about is None or not self.works else self.nodes * about.built - self.gpus
+
+    @property
+    def power(self) -> float:
+        """The power that a site supplies for the nodes, W."""
+        return self.nodes * self.each
+
+    @property
+    def built(self) -> float:
+        """Accelerators of a node."""
+        return math.nan if self.trial is None or self.trial.about is None else self.trial.about.built
+
+    @property
+    def engines(self) -> tuple[float, ...]:
+        """Accelerators of each replica of a service; those of the whole job otherwise."""
+        count = 1.0 if self.trial is None else self.trial.costs.get("replicas", 1.0)
+        return (float(share(self.gpus, count)),) * int(count)
+
+    def rent(self, time: float, gpus: float | None = None) -> Rent:
+        """The rent for `time` seconds, of the plan's or of `gpus` accelerators; NaN without a plan or a price."""
+        price, about = self.price, self.trial.about if self.trial is not None else None
+        if price is None or about is None or not self.works:
+            return Rent(math.nan, math.nan)
+        return Rent(*map(float, _rents(price, time, self.gpus if gpus is None else gpus, about.built)))
+
+
+UNITS = {"GPUs": "1", "nodes": "1", "idle": "1", "price": "USD/s", "site power": "J/s"}  # of figures that are no money
+
+
+def _averaged(tree: ExplainedFigure, traffic: float) -> ExplainedFigure:
+    """A cost in the fullest hour as that of all hours, of which the load is a share of the fullest."""
+    from costmodel.explore.explain.explain import ExplainedFigure
+
+    part = ExplainedFigure("load of all hours over the fullest", traffic, "1")
+    return ExplainedFigure(tree.name, tree.value / traffic, tree.unit, operation="divide", beneath=[tree, part])
+
+
+def _ranks_of(row: Purchase) -> Number:
+    """The accelerators of a plan, from its layout or its replicas where all of them take part in it."""
+    keys = {} if row.trial is None or row.trial.kept is None else row.trial.kept.keys
+    degrees = [leaf(size, name) for name in ("dp", "tp", "cp", "pp") if isinstance(size := keys.get(name), int | float)]
+    if len(degrees) == 4 and math.prod(map(float, degrees)) == row.gpus:
+        return world_ranks(*degrees)
+    if len(row.engines) > 1:
+        return fleet_ranks(leaf(len(row.engines), "replicas"), leaf(row.engines[0], "GPUs of a replica"))
+    return leaf(row.gpus, "GPUs of the plan")
+
+
+def _traced_price(price: Price, accelerator: str) -> Number:
+    """The price of an accelerator: what a bought node costs to own, or a list price with its source and date."""
+    listed = price.listed
+    if listed is None:
+        return leaf(price.each, "price")
+    if listed.hourly is not None:
+        name = f"list price, {listed.source or price.node}, {listed.date}"
+        listed = listed.model_copy(update={"hourly": leaf(listed.hourly, name)})
+    used = leaf(price.accelerators, "GPUs of a node")
+    node = read("node", price.node).model_copy(update={"price": listed, "accelerators": used})
+    return listed_price(node, read("accelerator", accelerator))
+
+
+def _rents(
+    price: Price, time: Number, used: Number, built: Number, each: Number | None = None
+) -> tuple[Number, Number]:
+    """The rent of the accelerators in use, and of all accelerators in their nodes; of a purchase the latter is both.
+
+    each: the price of one with its origin, if that is to be shown
+    """
+    each = whole_node_price(price.each if each is None else each, price.accelerators, price.built)
+    whole = run_cost(time, accelerators_rented(used, built), each)
+    is_bought = price.listed is not None and price.listed.bought is not None
+    return whole if is_bought else run_cost(time, used, each), whole
+
+
+def money_of(row: Purchase, time: float) -> dict[str, Number]:
+    """What a plan takes and what that costs for so many seconds, with the origin of each figure; money where known."""
+    used, built = _ranks_of(row), leaf(row.built, "GPUs of a node")
+    found = {"GPUs": used, "nodes": share(accelerators_rented(used, built), built)}
+    price = row.price
+    if price is None:
+        return found
+    found["price"] = _traced_price(price, row.machine.accelerator)
+    found["rent"], found["whole nodes"] = _rents(price, leaf(time, "time"), used, built, found["price"])
+    if price.listed is not None and price.listed.bought is not None:
+        found["capital"] = purchase_capital(row.nodes, price.listed.bought.capital)
+    return found
+
+
+@record
+class Bought:
+    """All machines: those that work, cheapest first, then the others; and the APIs that serve the model.
+
+    safe: the chance to meet every limit that is asked for. count: offers that were to be looked at. smaller: rent of
+    the best machine's whole nodes at the size that would do by expected figures, USD. traffic: requests of a day over
+    those of as many fullest hours. late: the budget decides the model, and no larger one ends in time
+    """
+
+    asked: Workload
+    rows: tuple[Purchase, ...]
+    safe: float
+    count: int
+    hosted: tuple[HostedOffer, ...] = ()
+    power: float = math.inf  # that the site has, W
+    smaller: float = math.nan
+    traffic: float = 1.0
+    most: float = MOST  # accelerators of a machine
+    of_smaller_type: SmallestPlan | None = None  # on the best machine, with numbers of fewer bytes
+    late: bool = False
+
+    @property
+    def working(self) -> tuple[Purchase, ...]:
+        """The machines with a plan that meets every limit."""
+        return tuple(row for row in self.rows if row.works)
+
+    @property
+    def best(self) -> Purchase | None:
+        """The cheapest rent that is not on spot, with terms that fit the job; without one the cheapest of others.
+
+        Spot comes last of those whose terms fit.
+        """
+        fitting = [*filter(self._terms_fit, self.working)]
+        ordered = sorted(fitting, key=lambda row: (not row.is_lasting_rent, row.machine.sold == "spot"))
+        return next(iter([*ordered, *self.working]), None)
+
+    @property
+    def next_best(self) -> Purchase | None:
+        """The cheapest rent of the same kind on another accelerator, or else in another node or on other terms."""
+        best = self.best
+        others = [row for row in self.working if row is not best and row.is_lasting_rent and self._terms_fit(row)]
+        unlike = (row for row in others if best is None or row.machine.accelerator != best.machine.accelerator)
+        return next(unlike, next(iter(others), None))
+
+    @property
+    def stopped(self) -> bool:
+        """Whether machines are missing."""
+        return len(self.rows) < self.count
+
+    @property
+    def nodes_at_most(self) -> float:
+        """The nodes that a job takes as many of as it may: by power, or the stated number of accelerators.
+
+        0 where its time or its cost decides; infinite where nothing does, so that it takes the fewest that fit
+        """
+        best, limits = self.best, stated_limits(self.asked.case.scenario.limits)
+        decided = any(limit.column in WHOLE_JOB and limit.kind == "at_most" for limit in limits)
+        if best is None or decided or self.asked.request_tokens is not None:
+            return 0.0
+        by_count = self.most * best.nodes / (best.gpus + best.idle) if self.most < MOST else math.inf
+        most = min(by_count, self.power / best.each if math.isfinite(self.power) else math.inf)
+        return most // 1.0 if math.isfinite(most) else most
+
+    def trees(self, names: Sequence[str]) -> dict[str, ExplainedFigure]:
+        """The trees of all figures of machines and APIs, by figure name and offer; names: results of plans."""
+        from costmodel.explore.explain.explain import traced_figures
+
+        found = [(row.machine.name, self._row_trees(row, names)) for row in self.working]
+        for offer in self.hosted:
+            found.append((offer.name, traced_figures(partial(self._hosted_figures, offer), {})))
+        return {f"{name} of {owner}": tree for owner, trees in found for name, tree in trees.items()}
+
+    def _hosted_figures(self, offer: HostedOffer) -> dict[str, Number]:
+        return {"rent": self._hosted_cost(offer)}
+
+    def _row_trees(self, row: Purchase, names: Sequence[str]) -> dict[str, ExplainedFigure]:
+        """The trees of a machine: of its plan, of the size by expected figures, and of its money."""
+        from costmodel.explore.explain.explain import traced_figures
+
+        plans, settings = row.plans, (*row.machine.settings, *row.machine.price)
+        assert plans.safe is not None
+        trees = explained_plan(self.asked, (*settings, *plans.safe.settings), names)
+        if self.traffic != 1:
+            trees = {name: _averaged(tree, self.traffic) if is_money(name) else tree for name, tree in trees.items()}
+        if plans.expected is not None and plans.expected.gpus < plans.safe.gpus:
+            smaller = explained_plan(self.asked, (*settings, *plans.expected.settings), ())
+            trees["expected"] = smaller[CHANCE]
+
+        def figures() -> dict[str, Number]:
+            found = money_of(row, row.paid_time)
+            if math.isfinite(self.power):
+                found["site power"] = node_site_power(vary_any(self.asked.case, settings), row.nodes)
+            return found
+
+        return trees | traced_figures(figures, UNITS)
+
+    def rent(self, row: Purchase) -> Rent:
+        """The rent of the whole job, or of a month where it has no end."""
+        return row.rent(row.paid_time)
+
+    def weighed_cost(self, row: Purchase) -> float:
+        """What rows are ranked by: their cost; of a job without an end and a load that for the same work."""
+        rent, time = self.rent(row).in_use, 1.0
+        if self.asked.request_tokens is None and math.isinf(row.time) and row.trial is not None:
+            time = row.trial.costs.get(self.asked.usual, math.nan)
+        return math.inf if math.isnan(rent * time) else rent * time
+
+    @property
+    def budget(self) -> float:
+        """The most that the job may cost, USD; infinite where the scenario does not state it."""
+        limits = stated_limits(self.asked.case.scenario.limits)
+        return min(
+            (limit.value for limit in limits if limit.column == "run_cost" and limit.kind == "at_most"),
+            default=math.inf,
+        )
+
+    @property
+    def to_judge(self) -> tuple[Purchase, ...]:
+        """Offers that are cheaper than the best, on other terms that fit the job; no purchase above the budget."""
+        best = self.best
+        ahead = () if best is None else self.working[: self.working.index(best)]
+        return tuple(filter(self._terms_fit, ahead))
+
+    def _terms_fit(self, row: Purchase) -> bool:
+        return row.terms_fit and not row.capital > self.budget
+
+    @property
+    def optimal(self) -> tuple[float, float] | None:
+        """Parameters and tokens of the model with the least loss for a budget, where work costs what it does here.
+
+        None without a budget, of a model with experts, and of another job than training: the law is of dense models.
+        """
+        best, model, tokens = self.best, self.asked.case.model, self.asked.tokens
+        if best is None or best.trial is None or not tokens or model.has_experts:
+            return None
+        if math.isinf(self.budget):
+            return None
+        work = six_n_flop(float(model_parameters(model)), tokens)
+        costs = best.trial.costs
+        likely = costs.get("run_cost_high", costs["run_cost"])  # as the budget is kept with a chance
+        affordable = affordable_flop(work, likely, self.budget)
+        parameters = float(optimal_parameters(affordable, TOKENS_PER_PARAMETER))
+        return parameters, float(optimal_tokens(parameters, TOKENS_PER_PARAMETER))
+
+    def hosted_cost(self, offer: HostedOffer) -> float:
+        """The monthly cost of an API for the load, USD; NaN where no rate is known."""
+        return float(self._hosted_cost(offer))
+
+    def turn(self, offer: HostedOffer, rent: float) -> float:
+        """The requests a second at which an API costs as much as so much rent a month."""
+        best, cost = self.best, self.hosted_cost(offer)
+        answered = math.nan if best is None or best.trial is None else best.trial.costs["requests_per_s"]
+        return float(share(rent, share(cost, answered)))
+
+    def _hosted_cost(self, offer: HostedOffer) -> Number:
+        tokens, best = self.asked.request_tokens, self.best
+        if tokens is None or best is None or best.trial is None:
+            return math.nan
+        load = best.trial.costs["requests_per_s"], self.traffic, MONTH
+        prices = offer.prompt, offer.cached, offer.output
+        return hosted_cost(*load, tokens.prompt, tokens.cached, tokens.output, *prices)
+
+
+@record
+class MachineCurve:
+    """The trade-off between two results of the plan of a machine, from a light load to a full one."""
+
+    machine: Machine
+    points: tuple[tuple[float, float], ...]
+
+
+@record
+class PublishedRun:
+    """A published run of a model of the same shape: its second result, and the first one where it is known.
+
+    source: the document that has it
+    """
+
+    accelerator: str
+    across: float
+    up: float
+    source: str
+
+
+def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCurve]:
+    """The trade-off on the cheapest machines, with 1, 4, 16, 64 and 256 requests in flight per replica."""
+    drawn, asked = list[MachineCurve](), found.asked
+    for row in found.working:
+        seen = {curve.machine.accelerator for curve in drawn}
+        if asked.request_tokens is None or len(drawn) == most or row.machine.accelerator in seen:
+            continue
+        assert row.plans.safe is not None
+        plan = [item for item in row.plans.safe.settings if not item.startswith((*_SIZE, "limits."))]
+        alone = (*row.machine.settings, *plan, "plan.replicas=1", *_NO_LOAD)
+        trials = (tried(asked, (*alone, f"workload.concurrency={count}"), results=traded) for count in _IN_FLIGHT)
+        points = tuple((trial.costs[traded[0]], trial.costs[traded[1]]) for trial in trials if trial.costs)
+        drawn += [MachineCurve(row.machine, points)] if points else []
+    return drawn
+
+
+_SIZE = ("plan.replicas=", "cluster.nodes=")
+_NO_LOAD = "workload.rate=null", "workload.users=null", "workload.requests=null", "workload.think_time=null"
+_IN_FLIGHT = (1, 4, 16, 64, 256)
+
+
+def published_runs(found: Bought) -> list[PublishedRun]:
+    """Shipped measured runs of a model of the same shape on the accelerators that work.
+
+    Of training the time and the money that this job would take on as many accelerators as here, at their rate of each
+    and at the price here; of a service the tokens a second of each GPU, and of one user where it is published.
+    """
+    rented = [row for row in found.working if row.machine.sold not in OTHER_TERMS] or found.working
+    rows = {row.machine.accelerator: row for row in reversed(rented) if row.price is not None}
+    tokens, shape = found.asked.tokens, _shape(found.asked.case.model)
+    tables = (read("measured", name) for name in names("measured"))
+    return [run for table in tables for run in _published(table, shape, rows, tokens)]
+
+
+def _shape(model: Model) -> tuple[float, float]:
+    """Width and layers of a model."""
+    return float(model.hidden), float(sum(part.count for part in model.layers))
+
+
+def _published(
+    table: MeasuredTable, shape: tuple[float, float], rows: Mapping[str, Purchase], tokens: float | None
+) -> Iterator[PublishedRun]:
+    """The runs of one document with a model of this shape, on an accelerator in `rows`."""
+    for run in table.runs:
+        stated: Callable[[str], Any] = partial(_stated, table, run)
+        changed = any(key.startswith("model.") for key in (*run.set, *table.set))
+        if changed or not isinstance(stated("model"), str) or _shape(read("model", stated("model"))) != shape:
+            continue
+        node = read("node", str(stated("cluster.node")))
+        part, gpus = str(node.accelerator), float(stated("cluster.nodes") or 1) * float(node.accelerators)
+        batch, sequence = stated("workload.global_batch"), stated("workload.sequence")
+        measured, row = run.measured, rows.get(part)
+        if row is None or row.price is None:
+            continue
+        if tokens and measured.step_time and isinstance(batch, int) and isinstance(sequence, int):
+            each = share(rate(tokens_per_step(batch, sequence), measured.step_time), gpus)
+            time = float(run_time(tokens, each * row.gpus))
+            yield PublishedRun(part, time, float(run_cost(time, row.gpus, row.price.each)), table.name)
+        elif tokens is None and measured.output_tokens_per_s:
+            each = share(measured.output_tokens_per_s, _ranks(stated))
+            yield PublishedRun(part, math.nan, float(each), table.name)
+        elif tokens is None and measured.tpot and measured.ttft:
+            users, output = (float(stated(f"workload.{key}")) for key in ("concurrency", "output"))
+            each = loop_tokens_per_gpu(users, output, measured.ttft, measured.tpot, _ranks(stated))
+            yield PublishedRun(part, float(rate(1.0, measured.tpot)), float(each), table.name)
+
+
+def _ranks(stated: Callable[[str], Any]) -> float:
+    """Accelerators of a measured service."""
+    return math.prod(float(stated(f"plan.{degree}") or 1) for degree in ("tp", "pp", "replicas"))
+
+
+def _stated(table: MeasuredTable, run: Run, path: str) -> Any:
+    """The value of a key for a measured run: set by the run, by all runs, or by their scenario."""
+    return run.set.get(path, table.set.get(path, at(table.scenario, path)))
+
+
+def buy(
+    asked: Workload, offers: Offers, most: float = MOST, pace: Watcher = UNWATCHED, power: float = math.inf
+) -> Bought:
+    """Every machine with its smallest plans that meet every limit with the chance that is asked for, least rent first.
+
+    most: accelerators. power: that a site supplies at most, W
+
+    Raises:
+        CostModelError: the scenario is wrong on all of them
+    """
+    asked = asked.whole()
+    for limit in stated_limits(asked.case.scenario.limits):
+        if limit.column in WHOLE_JOB and (missing := asked.missing("run_time")):
+            raise fail(
+                "C004", f"a limit on {limit.column} is of the whole job, and its length is not stated", None, missing
+            )
+    safe = stated_chance(asked.case) or preferred_chance(asked.case) or 0.0
+    machines, plans = sorted(offers.machines, key=_likely_price), _Plans(asked, safe, most, power)
+    rows = [plans.bought(machine) for machine in pace.taken(machines, len(machines))]
+    hosted = offers.hosted if asked.request_tokens is not None else ()
+    found = Bought(asked, tuple(rows), safe, len(machines), hosted, power, most=most)
+    faults = [row.plans.fault for row in rows if row.plans.fault is not None]
+    if rows and len(faults) == len(machines) and len({fault.code for fault in faults}) == 1:
+        raise CostModelError(faults[0])
+
+    def order(row: Purchase) -> tuple[bool, float, float, str]:
+        return not row.works, found.weighed_cost(row), row.gpus, row.machine.node
+
+    found = replace(found, rows=tuple(sorted(rows, key=order)))
+    return replace(found, smaller=_smaller(found), of_smaller_type=_of_smaller_type(found))
+
+
+def _likely_price(machine: Machine) -> int:
+    """Sort key of an offer: the usually cheapest way of sale first, so that its plans serve other prices too."""
+    return _CHEAP.index(machine.sold) if machine.sold in _CHEAP else len(_CHEAP)
+
+
+def _smaller(found: Bought) -> float:
+    """The rent of the best machine's nodes at the size for expected figures, USD; NaN without such a size."""
+    best = found.best
+    if best is None or best.plans.expected is None or best.price is None:
+        return math.nan
+    expected = best.plans.expected
+    settings = (*best.machine.settings, *best.machine.price, *expected.settings)
+    smaller = replace(best, trial=tried(found.asked, settings, results=(found.asked.usual,)))
+    return best.rent(smaller.paid_time, expected.gpus).whole
+
+
+def _of_smaller_type(found: Bought) -> SmallestPlan | None:
+    """The smallest plan on the best machine with numbers of fewer bytes, where none are stated and it can have them."""
+    best, asked = found.best, found.asked
+    if best is None or not asked.smaller_type:
+        return None
+    wanted = (*best.machine.settings, *best.machine.price, f"{keys_of(asked.case.kind)['dtype']}={asked.smaller_type}")
+    try:
+        return asked.of(vary_any(asked.case, wanted)).smallest(found.safe, found.most).safe
+    except CostModelError:
+        return None
+
+
+@record
+class Hour:
+    """An hour of a day: its rate of requests, and the replicas that meet all limits with the required chance.
+
+    ready: the rate that the replicas are for, with what the rate rises by while one starts. rise: by which it rises in
+    the next hour, a second. settings: those that make the scenario of this hour; none without requests
+    """
+
+    rate: float
+    ready: float
+    replicas: float
+    gpus: float
+    chance: float
+    rise: float = 0.0
+    settings: tuple[str, ...] = ()
+
+    def named(self, figure: str) -> str:
+        """The name of a figure of this hour; equal hours share it."""
+        return f"{figure} at {self.rate:g} of {self.ready:g}"
+
+
+@record
+class Day:
+    """A day of traffic on one machine, replicas started and stopped hour by hour.
+
+    start: time of a replica from the decision to start until it serves, s. price: of an accelerator of a fixed fleet,
+    USD/s. elastic: of one that is rented by the hour: the machine on demand, where it is offered so. built: those of a
+    node
+    """
+
+    machine: Machine
+    hours: tuple[Hour, ...]
+    start: float
+    price: float
+    elastic: float
+    built: float
+
+    @property
+    def fixed(self) -> Rent:
+        """The rent if the accelerators of the busiest hour run all day."""
+        most = max(hour.gpus for hour in self.hours)
+        return Rent(float(self._all_day(most, self.price)), float(self._all_day(self._whole(most), self.price)))
+
+    @property
+    def autoscaled(self) -> Rent:
+        """The rent if accelerators follow each hour's need, including those that start before an hour begins."""
+        used = [hour.gpus for hour in self.hours]
+        return Rent(*(float(self._by_hour(each, self.elastic)) for each in (used, [*map(self._whole, used)])))
+
+    @property
+    def saved(self) -> float:
+        """What following the hours saves in a month of such days, by whole nodes, USD."""
+        apart = self.fixed.whole - self.autoscaled.whole
+        return float(run_cost(MONTH, 1.0, rate(apart, len(self.hours) * _HOUR)))
+
+    def trees(self, asked: Workload) -> dict[str, ExplainedFigure]:
+        """The trees of the rents of the accelerators in use, and of the figures of each hour by `Hour.named`."""
+        from costmodel.explore.explain.explain import traced_figures
+
+        used, hours = [hour.gpus for hour in self.hours], {*self.hours}
+        of_most = leaf(max(used), "GPUs of the busiest hour")
+        trees = traced_figures(
+            lambda: {
+                "by the hour": self._by_hour(used, leaf(self.elastic, "price")),
+                "a fixed fleet": self._all_day(of_most, leaf(self.price, "price")),
+            },
+            {},
+        )
+        for hour in hours:
+            of_hour = traced_figures(partial(self._figures, hour), {"ready": "1/s", "GPUs": "1"})
+            trees |= {hour.named(name): tree for name, tree in of_hour.items()}
+            if hour.settings:
+                plan = explained_plan(asked, hour.settings, ())
+                trees[hour.named(CHANCE)] = plan[CHANCE]
+        return trees
+
+    def _figures(self, hour: Hour) -> dict[str, Number]:
+        """The rate that an hour is ready for, and its accelerators, with their origins."""
+        each = leaf(float(share(hour.gpus, hour.replicas)), "GPUs of a replica")
+        with term("of an hour"):
+            ready = leaf(hour.rate, "rate") + spare_rate(hour.rise, self.start)
+            return {"ready": ready, "GPUs": leaf(hour.replicas, "replicas") * each}
+
+    def _whole(self, gpus: float) -> float:
+        return float(accelerators_rented(gpus, self.built))
+
+    def _all_day(self, gpus: Number, price: Number) -> Number:
+        return run_cost(len(self.hours) * _HOUR, gpus, price)
+
+    def _by_hour(self, used: Sequence[float], price: Number) -> Number:
+        more = (max(now - ahead, 0.0) for ahead, now in itertools.pairwise((*used[-1:], *used)))
+        return autoscaled_cost(_HOUR, sum(used), self.start, sum(more), price)
+
+
+_HOUR = 3600.0
+
+
+def over_a_day(found: Bought, rates: Sequence[float]) -> Bought:
+    """The result for the busiest hour, with the cost per token averaged over a whole day's traffic."""
+    traffic = share(sum(rates) / len(rates), max(rates))
+
+    def spread(trial: Trial | None) -> Trial | None:
+        if trial is None or trial.kept is None:
+            return trial
+        costs = {
+            name: float(share(cost, traffic)) if name.startswith("cost_per_m") else cost
+            for name, cost in trial.kept.costs.items()
+        }
+        return replace(trial, kept=replace(trial.kept, costs=costs))
+
+    rows = tuple(replace(row, trial=spread(row.trial)) for row in found.rows)
+    return replace(found, rows=rows, traffic=float(traffic))
+
+
+def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day | None:
+    """The layout of the best machine with the replicas that each hour needs; None where no machine works.
+
+    Spares for failures are in them where assume.availability is stated. A replica stays in hours without requests.
+    """
+    best, asked = found.best, found.asked
+    if best is None or best.plans.safe is None or best.price is None or best.trial is None or best.trial.about is None:
+        return None
+    after = (*rates[1:], rates[0])
+    rises = [float(rate(max(then - now, 0.0), _HOUR)) for now, then in zip(rates, after, strict=True)]
+    ready = [now + float(spare_rate(rise, start)) for now, rise in zip(rates, rises, strict=True)]
+    settings = [item for item in best.plans.safe.settings if not item.startswith(_SIZE)]
+    alone = (*best.machine.settings, *best.machine.price, *settings, "plan.replicas=1", "cluster.nodes=1")
+    several = ",".join(f"{held:.6g}" for held in sorted({held for held in ready if held}))
+    sizes = asked.of(vary_any(asked.case, alone)).scaling("", f"{several} /s", weak=False, best=False)
+    known = {f"{row.size:.6g}": row.point for row in sizes.rows(UNWATCHED)}
+    works = (row.costs for row in known.values() if row.works)
+    least = min((float(share(costs["gpus"], costs["replicas"])) for costs in works), default=math.nan)
+    hours = list[Hour]()
+    for asking, held, rise in zip(rates, ready, rises, strict=True):
+        point = known[f"{held:.6g}"] if held else None
+        if point is not None and not point.works:
+            return None
+        costs = {"replicas": 1.0, "gpus": least, asked.chance: 1.0} if point is None else point.costs
+        own = () if point is None else (*alone[:-2], *point.settings)
+        hours.append(Hour(asking, held, costs["replicas"], costs["gpus"], costs[asked.chance], rise, own))
+    by_hour = (row for row in found.working if (row.machine.node, row.machine.sold) == (best.machine.node, "on demand"))
+    price = next((row.price.each for row in by_hour if row.price is not None), best.price.each)
+    return Day(best.machine, tuple(hours), start, best.price.each, price, best.trial.about.built)
+
+
+class _Plans:
+    """The smallest plans on each machine, found once for all of its prices unless a limit bounds money."""
+
+    def __init__(self, asked: Workload, safe: float, most: float, power: float) -> None:
+        self.asked, self.safe, self.most, self.power = asked, safe, most, power
+        bounded = (limit.column for limit in stated_limits(asked.case.scenario.limits))
+        self.by_price = any(is_money(column) for column in bounded)
+        self.found = dict[tuple[str, ...], tuple[SmallestPlans, float, float]]()
+        self.known = dict[tuple[str, ...], KnownPlans]()  # of a machine, where its prices are looked at one by one
+
+    def bought(self, machine: Machine) -> Purchase:
+        """The purchase of a machine at one of its prices."""
+        asked, settings = self.asked, (*machine.settings, *machine.price)
+        key = settings if self.by_price else machine.settings
+        try:
+            if key not in self.found:
+                varied = asked.of(vary_any(asked.case, key))
+                each = float(node_site_power(varied.case))
+                most, full = self.most, math.isfinite(self.power) or self.most < MOST
+                if math.isfinite(self.power):
+                    most = min(most, (0.0 if math.isnan(each) else self.power // each) * float(varied.case.node.built))
+                    if most < 1:
+                        words = (
+                            "no power of a node is known" if math.isnan(each) else f"a node takes {show(each, 'J/s')}"
+                        )
+                        raise fail("D016", f"{words}, and the site has {show(self.power, 'J/s')}")
+                known = self.known.setdefault(machine.settings, {})
+                plans = varied.smallest(self.safe, most, full=full, known=known)
+                self.found[key] = plans, varied.measured_runs, each
+            plans, runs, each = self.found[key]
+        except CostModelError as error:
+            return Purchase(machine, SmallestPlans(fault=error.faults[0]))
+        if plans.safe is None:
+            return Purchase(machine, plans, runs=runs, each=each)
+        looked_at = (asked.usual, f"{asked.usual}_high", asked.chance)
+        trial = tried(asked, (*settings, *plans.safe.settings), results=looked_at)
+        return Purchase(machine, plans, trial, runs, each)
+
+
+def node_site_power(case: LoadedScenario, nodes: float = 1.0) -> Number:
+    """Power that a site supplies for nodes of a case with their cooling, W."""
+    draw = read("practice", "usual").draw
+    return site_power(nodes, rated_power(case.node, case.accelerator, draw), site_terms(case)[1])

@@ -1,0 +1,183 @@
+"""Several jobs at once on one kind of machine: what each takes, what stays idle, and whether there is room for all."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from costmodel.equations.serving.serving_economics import MONTH
+from costmodel.explore.purchase.buy import MOST, OTHER_TERMS, UNITS, Bought, Purchase, money_of
+from costmodel.explore.purchase.offers import Machine
+from costmodel.ground.equation import Number
+from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.explore.explain.explain import ExplainedFigure
+
+
+def shared_nodes(engines: Iterable[float], built: float) -> int:
+    """The nodes that hold these engines side by side, each in one node if it fits into one, the largest first.
+
+    The fewest possible where sizes are powers of two, as degrees of tensor parallelism are.
+
+    >>> shared_nodes([4, 4, 4, 2, 1, 1], 8), shared_nodes([12, 4], 8)
+    (2, 2)
+    """
+    nodes, free = 0, list[float]()
+    for gpus in sorted(engines, reverse=True):
+        whole, rest = divmod(gpus, built)
+        nodes += int(whole)
+        place = next((number for number, room in enumerate(free) if room >= rest), len(free))
+        if rest and place == len(free):
+            free.append(built)
+        if rest:
+            free[place] -= rest
+    return nodes + len(free)
+
+
+@record
+class FleetRow:
+    """One kind of machine for several jobs at once, with the result of each job.
+
+    most: accelerators for all jobs together. supply: power of the site for all of them, W
+    """
+
+    machine: Machine
+    jobs: tuple[Purchase, ...]
+    most: float = math.inf
+    supply: float = math.inf
+
+    def figures(self) -> dict[str, Number]:
+        """What each job takes, and what all of them take, leave idle and cost, with the origin of each figure."""
+        jobs = [money_of(row, MONTH) for row in self.jobs if row.works]
+        placed = (place for place, row in enumerate(self.jobs, 1) if row.works)
+        found: dict[str, Number] = {f"job {place}": job["GPUs"] for place, job in zip(placed, jobs, strict=True)}
+        if self.each_works:
+            for job, row in zip(jobs, self.jobs, strict=True):
+                job["idle"] = job["nodes"] * row.built - job["GPUs"]
+            names = ("GPUs", "nodes", "idle", *(["rent"] if all("rent" in job for job in jobs) else []))
+            found |= {name: sum((job[name] for job in jobs[1:]), start=jobs[0][name]) for name in names}
+        return found
+
+    @property
+    def each_works(self) -> bool:
+        """Whether every job has a plan that meets its limits."""
+        return all(row.works for row in self.jobs)
+
+    @property
+    def works(self) -> bool:
+        """Whether every job has a plan that meets its limits, and there is room for all of them together."""
+        return self.each_works and self.missing == 0 and not self.power > self.supply
+
+    @property
+    def gpus(self) -> float:
+        """The accelerators of all jobs."""
+        return sum(row.gpus for row in self.jobs)
+
+    @property
+    def expected(self) -> float:
+        """The accelerators of all jobs by expected figures; not a number where one has no plan of these."""
+        plans = [row.plans.expected or row.plans.safe for row in self.jobs]
+        return sum(math.nan if plan is None else plan.gpus for plan in plans)
+
+    @property
+    def nodes(self) -> float:
+        """The nodes of all jobs where no two jobs share a node."""
+        return sum(row.nodes for row in self.jobs)
+
+    @property
+    def shared(self) -> float:
+        """The nodes of all jobs where engines of several jobs may stand in one node."""
+        return float(shared_nodes((gpus for row in self.jobs for gpus in row.engines), self.jobs[0].built))
+
+    @property
+    def there(self) -> float:
+        """The nodes of a cluster with `most` accelerators."""
+        return math.inf if math.isinf(self.most) else math.ceil(self.most / self.jobs[0].built)
+
+    @property
+    def missing(self) -> float:
+        """Accelerators that all jobs need beyond those that there are; of more nodes if only nodes are too few."""
+        nodes = max(self.shared - self.there, 0.0)
+        return self.gpus - self.most if self.gpus > self.most else nodes * self.jobs[0].built
+
+    @property
+    def power(self) -> float:
+        """The power that a site supplies for the nodes of all jobs, W."""
+        return self.shared * self.jobs[0].each
+
+    @property
+    def rent(self) -> float:
+        """The monthly rent of all accelerators in use, USD."""
+        return sum(row.rent(MONTH).in_use for row in self.jobs)
+
+    @property
+    def done(self) -> float:
+        """The time after which the last job with an end is done, s; 0 where none ends."""
+        return max((row.time for row in self.jobs if math.isfinite(row.time)), default=0.0)
+
+    @property
+    def whole_cost(self) -> float:
+        """The rent until then: of each job with an end for its own time, of the others for all of it, USD."""
+        return sum(row.rent(min(row.time, self.done)).in_use for row in self.jobs)
+
+    @property
+    def rent_after(self) -> float:
+        """The monthly rent of the jobs without an end, USD."""
+        return sum(row.rent(MONTH).in_use for row in self.jobs if math.isinf(row.time))
+
+
+@record
+class Fleet:
+    """All machines for several jobs: those on which all jobs have a plan and room come first, cheapest first."""
+
+    jobs: tuple[Bought, ...]
+    rows: tuple[FleetRow, ...]
+
+    def trees(self) -> dict[str, ExplainedFigure]:
+        """The trees of the figures of all jobs together, by figure name and machine."""
+        from costmodel.explore.explain.explain import traced_figures
+
+        units = UNITS | {f"job {place}": "1" for place in range(1, len(self.jobs) + 1)}
+        found = ((row, traced_figures(row.figures, units)) for row in self.rows)
+        return {f"{name} of {row.machine.name}": tree for row, trees in found for name, tree in trees.items()}
+
+    @property
+    def one_gpu(self) -> tuple[int, ...]:
+        """The jobs, counted from 1, whose engines claim shares of a GPU's memory that one GPU holds together."""
+        shares = [job.asked.engine_share for job in self.jobs]
+        stated = sorted((share, place) for place, share in enumerate(shares, 1) if share is not None)
+        together = itertools.accumulate(share for share, _ in stated)
+        places = sorted(place for (_, place), total in zip(stated, together, strict=True) if total <= 1)
+        return tuple(places) if len(places) > 1 else ()
+
+    @property
+    def best(self) -> FleetRow | None:
+        """The cheapest machine that is rented and not on spot; if there is none, the cheapest."""
+        working = [row for row in self.rows if row.works]
+        return next((row for row in working if row.machine.sold not in OTHER_TERMS), next(iter(working), None))
+
+    @property
+    def nearest(self) -> FleetRow | None:
+        """The best machine; without one, that on which every job has a plan and least is missing for all together."""
+        alone = (row for row in self.rows)
+        return self.best or min(alone, key=lambda row: row.missing, default=None)
+
+
+def fleet(jobs: Sequence[Bought], most: float = MOST, power: float = math.inf) -> Fleet:
+    """Combines the results of several jobs that run at once, for each machine tried for all of them.
+
+    The fewest accelerators of each job are the fewest of all: what one takes does not slow another down.
+    most, power: accelerators and watts that there are for all jobs together
+    """
+    of_each = [{row.machine: row for row in job.rows} for job in jobs]
+    machines = [machine for machine in of_each[0] if all(machine in rows for rows in of_each)]
+    room = most if most < MOST else math.inf
+    found = [FleetRow(machine, tuple(rows[machine] for rows in of_each), room, power) for machine in machines]
+
+    def order(row: FleetRow) -> tuple[bool, bool, float, float]:
+        return not row.works, not row.each_works, math.inf if math.isnan(row.rent) else row.rent, row.gpus
+
+    return Fleet(tuple(jobs), tuple(sorted(found, key=order)))

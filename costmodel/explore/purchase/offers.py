@@ -1,0 +1,486 @@
+"""What is on offer: machines, each at its list price and at others, and hosted APIs.
+
+A table of prices is a CSV, of which the one that is shipped and your own have the same columns. An offer is settings of
+a scenario: the node, and its price with region, date and source.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import get_args
+
+from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.folders import shipped_file
+from costmodel.documents.reader.hub_names import shape_of
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.sources import bibliography, keys_of_bibliography
+from costmodel.documents.schemas.hardware import Node, Sold
+from costmodel.documents.text.files import LARGEST_TABLE, file_text
+from costmodel.estimate.machine.price import hourly_price
+from costmodel.exchange.logs.request_trace import is_trace, rates_of_trace
+from costmodel.exchange.tables.csv_cells import Column, CsvRow, Sheet, cell_at, repeated, row_of, sheet
+from costmodel.explore.flags.default_node import node_of_gpu
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail, quoted_value
+from costmodel.ground.record import record
+
+SHIPPED = "hardware/prices.csv"
+NODE, PART = "cluster.node", "cluster.node.accelerator"
+API = "api"
+KINDS = (*get_args(Sold), API)
+COLUMNS = {
+    "kind": Column("text", f"{', '.join(KINDS[:-1])} or {API}"),
+    "gpu": Column("text", "accelerator; its usual node where no node is named"),
+    "node": Column("text", "node"),
+    "region": Column("text", "region of the cloud"),
+    "date": Column("text", "date seen: 2026, 2026-11 or 2026-11-30"),
+    "source": Column("text", "where the price is from"),
+    "usd_per_gpu_hour": Column("number", "rent of one accelerator"),
+    "usd_per_node_hour": Column("number", "rent of a whole node"),
+    "capital_usd": Column("number", "of a purchase: price of a node"),
+    "years": Column(
+        "number", "of a purchase: until it is sold or written off; of reserved: the lease, default: a month"
+    ),
+    "resale_usd": Column("number", "of a purchase: what a node is sold for then; default: nothing"),
+    "utilisation": Column("number", "of a purchase: share of that time in which it works, 0.8"),
+    "usd_per_kwh": Column(
+        "number", "of a purchase: electricity; default: run.power.tariff of a training, else the usual grid"
+    ),
+    "pue": Column(
+        "number",
+        "of a purchase: power of the data centre over that of nodes; default: run.power.pue of a training, else 1.2",
+    ),
+    "model": Column("text", "of an api: the model"),
+    "usd_per_mprompt": Column("number", "of an api: a million tokens of prompts"),
+    "usd_per_mcached": Column("number", "of an api: a million of them that are cached; default: as others"),
+    "usd_per_moutput": Column("number", "of an api: a million generated tokens"),
+}
+_OF_ALL = ("kind", "date", "source")
+_RENT, _OWNED = ("usd_per_gpu_hour", "usd_per_node_hour"), ("capital_usd", "years", "utilisation")
+_HOSTED = ("model", "usd_per_mprompt", "usd_per_moutput")
+_LARGEST = 1_000_000  # bytes of a table
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
+_MILLION = 1e6
+YEAR = 365 * 86400.0
+
+
+@record
+class Machine:
+    """A kind of machine and how it is sold, with the settings that put a scenario on it.
+
+    settings: of the machine alone. price: those of an offer that is not its list price
+    """
+
+    accelerator: str
+    node: str
+    settings: tuple[str, ...]
+    price: tuple[str, ...] = ()
+    sold: str = ""
+    region: str = ""
+    term: float = 0.0  # shortest time for which it is sold so, s; 0 where none is stated
+
+    @property
+    def terms(self) -> str:
+        """How it is sold, with the years of a lease."""
+        years = f" {self.term / YEAR:.3g} y" if self.term and self.sold == "reserved" else ""
+        return f"{self.sold}{years}"
+
+    @property
+    def name(self) -> str:
+        """The machine and how it is sold, in words."""
+        return ", ".join(filter(None, (self.node, self.terms, self.region)))
+
+
+@record
+class HostedOffer:
+    """The prices that an API asks per token of a model, USD.
+
+    model: by the name of the library, where it goes by one. title: as the table has it
+    """
+
+    model: str
+    title: str
+    prompt: float
+    cached: float
+    output: float
+    region: str
+    date: str
+    source: str
+
+    @property
+    def name(self) -> str:
+        """The API, in words."""
+        return f"the API of {self.title}, {self.source}"
+
+
+def source_url(key: str, node: str = "") -> str:
+    """The web page of a price, from the node's own sources or the bibliography; empty where none is stated."""
+    own = read("node", node).sources.get(key) if node else None
+    url = str((bibliography().get(key) or {}).get("url", "")) if own is None else own.url or ""
+    return url if url.startswith(("https://", "http://")) else ""
+
+
+@record
+class Offers:
+    """Machines, and APIs that serve the model."""
+
+    machines: tuple[Machine, ...]
+    hosted: tuple[HostedOffer, ...] = ()
+
+
+def on_offer(
+    gpus: Sequence[str] = (),
+    nodes: Sequence[str] = (),
+    prices: str = "",
+    case: LoadedScenario | None = None,
+    *,
+    only: bool = False,
+    api: Sequence[float] = (),
+) -> Offers:
+    """The machines that are named, at each of their prices; without names every accelerator that has one.
+
+    Of an accelerator without a name that is its node with the lowest list price, beside the other offers of any.
+
+    gpus: accelerators, each in every node that has it and a price, or else in its usual node
+    prices: a table of your own, whose rows replace shipped ones of the same node and terms, or the same API
+    only: no other offer than the rows of that table; a machine that is named and has none keeps its list price
+    api: what an API asks for a million tokens of prompts and of answers, USD; one price is of both
+    case: whose model APIs serve and whose keys of power a purchase takes; without it all APIs
+
+    Raises:
+        CostModelError: there is no accelerator or node of that name, or the table has faults
+    """
+    shelf = CachedReader()
+    is_priced = case is not None and "assume.price" in map(path_of, case.changes)
+    if is_priced and prices:
+        sentence = "one price for all machines is stated, and a table of prices too"
+        raise fail("C004", sentence, None, "leave --price or --prices out")
+    own, own_hosted = _PriceTable(prices, shelf, case).read(file_text(prices, largest=_LARGEST)) if prices else ([], [])
+    shipped, other_hosted = _PriceTable(SHIPPED, shelf, case).read(_shipped_text())
+    if only and prices:
+        shipped, other_hosted = [], []
+    replaced = {(each.node, each.sold) for each in own}
+    machines = [] if is_priced else [*own, *(each for each in shipped if (each.node, each.sold) not in replaced)]
+    wanted = {_accelerator(shelf, gpu) for gpu in gpus}
+    if wanted or nodes:
+        machines = [each for each in machines if each.node in nodes or each.accelerator in wanted]
+        named = [_machine(shelf.document("node", name)) for name in nodes]
+        listed = [*dict.fromkeys([*named, *(each for gpu in gpus for each in _with_gpu(shelf, gpu))])]
+    else:
+        listed = [] if only and prices else list(_cheapest(shelf))
+    if prices:
+        has_price, priced = {each.node for each in machines}, {each.accelerator for each in machines}
+        listed = [each for each in listed if (each.node, each.sold) not in replaced]
+        listed = [each for each in listed if each.node not in has_price or not (only or each.sold == "")]
+        listed = [each for each in listed if each.node in nodes or each.accelerator not in priced or not only]
+    names = {each.name for each in own_hosted}
+    hosted = [*own_hosted, *(each for each in other_hosted if each.name not in names)]
+    listed = [replace(each, sold="", region="") for each in listed] if is_priced else listed
+    model = None if case is None else case.model.name
+    if api:
+        prompt, output = api[0] / _MILLION, api[-1] / _MILLION
+        hosted.append(HostedOffer(model or "", "the same model", prompt, prompt, output, "", "", "--api"))
+    return Offers((*listed, *machines), tuple(each for each in hosted if model in (None, each.model)))
+
+
+def _shipped_text() -> str:
+    return shipped_file(SHIPPED).read_text(encoding="utf-8")
+
+
+def _cheapest(shelf: CachedReader) -> Iterator[Machine]:
+    """Each accelerator in its node with the lowest list price."""
+    cheapest: dict[str, Node] = {}
+    for node in _priced(shelf):
+        other = cheapest.get(_part(node))
+        if other is None or hourly_price(node) < hourly_price(other):
+            cheapest[_part(node)] = node
+    yield from map(_machine, cheapest.values())
+
+
+def _priced(shelf: CachedReader) -> Iterator[Node]:
+    """The nodes with a list price."""
+    for name in sorted(names("node")):
+        text, _ = shelf.text("node", name)
+        if "\nprice:" in text:  # which saves reading the others
+            yield shelf.document("node", name)
+
+
+def _accelerator(shelf: CachedReader, spelling: str) -> str:
+    """The accelerator that a spelling stands for."""
+    usual = _usual(spelling)
+    return usual.get(PART) or _part(shelf.document("node", usual[NODE]))
+
+
+def _usual(spelling: str) -> dict[str, str]:
+    """The settings of the usual node of an accelerator."""
+    changes, _ = node_of_gpu(spelling, None)
+    return {change.path: str(change.value) for change in changes}
+
+
+def _with_gpu(shelf: CachedReader, spelling: str) -> Iterator[Machine]:
+    """The nodes that have an accelerator and a price; without one the usual node."""
+    wanted = _accelerator(shelf, spelling)
+    found = [node for node in _priced(shelf) if _part(node) == wanted]
+    yield from map(_machine, sorted(found, key=hourly_price))
+    if not found:
+        yield _usual_machine(spelling, wanted)
+
+
+def _usual_machine(spelling: str, accelerator: str) -> Machine:
+    usual = _usual(spelling)
+    return Machine(accelerator, usual[NODE], tuple(f"{path}={value}" for path, value in usual.items()))
+
+
+def _machine(node: Node) -> Machine:
+    listed = node.list_price
+    sold, region, term = ("", "", 0.0) if listed is None else (listed.sold, listed.region or "", listed.term or 0.0)
+    return Machine(_part(node), node.name, (f"{NODE}={node.name}",), sold=sold, region=region, term=term)
+
+
+def _part(node: Node) -> str:
+    return node.accelerator if isinstance(node.accelerator, str) else node.accelerator.name
+
+
+# --- Tables of prices.
+
+
+class _PriceTable:
+    """A table of prices, read row by row; all of its faults are reported at once."""
+
+    def __init__(self, file: str, shelf: CachedReader, case: LoadedScenario | None) -> None:
+        self.file, self.shelf, self.case = file, shelf, case
+
+    def read(self, text: str) -> tuple[list[Machine], list[HostedOffer]]:
+        """The machines and the APIs of the table."""
+        table = sheet(self.file, text, COLUMNS)
+        faults = list(_of_cells(table) or (*_of_header(table), *repeated(table.place, table.names)))
+        machines, hosted = list[Machine](), list[HostedOffer]()
+        for place, cells in table.records if not faults else ():
+            row = row_of(place, table.names, cells, COLUMNS)
+            wrong = next(_complaints(row), None) if row.written and not row.faults else None
+            if wrong is not None:
+                name, sentence, hint = wrong
+                at = cell_at(row.place, table.names.index(name), name) if name in table.names else row.place
+                faults.append(Fault("D018", sentence, at, hint or _meaning(name)))
+            elif row.faults:
+                faults += (replace(fault, code="D018") if fault.code == "D014" else fault for fault in row.faults)
+            elif row.text("kind") == API:
+                hosted.append(_hosted(row))
+            else:
+                named = "node" if row.text("node") else "gpu"
+                try:
+                    machines.append(self._machine(row))
+                except CostModelError as error:
+                    at = cell_at(row.place, table.names.index(named), named)
+                    faults.append(replace(error.faults[0], place=at))
+        faults = _one_of_commas(faults)
+        if not (machines or hosted or faults):
+            faults.append(
+                Fault("D018", "there is no price below the header", table.place, "write a row for each price")
+            )
+        if faults:
+            raise CostModelError(*faults)
+        return machines, hosted
+
+    def _machine(self, row: CsvRow) -> Machine:
+        """The machine of a row, with its price."""
+        if row.text("node"):
+            machine = _machine(self.shelf.document("node", row.text("node")))
+        else:
+            machine = _usual_machine(row.text("gpu"), _accelerator(self.shelf, row.text("gpu")))
+        wanted = _accelerator(self.shelf, row.text("gpu")) if row.text("gpu") else machine.accelerator
+        if machine.accelerator != wanted:
+            sentence = f"{machine.node} has {machine.accelerator}, not {wanted}"
+            raise fail("D018", sentence, hint="leave one of gpu and node out")
+        kind = row.text("kind")
+        term = (row.number("years") or 0.0) * YEAR if kind == "reserved" else 0.0
+        price = self._settings(row, machine.node, term)
+        return replace(machine, price=price, sold=kind, region=row.text("region"), term=term)
+
+    def _settings(self, row: CsvRow, node: str, term: float) -> tuple[str, ...]:
+        """Settings that give a node the price of a row."""
+        title, key = row.text("source"), row.text("source")
+        entry = list[str]()
+        if key not in keys_of_bibliography() and key not in self.shelf.document("node", node).sources:
+            key = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "source"
+            entry = [f"{NODE}.sources.{key}={{title: {json.dumps(title, ensure_ascii=False)}}}"]
+        price = {"sold": row.text("kind"), "date": json.dumps(row.text("date")), "source": key}
+        if term:
+            price["term"] = f"{term / 86400:g} days"
+        if row.text("region"):
+            price["region"] = json.dumps(row.text("region"), ensure_ascii=False)
+        if row.text("usd_per_gpu_hour"):
+            price |= {"per": "accelerator", "hourly": f"{row.text('usd_per_gpu_hour')} USD/GPU/h"}
+        elif row.text("usd_per_node_hour"):
+            price |= {"per": "node", "hourly": f"{row.text('usd_per_node_hour')} USD/h"}
+        else:
+            price["bought"] = self._owned(row)
+        stated = () if self.case is None or self.case.stated_price is None else ("assume.price=null",)
+        return *stated, *entry, f"{NODE}.price={{{', '.join(f'{name}: {value}' for name, value in price.items())}}}"
+
+    def _owned(self, row: CsvRow) -> str:
+        """The terms of a purchase; electricity from the row, from the scenario, or else the usual values."""
+        tariff, pue = site_terms(self.case)
+        energy = f"{row.text('usd_per_kwh')} USD/kWh" if row.text("usd_per_kwh") else f"{tariff * 3.6e6:.6g} USD/kWh"
+        known = f"life: {(row.number('years') or 0) * 365:g} days, utilisation: {row.text('utilisation')}"
+        resale = f"resale: {row.text('resale_usd') or 0} USD"
+        power = f"tariff: {energy}, pue: {row.text('pue') or f'{pue:g}'}"
+        return f"{{capital: {row.text('capital_usd')} USD, {resale}, {known}, {power}}}"
+
+
+def _of_cells(table: Sheet) -> list[Fault]:
+    """One fault for a table whose cells are separated by semicolons."""
+    sentence = "cells are separated by semicolons here, not by commas"
+    separated = any(";" in name for name in table.names)
+    return [Fault("D018", sentence, table.place, f"save it with commas between cells; {_POINT}")] if separated else []
+
+
+def _one_of_commas(faults: list[Fault]) -> list[Fault]:
+    """The faults, with only the first of those that a decimal comma causes."""
+    found = [fault for fault in faults if _is_of_comma(fault)]
+    others = [fault for fault in faults if fault not in found]
+    return [*(replace(fault, hint=f"{_POINT}; {fault.hint}") for fault in found[:1]), *others]
+
+
+def _is_of_comma(fault: Fault) -> bool:
+    place = fault.place
+    if place is None:
+        return False
+    many = re.fullmatch(r"this row has (\d+) cells and the header (\d+)", fault.sentence)
+    if many is not None:
+        return int(many[1]) > int(many[2])
+    return COLUMNS.get(place.path, COLUMNS["kind"]).kind == "number" and _COMMA.search(fault.sentence) is not None
+
+
+_POINT = "a number has a decimal point: 3.20"
+_COMMA = re.compile(r"\d,\d", re.ASCII)
+
+
+def _of_header(table: Sheet) -> Iterator[Fault]:
+    """Faults of columns that are unknown, or missing."""
+    for index, name in enumerate(table.names):
+        if name not in COLUMNS:
+            close = nearest(name, COLUMNS)
+            hint = f"did you mean '{close}'?" if close else f"the columns: {', '.join(COLUMNS)}"
+            yield Fault("D018", f"there is no column {quoted_value(name)}", cell_at(table.place, index), hint)
+    for name in _OF_ALL:
+        if name not in table.names:
+            yield Fault("D018", f"the column '{name}' is missing", table.place, _meaning(name))
+
+
+def _meaning(name: str) -> str:
+    return f"{name}: {COLUMNS[name].meaning}"
+
+
+def _complaints(row: CsvRow) -> Iterator[tuple[str, str, str]]:
+    """The problems of a row: the column, a sentence, and a remedy where it is not the column's meaning."""
+    kind, rents = row.text("kind"), [name for name in _RENT if row.text(name)]
+    if kind not in KINDS:
+        close = nearest(kind, KINDS)
+        yield "kind", f"there is no kind {quoted_value(kind)}", f"did you mean '{close}'?" if close else ""
+    for name in (*_OF_ALL, *(_HOSTED if kind == API else _OWNED if kind == "purchase" else ())):
+        if not row.text(name):
+            yield name, f"{kind} needs a cell under {name}", ""
+    if not _DATE.fullmatch(row.text("date")):
+        yield "date", f"{quoted_value(row.text('date'))} is no date", ""
+    if kind != API and not (row.text("gpu") or row.text("node")):
+        yield "node", "neither gpu nor node is named", ""
+    if kind in (API, "purchase"):
+        yield from ((name, f"{kind} has no {name}", "leave the cell empty") for name in rents)
+    elif len(rents) != 1:
+        given = "are both given" if rents else "are both empty"
+        yield _RENT[0], f"{' and '.join(_RENT)} {given}", "fill one of them"
+    for name, kinds in (("years", ("purchase", "reserved")), ("resale_usd", ("purchase",))):
+        if row.text(name) and kind not in kinds:
+            yield name, f"{kind} has no {name}", "leave the cell empty"
+    if (row.number("resale_usd") or 0) > (row.number("capital_usd") or math.inf):
+        yield "resale_usd", f"a resale of {row.text('resale_usd')} is above the capital", ""
+    if (row.number("utilisation") or 0) > 1:
+        yield "utilisation", f"a share of {row.text('utilisation')} is above 1", ""
+    if (row.number("pue") or 1) < 1:
+        yield "pue", f"a pue of {row.text('pue')} is below 1", ""
+
+
+def site_terms(case: LoadedScenario | None) -> tuple[float, float]:
+    """The price of electricity, and the PUE: of the scenario, or else of the usual grid and practice."""
+    run = None if case is None else case.run
+    tariff, pue = (None, None) if run is None else (run.power.tariff, run.power.pue)
+    tariff = read("grid", "us-average").tariff.price if tariff is None else tariff
+    return float(tariff), float(read("practice", "usual").cooling.pue if pue is None else pue)
+
+
+def _hosted(row: CsvRow) -> HostedOffer:
+    """An API; a model by the name of the library where it goes by one."""
+    prompt, output = (row.number(name) or 0.0 for name in ("usd_per_mprompt", "usd_per_moutput"))
+    cached = row.number("usd_per_mcached")
+    stated = row.text("model")
+    return HostedOffer(
+        shape_of(stated, names("model")) or stated,
+        stated,
+        prompt / _MILLION,
+        (prompt if cached is None else cached) / _MILLION,
+        output / _MILLION,
+        row.text("region"),
+        row.text("date"),
+        row.text("source"),
+    )
+
+
+# --- A day of traffic.
+
+_MOST_HOURS = 24 * 7
+
+
+def hourly_rates(text: str) -> list[float]:
+    """Requests per second of each hour, from a list such as `2,2,5,9`, a CSV of hour and rate, or a request trace.
+
+    A list whose length divides 24 is of equal parts of a day; another one is of hours.
+
+    >>> hourly_rates("2,5.5") == [2.0] * 12 + [5.5] * 12, hourly_rates("2,2,3,3,5.5")
+    (True, [2.0, 2.0, 3.0, 3.0, 5.5])
+
+    Raises:
+        CostModelError: it is neither
+    """
+    if re.fullmatch(r"[-+\d.,;\s]+", text, re.ASCII):
+        rates = _rates(text.split(","), Place(COMMAND_LINE))
+        each = 1 if 24 % len(rates) else 24 // len(rates)
+        return [rate for rate in rates for _ in range(each)]
+    columns = {"hour": Column("whole", "hour of the day, from 0"), "rate": Column("text", "requests a second")}
+    content = file_text(text, largest=LARGEST_TABLE)
+    if is_trace(content):
+        return _rates([str(rate) for rate in rates_of_trace(content, text)], Place(text))
+    table = sheet(text, content, columns)
+    if separated := _of_cells(table):
+        raise CostModelError(*separated)
+    if missing := [name for name in columns if name not in table.names]:
+        raise fail("D018", f"the column '{missing[0]}' is missing", table.place, "the columns are hour and rate")
+    rows = [row_of(place, table.names, cells, columns) for place, cells in table.records]
+    if faults := [fault for row in rows for fault in row.faults]:
+        raise CostModelError(*(replace(fault, code="D018") for fault in faults))
+    for expected, row in enumerate(rows):
+        if row.number("hour") != expected:
+            sentence = f"hour {expected} is expected here"
+            raise fail("D018", sentence, cell_at(row.place, table.names.index("hour"), "hour"), "a row an hour, from 0")
+    return _rates([row.text("rate") for row in rows], table.place)
+
+
+def _rates(texts: Sequence[str], place: Place) -> list[float]:
+    try:
+        found = [float(text) for text in texts]
+    except ValueError:
+        found = []
+    if below := next((text.strip() for text, rate in zip(texts, found, strict=False) if rate < 0), ""):
+        raise fail(
+            "D018", f"a rate of {below} is below 0", place, "a rate is positive, or 0 in an hour without requests"
+        )
+    if not 2 <= len(found) <= _MOST_HOURS or not max(found) > 0 or not max(found) < math.inf:
+        sentence = f"from 2 to {_MOST_HOURS} rates of at least 0 are expected, one of them above 0"
+        raise fail("D018", sentence, place, "for example --day 2,2,5,9,9,5")
+    return found

@@ -1,0 +1,507 @@
+"""The smallest number of nodes on which the best plan of a job meets every limit, expected or with a chance.
+
+Sizes are tried one by one, of which a size in proportion to what is missing comes next. A somewhat larger size counts
+where it takes fewer GPU hours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.equations.parallelism.counts import world_size
+from costmodel.equations.run.economics import run_cost, share
+from costmodel.equations.run.uncertainty import chance_within, end_spread
+from costmodel.estimate.shared.result_limits import Limit, stated_limits
+from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.search.range_samples import doubled, values_of
+from costmodel.explore.search.rank import Watcher
+from costmodel.explore.workload_interface import (
+    RANKS,
+    KnownPlans,
+    MissedLimit,
+    PlanAnswer,
+    SizedTrial,
+    SmallestPlan,
+    SmallestPlans,
+    Trial,
+    Workload,
+)
+from costmodel.ground.equation import Number, leaf, origin_of, term, trace
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.record import record
+from costmodel.ground.units import counted
+
+if TYPE_CHECKING:
+    from costmodel.explore.explain.explain import ExplainedFigure
+
+
+def tried(
+    asked: Workload,
+    settings: Sequence[str],
+    *,
+    best: bool = False,
+    results: Collection[str] = (),
+    paths: Sequence[str] = (),
+) -> Trial:
+    """A scenario with some settings; best: with its best plan there.
+
+    results: those that are looked at, or else all. paths: keys whose values are kept
+    """
+    try:
+        varied = asked.of(vary_any(asked.case, settings))
+        return trial_of(varied, settings, varied.answer(results, best=best), paths)
+    except CostModelError as error:
+        return Trial(tuple(settings), fault=error.faults[0])
+
+
+def trial_of(varied: Workload, settings: Sequence[str], answer: PlanAnswer, paths: Sequence[str] = ()) -> Trial:
+    """An answer reduced to a trial: its codes, results and varied values."""
+    known = leaves(varied.case) if paths else {}
+    return Trial(
+        tuple(settings),
+        refused=answer.refused,
+        broken=answer.broken,
+        remarked=() if answer.refused else answer.remarked,
+        kept=varied.kept(answer),
+        about=varied.facts,
+        values={path: known[path].value if path in known else None for path in paths},
+    )
+
+
+@record
+class RankGrowth:
+    """How one kind of workload scales with the number of ranks: its words, results and settings.
+
+    paces: micro-batches of a replica for each pipeline stage, and steps over the least that a loss takes, of
+    those jobs that have them
+    """
+
+    strong: str  # what stays, in words
+    weak: str  # what grows
+    grown: str  # its key
+    shown: tuple[str, ...]
+    figure: str
+    work: str
+    time: str
+    terms: tuple[str, ...]
+    each: Callable[[Mapping[str, float], float], float]
+    settings: Callable[[float], list[str]]  # that make the job that large, beside the accelerators of a part of a node
+    paces: Callable[[LoadedScenario, PlanAnswer], tuple[float, float]] = lambda case, found: (float("nan"),) * 2
+    uneven: Callable[[float], Fault | None] = lambda ranks: None  # what is wrong with a number of accelerators
+
+
+@record
+class RankSizes:
+    """A job at several numbers of accelerators: of a fixed size (strong scaling), or growing (weak scaling)."""
+
+    asked: Workload
+    sizes: tuple[float, ...]
+    growth: RankGrowth
+    is_weak: bool
+    best: bool
+    name: ClassVar[str] = RANKS
+
+    @property
+    def count(self) -> int:
+        """The number of sizes."""
+        return len(self.sizes)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The results in a table of sizes."""
+        return self.growth.shown
+
+    @property
+    def figure(self) -> str:
+        """The result that is drawn over the sizes."""
+        return self.growth.figure
+
+    @property
+    def work(self) -> str:
+        """The result that states the throughput."""
+        return self.growth.work
+
+    @property
+    def time(self) -> str:
+        """The result whose terms are shown as shares."""
+        return self.growth.time
+
+    @property
+    def terms(self) -> Sequence[str]:
+        """The parts of that time."""
+        return self.growth.terms
+
+    @property
+    def varied(self) -> list[str]:
+        """The keys that change from size to size."""
+        each = self.asked.case.node.accelerators
+        parts = ["cluster.node.accelerators"] if any(ranks < each for ranks in self.sizes) else []
+        return ["cluster.nodes", *parts, *([self.growth.grown] if self.is_weak else [])]
+
+    @property
+    def words(self) -> str:
+        """The kind of scaling, in words."""
+        kind = self.growth.weak if self.is_weak else self.growth.strong
+        return f"{kind}{', the best plan at each size' if self.best else ''}"
+
+    def each(self, costs: Mapping[str, float], size: float) -> float:
+        """The throughput per accelerator."""
+        return self.growth.each(costs, size)
+
+    def rows(self, pace: Watcher) -> Iterator[SizedTrial]:
+        """Evaluates one size after the other."""
+        for ranks in pace.taken(self.sizes, len(self.sizes)):
+            yield self._row(ranks)
+
+    def more(self, rows: Sequence[SizedTrial]) -> object:
+        """No further result over all sizes."""
+        return None
+
+    def _row(self, ranks: float) -> SizedTrial:
+        own, text = float(self.asked.case.node.accelerators), f"{ranks:,.0f}"
+        settings = [*self.growth.settings(ranks)]
+        fault = part_of_node(own, ranks) or self.growth.uneven(ranks)
+        if fault is not None:
+            return SizedTrial(ranks, Trial(tuple(settings), fault), text)
+        try:
+            varied = self.asked.of(vary_any(self.asked.case, settings))
+            found = varied.answer(best=self.best)
+        except CostModelError as error:
+            return SizedTrial(ranks, Trial(tuple(settings), error.faults[0]), text)
+        point = trial_of(varied, settings, found)
+        if found.refused:
+            return SizedTrial(ranks, point, text)
+        return SizedTrial(ranks, point, text, found.assumed, *self.growth.paces(varied.case, found))
+
+
+def part_of_node(each: float, ranks: float) -> Fault | None:
+    """A fault for a number of accelerators that ends within a node; None for any other number."""
+    below = ranks // each * each
+    if ranks < each or ranks == below:
+        return None
+    sentence = f"{counted(ranks)} accelerators are no whole number of nodes of {counted(each)}"
+    return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
+
+
+def ranks_of(text: str) -> list[float]:
+    """Numbers of accelerators: 64..4096 doubles; lists and other steps as --over has them."""
+    if not text:
+        raise fail("C010", "--ranks is missing", None, "--ranks 64..4096")
+    place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
+    try:
+        values = [parse(value, "GPU") for value in values_of(doubled(text), "--ranks", text)]
+    except UnitError as error:
+        sentence = str(error) if error.exact else f"'{text}' is not numbers of accelerators"
+        raise fail("C010", sentence, place, "for example --ranks 64..4096") from None
+    if not all(value >= 1 and value.is_integer() for value in values):
+        raise fail("C010", f"'{text}' is not numbers of accelerators", place, "for example --ranks 64..4096")
+    return sorted(set(values))
+
+
+NODES = "cluster.nodes"
+EIGHTHS = 8  # of a power of two: numbers of nodes above it that are tried
+_NEAR = 8  # sizes that are tried one after the other before steps double
+_FAR = 1.25  # times a budget, from which no plan on as many nodes keeps it
+_LEVEL = 1.05  # times a budget, up to which a cost may keep it on other sizes
+_HALVED = 3.0  # a job on half of the nodes costs this part of its cost at least; 2.6 in shipped machines
+_DEARER = 2  # sizes in a row that cost more than a smaller one, after which larger ones do too
+CHANCE = "chance"  # to meet every limit, in explanations
+_LEAST = 1e-300  # of a limit over a result: one may be too small for a float
+_PASSED = 2  # sizes without a valid plan that are passed over
+
+
+def chance_to_meet(asked: Workload, costs: Mapping[str, float]) -> float:
+    """The chance that a plan works and keeps every limit on a result with a band.
+
+    Such results are off together, as the time of a step is, so that the nearest limit counts.
+    """
+    nearest, works = _least_chance(asked, costs), costs.get(asked.chance, 1.0)
+    return (1.0 if nearest is None else nearest[1]) * (works if math.isfinite(works) else 1.0)
+
+
+def _least_chance(asked: Workload, costs: Mapping[str, float]) -> tuple[Limit, float] | None:
+    """The limit on a result with a band that is kept with the least chance, and that chance."""
+    banded = (
+        (limit, chance_to_keep(limit, costs))
+        for limit in stated_limits(asked.case.scenario.limits)
+        if limit.column in asked.columns and asked.columns[limit.column].band and limit.kind != "target"
+    )
+    return min(banded, key=lambda each: each[1], default=None)
+
+
+def chance_to_keep(limit: Limit, costs: Mapping[str, float]) -> float:
+    """The chance that a result with a band keeps a limit; without a band 1 or 0."""
+    value, end = costs[limit.column], costs.get(end_of(limit), math.nan)
+    if not (0 < value < math.inf and 0 < end < math.inf):
+        return 1.0 if limit.holds(value) else 0.0
+    return float(_chance_of(limit, value, end))
+
+
+def end_of(limit: Limit) -> str:
+    """The end of the band of a result on the side of its limit."""
+    return f"{limit.column}_{'high' if limit.kind == 'at_most' else 'low'}"
+
+
+def _chance_of(limit: Limit, value: Number, end: Number) -> Number:
+    stated = max(limit.value, float(value) * _LEAST)
+    amount, allowance = (value, stated) if limit.kind == "at_most" else (stated, value)
+    return chance_within(amount, allowance, end_spread(value, end))
+
+
+def explained_plan(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
+    """The trees of known results of a plan, and of its chance to meet every limit under that name.
+
+    settings: those that make the scenario that plan. names: of results that it may have
+    """
+    varied = asked.of(vary_any(asked.case, settings))
+    if asked.request_tokens is not None:  # whose result it is
+        answer = varied.answer(names or (asked.usual,))
+        wanted = [*(name for name in names if math.isfinite(answer.costs.get(name, math.nan))), asked.chance]
+        found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
+        return {**found, CHANCE: found[asked.chance]}
+    answer = varied.answer()
+    nearest = _least_chance(asked, answer.costs)
+    ends = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
+    wanted = [*dict.fromkeys((*names, asked.chance, *ends))]
+    wanted = [name for name in wanted if math.isfinite(answer.costs.get(name, math.nan))]
+    found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
+    return {**found, CHANCE: _explained_chance(asked, answer.costs, found)}
+
+
+def _explained_chance(
+    asked: Workload, costs: Mapping[str, float], known: Mapping[str, ExplainedFigure]
+) -> ExplainedFigure:
+    """The tree of the chance of a job to keep its limits; known: trees of its results."""
+    from costmodel.explore.explain.explain import Book, tree_of
+
+    nearest = _least_chance(asked, costs)
+    with trace(), term("and fits"):
+        kept: Number = 1.0
+        if nearest is not None:
+            limit = nearest[0]
+            kept = _chance_of(limit, *(leaf(costs[name], name) for name in (limit.column, end_of(limit))))
+        whole = kept * leaf(costs[asked.chance], asked.chance) if asked.chance in known else kept
+        tree = tree_of(Book({}, {}, {}), CHANCE, "1", origin_of(whole, CHANCE))
+    _graft(tree, {each.value: each for each in known.values()})
+    return tree
+
+
+def _graft(tree: ExplainedFigure, known: Mapping[float, ExplainedFigure]) -> None:
+    """Puts the trees of figures in the place of plain numbers of the same value."""
+    for place, each in enumerate(tree.beneath):
+        if each.beneath:
+            _graft(each, known)
+        elif each.value in known:
+            tree.beneath[place] = replace(known[each.value], name=each.name)
+
+
+def smallest_size(
+    asked: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
+) -> SmallestPlans:
+    """The plans on the fewest nodes, or on a few more that cost less; where only money is bounded on the most.
+
+    Without a limit on the time or the money of the whole job on as many nodes as the scenario has, or on the most.
+    """
+    limits = [limit.column for limit in stated_limits(asked.case.scenario.limits) if limit.kind == "at_most"]
+    each = float(asked.case.node.accelerators)
+    ladder = ladder_of(max(most // each, 1.0))
+    sizes = _Sizes(asked, each, {} if known is None else known)
+    if any(asked.columns[column].unit == "s" for column in limits if column in asked.columns):
+        return sizes.first(ladder, safe)
+    if full or any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
+        several = [nodes for nodes in ladder[::-1] if full or _divides_often(nodes)]
+        return sizes.first([*dict.fromkeys([float(max(most // each, 1.0)), *several] if full else several)], safe)
+    return sizes.first([float(asked.case.cluster.nodes)], safe)
+
+
+def _divides_often(nodes: float) -> bool:
+    """Whether a number of nodes is a power of two, or three times one: others seldom divide a batch."""
+    return any(math.log2(nodes / odd).is_integer() for odd in (1.0, 3.0))
+
+
+def ladder_of(most: float) -> list[float]:
+    """Numbers of nodes: every one up to 8, then eight between powers of two.
+
+    >>> ladder_of(20.0)
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 18.0, 20.0]
+    """
+    found, size = [], 1.0
+    while size <= most:
+        found.append(size)
+        size += max(2.0 ** math.floor(math.log2(size)) / EIGHTHS, 1.0)
+    return found
+
+
+def _fits(trial: Trial) -> bool:
+    """Whether a valid plan fails only by limits of the scenario."""
+    return not trial.refused and set(trial.broken) == {"T001"}
+
+
+@dataclass
+class _Sizes:
+    """A job at several numbers of nodes, each evaluated once."""
+
+    asked: Workload
+    each: float
+    known: KnownPlans
+    seen: dict[float, Trial] = field(default_factory=dict)
+
+    def at(self, nodes: float) -> Trial:
+        """The best plan on `nodes` nodes."""
+        if nodes not in self.seen:
+            self.seen[nodes] = self._known(nodes) or self._searched(nodes)
+        return self.seen[nodes]
+
+    def _searched(self, nodes: float) -> Trial:
+        trial = tried(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
+        if trial.kept is not None and trial.about is not None:
+            self.known[nodes] = float(trial.about.price.each), trial.kept.settings
+        return trial
+
+    def _known(self, nodes: float) -> Trial | None:
+        """The best plan at a lower price: where it still works it is the best here too.
+
+        Where it is far above the budget all others are, too: on as many nodes they cost what their time does.
+        """
+        price, plan = self.known.get(nodes, (math.inf, {}))
+        if math.isnan(price) or price > float(self.asked.facts.price.each):
+            return None
+        found = tried(self.asked, [f"{NODES}={nodes:.0f}", *(f"{path}={value}" for path, value in plan.items())])
+        dear = self._cost(found, nodes) > _FAR * self._budget
+        return replace(found, settings=found.settings[:1]) if found.works or dear else None
+
+    def chance(self, nodes: float) -> float:
+        """The chance that this plan meets every limit; 0 for one that fails by expected figures."""
+        trial = self.at(nodes)
+        return chance_to_meet(self.asked, trial.costs) if trial.works else 0.0
+
+    def first(self, ladder: list[float], safe: float) -> SmallestPlans:
+        """The first of some sizes that meets every limit by expected figures, and with the chance."""
+        expected = self._first(ladder, lambda nodes: self.at(nodes).works, self._start(ladder))
+        if expected is None:
+            nearest = self.at(ladder[-1])
+            return SmallestPlans(codes=nearest.codes, fault=nearest.fault, missed=self._missed())
+        safely = self._first(ladder, lambda nodes: self.chance(nodes) >= safe, expected)
+        safely = None if safely is None else self._cheapest(ladder, safely, safe)
+        surest = max(map(self.chance, self.seen))
+        return SmallestPlans(
+            self._plan(ladder[expected]), None if safely is None else self._plan(ladder[safely]), surest
+        )
+
+    def _cheapest(self, ladder: list[float], place: int, safe: float) -> int:
+        """The index of the size that takes the fewest GPU hours: the given one, or one up to the next power of two.
+
+        A size that divides a batch better may need fewer.
+        """
+        power = 2.0 ** math.ceil(math.log2(ladder[place]))
+        larger = [other for other, nodes in enumerate(ladder) if ladder[place] < nodes <= power]
+        if ladder[0] > ladder[-1] or not larger:
+            return place
+        good = [other for other in larger if _divides_often(ladder[other]) and self.chance(ladder[other]) >= safe]
+        return min([place, *good], key=lambda other: ladder[other] * self.at(ladder[other]).costs["run_time"])
+
+    def _cost(self, trial: Trial, nodes: float) -> float:
+        """The cost of a plan; results omit it where the plan breaks a limit."""
+        time = trial.costs.get("run_time", math.nan)
+        return float(run_cost(time, world_size(nodes, self.each), float(self.asked.facts.price.each)))
+
+    @property
+    def _budget(self) -> float:
+        limits = stated_limits(self.asked.case.scenario.limits)
+        return min((limit.value for limit in limits if limit.column == "run_cost"), default=math.inf)
+
+    def _is_over_budget(self, sizes: Sequence[float]) -> bool:
+        """Whether no size keeps the budget: small ones come first, until several in a row cost more than the least."""
+        least, dearer = math.inf, 0
+        for nodes in sizes:
+            trial = self.at(nodes)
+            if trial.works:
+                return False
+            if _fits(trial):
+                cost = self._cost(trial, nodes)
+                least, dearer = min(least, cost), dearer + 1 if cost >= least else 0
+                if dearer >= _DEARER and cost > _LEVEL * self._budget:
+                    return True
+        return True
+
+    def _first_within(self, powers: Sequence[float], good: Callable[[float], bool]) -> float | None:
+        """The first good one of powers of two, large ones first; those that cost far too much are passed over."""
+        place = 0
+        while place < len(powers) and not good(powers[place]):
+            above = self._cost(self.at(powers[place]), powers[place]) / self._budget
+            place += max(math.floor(math.log(above, _HALVED)), 1) if above > 0 else 1
+        return powers[place] if place < len(powers) else None
+
+    def _missed(self) -> tuple[MissedLimit, ...]:
+        """The limits that the nearest plan misses, among the plans that fit."""
+        fitting = {
+            nodes: trial.kept.costs for nodes, trial in self.seen.items() if trial.kept is not None and _fits(trial)
+        }
+        limits = [limit for limit in stated_limits(self.asked.case.scenario.limits) if limit.kind == "at_most"]
+        missed = [
+            tuple(
+                MissedLimit(limit.column, limit.value, costs[limit.column], nodes * self.each)
+                for limit in limits
+                if costs.get(limit.column, 0.0) > limit.value > 0
+            )
+            for nodes, costs in fitting.items()
+        ]
+        return min(filter(None, missed), key=lambda found: max(each.value / each.limit for each in found), default=())
+
+    def _start(self, ladder: list[float]) -> int:
+        """The place of the size on which the job would end in time if its time fell as its size grows."""
+        own = min(ladder, key=lambda nodes: abs(nodes - float(self.asked.case.cluster.nodes)))
+        costs, wanted = self.at(own).costs, own
+        for limit in stated_limits(self.asked.case.scenario.limits):
+            if limit.column == "run_time" and limit.kind == "at_most" and limit.value > 0 and costs:
+                wanted = own * float(share(costs["run_time"], limit.value))
+        return ladder.index(min(ladder, key=lambda nodes: abs(nodes - wanted)))
+
+    def _between(self, ladder: list[float], power: int, good: Callable[[float], bool]) -> int:
+        """The index of the largest good size from a power of two on, below the next; sizes come in descending order."""
+        above = (place for place in range(1, power) if ladder[place] < 2 * ladder[power])
+        return next((place for place in above if good(ladder[place])), power)
+
+    def _first(self, ladder: list[float], good: Callable[[float], bool], start: int) -> int | None:
+        """The index of the first good size, starting at a likely one; all sizes after it are good too.
+
+        Sizes without a valid plan, as those that do not divide a batch, are passed over. From large to small sizes,
+        the largest of which have no plan, the largest and all powers of two are tried, and those above the first good
+        one.
+        """
+        if ladder[0] > ladder[-1]:
+            powers = [nodes for nodes in ladder if math.log2(nodes).is_integer()]
+            if math.isfinite(self._budget) and self._is_over_budget(powers[::-1]):
+                return None
+            if good(ladder[0]):
+                return 0
+            largest = self._first_within(powers, good)
+            found = None if largest is None else ladder.index(largest)
+            return found and self._between(ladder, found, good)
+        low, high, steps = -1, start, 0
+        while not good(ladder[high]):
+            if high == len(ladder) - 1:
+                return None
+            steps += 1
+            low, high = high, min(high + 2 ** max(steps - _NEAR, 0), len(ladder) - 1)
+        for place in range(high - 1, low, -1):
+            if good(ladder[place]):
+                high = place
+            elif self.at(ladder[place]).costs or place < high - _PASSED:
+                break
+        return high
+
+    def _plan(self, nodes: float) -> SmallestPlan:
+        trial = self.at(nodes)
+        settings = {} if trial.kept is None else trial.kept.settings
+        return SmallestPlan(
+            (*trial.settings, *(f"{path}={value}" for path, value in settings.items())),
+            nodes * self.each,
+            self.chance(nodes),
+        )

@@ -1,0 +1,72 @@
+"""The chance that plans of a search should have to fit, or to meet all limits: preferred by default, or demanded.
+
+A limit of the scenario, which `--safe X` sets too, is a demand: no other plan counts. Without one a search prefers the
+default chance: where no plan has it, the surest ones are shown. Of services about as sure the objective decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.default_values import SAFE
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.flags.workload_flags import keys_of
+from costmodel.ground.record import record
+
+Case = TypeVar("Case", bound=LoadedScenario)
+
+
+def chance_column(kind: str) -> str:
+    """The result that `--safe` bounds.
+
+    >>> chance_column("training"), chance_column("serving")
+    ('fit_chance', 'limits_chance')
+    """
+    return keys_of(kind)["safe"].split(".")[1]
+
+
+def preferring(case: Case, safe: float | None = SAFE) -> Case:
+    """The case whose searches prefer plans with such a chance; None: with any."""
+    return replace(case, asked=replace(case.asked, safe=safe))
+
+
+def preferred_chance(case: LoadedScenario) -> float | None:
+    """The chance that searches of a case prefer; None where they do not ask, or where the scenario states a limit."""
+    return None if stated_chance(case) is not None else case.asked.safe
+
+
+def stated_chance(case: LoadedScenario) -> float | None:
+    """The chance that a limit of the scenario demands; None without one."""
+    column = chance_column(case.kind)
+    limits = (limit for limit in stated_limits(case.scenario.limits) if limit.column == column)
+    return next((float(limit.value) for limit in limits if limit.kind == "at_least"), None)
+
+
+def demand_of(case: LoadedScenario) -> tuple[str, ...]:
+    """The setting that makes the preferred chance a limit; none where nothing is preferred."""
+    share = preferred_chance(case)
+    return () if share is None else (f"{keys_of(case.kind)['safe']}={share:g}",)
+
+
+@record
+class Safety:
+    """The chance that an answer should have.
+
+    share: None where expected figures rule. demand: settings that ask plans for it. is_stated: it is a demand
+    """
+
+    share: float | None = None
+    demand: tuple[str, ...] = ()
+    is_stated: bool = False
+
+
+EXPECTED = Safety()
+
+
+def safety_of(case: LoadedScenario, path: str) -> Safety:
+    """The chance that an answer along a key should have; plans need not have it where the key is a limit."""
+    if (stated := stated_chance(case)) is not None:
+        return Safety(stated, is_stated=True)
+    return Safety(preferred_chance(case), () if path.startswith("limits.") else demand_of(case))

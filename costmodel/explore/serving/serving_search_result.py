@@ -1,0 +1,204 @@
+"""What a search of a serving scenario finds: the best plans, the fleets that they need, and what became of all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.documents.schemas.results import SERVING_RESULTS, without_money
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.measured_spreads import spreads
+from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
+from costmodel.estimate.serving.predict_serving import ServingAnswer, evaluated
+from costmodel.estimate.serving.serving_error_band import term_spreads
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.estimate.shared.results import number
+from costmodel.explore.search.rank import PlanCounts, Tally
+from costmodel.explore.search.scenario_variants import Variants
+from costmodel.explore.search.stream import PlanErrors, PoolError, SearchResult
+from costmodel.ground.equation import untraced
+from costmodel.ground.errors import fail
+from costmodel.ground.record import record
+
+
+@record
+class RankedPlan:
+    """A plan with its results, what it breaks, and what binds its rate.
+
+    prefill: its instances for prompts, where these are apart; sizes are of decode. load: requests a second, or requests
+    or users at a time of the whole fleet, where it is not that of the scenario
+    """
+
+    sizes: dict[str, float]
+    costs: dict[str, float]
+    broken: tuple[str, ...]
+    binding: str
+    prefill: dict[str, float] | None = None
+    variant: int = 0
+    load: float = math.nan
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """An empty sort key: plans that are equally good keep their order."""
+        return ()
+
+    def without_money(self) -> RankedPlan:
+        """A copy without rents where the plan breaks a limit, since these compare with no working plan."""
+        if not self.broken:
+            return self
+        return replace(self, costs=without_money(self.costs))
+
+
+@dataclass
+class ServiceCounts(PlanCounts[RankedPlan]):
+    """The counts of the plans of one serving scenario."""
+
+    alike: int = 0  # of those that fit, left out for another with less ep and the same figures
+    fewest: float = math.inf  # accelerators that the rate needs, of the plans that keep every limit
+    fastest: float = 0.0  # tokens a second of one user that no plan exceeds
+
+
+@dataclass
+class ServiceTally(Tally[RankedPlan]):
+    """The result of a part of a search of a service."""
+
+    def part(self, number: int = 0) -> ServiceCounts:
+        """The counts of one scenario variant."""
+        found = self.parts.setdefault(number, ServiceCounts(number))
+        assert isinstance(found, ServiceCounts)
+        return found
+
+
+@record
+class SearchRemedy:
+    """Settings under which a search finds a plan that keeps every limit, and that plan."""
+
+    settings: tuple[str, ...]
+    best: RankedPlan
+    plan: tuple[str, ...] = ()  # what makes the scenario's own plan that one, beside the settings
+
+
+LEAST_MOVE = 1e-6  # of a figure, from which the pool of the cache moves it
+# The kind of error of a term of a token; a transfer between halves is not timed alone.
+_KINDS = {"matmul": "matmul", "attention": "attention", "memory_bound": "memory-bound", "tp_exposed": "tp"}
+
+
+@dataclass
+class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
+    """The result of a serving search; if stopped, for the values so far.
+
+    remedies: where no plan keeps every limit, at the values of the nearest one; see `with_search_remedies`
+    """
+
+    tally: ServiceTally
+    yours: ServingAnswer | None
+    remedies: tuple[SearchRemedy, ...] = ()
+    alone: RankedPlan | None = None  # nearest to limits that no plan keeps, even of requests one at a time
+    fleet: RankedPlan | None = None  # the best plan with as many replicas as the rate needs, where it has others
+    smaller: RankedPlan | None = None  # another one that answers the rate with fewer accelerators, on more than these
+    safe_cluster: RankedPlan | None = None  # of a remedy, the plan on the smallest cluster with the preferred chance
+    expected_cluster: RankedPlan | None = None  # the same by expected figures, where it takes fewer accelerators
+    expected_rates: bool = False  # whether rates are expected ones all the same: plans are safe at their load
+    unruled: float | None = None  # the preferred chance where its band is that of other accelerators: expected figures
+    other: RankedPlan | None = None  # the best plan by the other rule, with as many replicas as that needs
+    shares: Mapping[str, tuple[float, float]] | None = None  # of the load, least and most, of each of several kinds
+
+    @property
+    def chance(self) -> str:
+        """The result column with the chance to meet all limits."""
+        return OWN
+
+    @property
+    def ranked_by(self) -> str:
+        """The objective; for rent at a stated rate, the rent of the GPUs that the rate needs."""
+        return compared(self.inputs)
+
+    def errors(self, plan: RankedPlan) -> PlanErrors:
+        """Errors of the terms of a token whose kernels were measured, and what runs of an engine differ by."""
+        inputs, layout = self.inputs_of(plan.variant), columns_of([plan])[-1]
+        whole, kinds = plan.costs["tpot"], dict[str, float]()
+        with untraced(), np.errstate(all="ignore"):
+            for name, spread in term_spreads(inputs, layout):
+                part = plan.costs.get(name, math.nan) / whole
+                if spread is not None and name in _KINDS and math.isfinite(part):
+                    kinds[_KINDS[name]] = float(np.nan_to_num(number(spread))) * part
+            own, ranks = number(spreads(inputs).token), number(layout.ranks)
+            pool = _pool_error(inputs, layout, self.ranked_by) if plan.prefill is None else None
+        ranks += 0.0 if plan.prefill is None else number(columns_of([plan])[0].ranks)
+        return PlanErrors(kinds, own, ranks, plan.costs["gpus"], {"tp": plan.sizes["tp"]}, pool)
+
+    @property
+    def service_parts(self) -> list[ServiceCounts]:
+        """The counts of plans at each value of the keys that vary."""
+        return [self.tally.part(number) for number in self.tally.parts]
+
+
+def _pool_error(inputs: ServingInputs, layout: PlanColumns, name: str) -> PoolError | None:
+    """The relative change of the ranked result if the KV-cache pool is one spread smaller; None if negligible."""
+    spread, memory = number(spreads(inputs).pool), inputs.engine.memory
+    pool = number(evaluated(inputs, layout).results.column("cache_pool"))
+    less = memory.model_copy(update={"driver": memory.driver + pool * spread})
+    smaller = inputs_of(replace(inputs.case, stack=inputs.case.stack.model_copy(update={"memory": less})))
+    both = [evaluated(each, layout).results for each in (inputs, smaller)]
+    figures, pools = (np.log([number(each.column(of)) for each in both]) for of in (name, "cache_pool"))
+    if not (spread > 0 and np.isfinite([*figures, *pools]).all() and pools[0] > pools[1]):
+        return None
+    move = SERVING_RESULTS[name].sign * float((figures[1] - figures[0]) / (pools[0] - pools[1])) * spread
+    engine = inputs.engine.name
+    return PoolError(engine, pool, spread, move, number(layout.ranks)) if abs(move) > LEAST_MOVE else None
+
+
+def columns_of(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
+    """The sizes of plans as columns; for disaggregated plans, one set each for prefill and decode."""
+    prefill = [plan.prefill for plan in plans if plan.prefill is not None]
+    halves = [*([prefill] if prefill else []), [plan.sizes for plan in plans]]
+    return tuple(
+        PlanColumns(*(np.array([half.get(name, RARE.get(name, 1.0)) for half in sizes]) for name in SIZES))
+        for sizes in halves
+    )
+
+
+def inputs_of_service(case: LoadedScenario) -> ServingInputs:
+    """The numbers of a scenario that serves."""
+    return inputs_of(serving(case))
+
+
+def listed_by_search(inputs: ServingInputs, path: str) -> str:
+    """The key of the search that lists values of a key of the scenario; empty where none does."""
+    key = path.removeprefix("plan.").replace("stack.budget", "budget")
+    return key if key != path and getattr(inputs.case.scenario.search, key, None) is not None else ""
+
+
+def compared(inputs: ServingInputs) -> str:
+    """The result that plans are compared by: the objective, or at a stated rate the rent of the needed GPUs."""
+    scenario = inputs.case.scenario
+    rented = scenario.objective == "rent_per_month" and scenario.workload.rate is not None
+    return "rent_needed" if rented else scenario.objective
+
+
+def lacks_figure(inputs: ServingInputs, name: str) -> bool:
+    """Whether a result needs a price or a power that is not known."""
+    if SERVING_RESULTS[name].unit == "USD":
+        return not price_of(inputs.case).known
+    return name == "energy_per_token" and math.isnan(float(inputs.power.drawn))
+
+
+def fail_without_figures(variants: Variants[ServingInputs], names: Iterable[str]) -> None:
+    """A fault where plans are compared by a cost or an energy, and no price or power is known of some nodes."""
+    for name in names:
+        if SERVING_RESULTS[name].unit != "USD" and name != "energy_per_token":
+            continue
+        unknown = (each.case.node.name for each in variants.possible() if lacks_figure(each, name))
+        if not (nodes := ", ".join(dict.fromkeys(unknown))):
+            continue
+        what, hint = "power", "--set 'assume.power=900 W' sets that of an accelerator and its share of the node"
+        if SERVING_RESULTS[name].unit == "USD":
+            listed = "costmodel list nodes shows those with a list price"
+            what, hint = "price", f"--price 2.50USD/GPU/h sets one for all; {listed}"
+        raise fail("C004", f"plans are compared by {name}, but no {what} is known for {nodes}", None, hint)

@@ -1,0 +1,843 @@
+"""The smallest layout on each machine: fewer GPUs do not do, money is recomputed, and what fails shows no figure."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from statistics import NormalDist
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from report.page.reader import Reader
+from rich.text import Text
+
+import costmodel
+from costmodel.documents.reader.library import read
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.text.files import only_texts
+from costmodel.estimate.model.shards import model_parameters
+from costmodel.explore.flags.flag_defaults import DenseModel, largest_affordable
+from costmodel.explore.purchase.buy import Bought, Purchase, curves, published_runs
+from costmodel.explore.purchase.fleet import Fleet, fleet, shared_nodes
+from costmodel.explore.purchase.offers import hourly_rates
+from costmodel.explore.purchase.smallest_size import _Sizes, chance_to_meet, ladder_of, tried
+from costmodel.explore.workload_interface import KeptAnswer, SmallestPlans, Trial
+from costmodel.ground.errors import CostModelError
+from costmodel.report.answers.buy import buy as document
+from costmodel.report.answers.fleet import fleet as together
+from costmodel.report.document import AnswerDocument, Table, Value
+from costmodel.report.page.trace import Traces
+
+SERVED = {"model": "llama-3.1-8b", "rate": "40", "prompt": "2000", "answer": "300", "ttft": "1s"}
+TRAINED = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "tokens": "1T", "deadline": "40d"}
+LEARNED = {"model": "qwen-2.5-7b", "rl": "grpo", "answer": "2k", "iterations": "200", "deadline": "2d"}
+NODES = {"serving": "neocloud-h100,g6-48xlarge,g4dn-metal", "training": "p5,g4dn-metal", "rl": "p5en,g4dn-metal"}
+HOURS_OF_A_MONTH = 730.0
+_ASKED = {"serving": SERVED, "training": TRAINED, "rl": LEARNED}
+_BOUGHT: dict[str, costmodel.Result] = {}
+
+
+def bought(kind: str) -> costmodel.Result:
+    """The answer for one workload, asked once."""
+    if kind not in _BOUGHT:
+        _BOUGHT[kind] = costmodel.buy(node=NODES[kind], **_ASKED[kind])
+    return _BOUGHT[kind]
+
+
+def found(kind: str) -> Bought:
+    """What the engine returned."""
+    assert isinstance(bought(kind).found, Bought)
+    return bought(kind).found
+
+
+def best(kind: str) -> Purchase:
+    """The cheapest machine at its list price."""
+    return next(row for row in found(kind).working if row.machine.sold == "on demand")
+
+
+def test_a_service_on_one_replica_fewer_lacks_the_chance() -> None:
+    row, asked = best("serving"), found("serving").asked
+    assert row.plans.safe is not None
+    assert row.plans.safe.chance >= 0.9
+    settings = dict(setting.split("=", 1) for setting in (*row.machine.settings, *row.plans.safe.settings))
+    count = int(settings["plan.replicas"])
+    fewer = settings | {"plan.replicas": f"{count - 1}"}
+    assert tried(asked, [f"{path}={value}" for path, value in settings.items()]).works
+    assert "S006" in tried(asked, [f"{path}={value}" for path, value in fewer.items()]).broken
+
+
+@pytest.mark.parametrize("kind", ["training", "rl"])
+def test_a_job_on_the_next_smaller_number_of_nodes_is_late(kind: str) -> None:
+    row, asked = best(kind), found(kind).asked
+    nodes = row.nodes
+    assert row.plans.safe is not None
+    assert row.plans.safe.chance >= 0.9
+    smaller = max(size for size in ladder_of(nodes) if size < nodes)
+    trial = tried(asked, (*row.machine.settings, f"cluster.nodes={smaller:.0f}"), best=True)
+    assert not trial.works or chance_to_meet(asked, trial.costs) < 0.9
+
+
+def test_the_chance_to_be_in_time_is_that_of_the_band() -> None:
+    """By the logarithm of the time as a normal variable whose 90th percentile is the end of the band."""
+    row, asked = best("training"), found("training").asked
+    assert row.trial is not None
+    costs = row.trial.costs
+    spread = math.log(costs["run_time_high"] / costs["run_time"]) / NormalDist().inv_cdf(0.9)
+    in_time = NormalDist(math.log(costs["run_time"]), spread).cdf(math.log(40 * 86400.0))
+    assert chance_to_meet(asked, costs) == pytest.approx(in_time * costs["fit_chance"], rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", _ASKED)
+def test_the_optimistic_size_is_not_larger_and_less_sure(kind: str) -> None:
+    for row in found(kind).working:
+        expected, safe = row.plans.expected, row.plans.safe
+        assert expected is not None
+        assert safe is not None
+        assert expected.gpus <= safe.gpus
+        assert expected.gpus == safe.gpus or expected.chance < 0.9
+
+
+def test_rents_are_gpus_or_whole_nodes_times_hours_and_price() -> None:
+    row = best("serving")
+    assert row.machine.node == "neocloud-h100"
+    rent = found("serving").rent(row)
+    assert rent.in_use == pytest.approx(row.gpus * 3.20 * HOURS_OF_A_MONTH)
+    assert rent.whole == pytest.approx(math.ceil(row.gpus / 8) * 8 * 3.20 * HOURS_OF_A_MONTH)
+    trained = best("training")
+    assert trained.trial is not None
+    hours = trained.trial.costs["run_time"] / 3600
+    assert found("training").rent(trained).in_use == pytest.approx(trained.gpus * 55.04 / 8 * hours)
+    assert found("training").rent(trained).in_use == pytest.approx(trained.trial.costs["run_cost"], rel=1e-6)
+    learned = best("rl")
+    assert learned.trial is not None
+    hours = learned.trial.costs["run_time"] / 3600
+    assert found("rl").rent(learned).in_use == pytest.approx(learned.gpus * 63.296 / 8 * hours)
+
+
+@pytest.mark.parametrize("kind", _ASKED)
+def test_a_machine_without_an_answer_is_last_and_shows_no_figure(kind: str) -> None:
+    """No cell of an answer column is of a plan that fails; each has its reason instead."""
+    works = [row.works for row in found(kind).rows]
+    assert works == sorted(works, reverse=True)
+    assert not all(works)
+    table = machines(document(found(kind), 10))
+    heads = [column.head for column in table.columns]
+    why = heads.index("")
+    for row, cells in zip(found(kind).rows, table.rows, strict=True):
+        held = {head: cell for head, cell in zip(heads, cells, strict=True) if head not in ("GPU", "node", "offer")}
+        assert bool(cells[why]) != row.works
+        if not row.works:
+            assert not any(cell for head, cell in held.items() if head)
+            assert not any(isinstance(cell, Value) for cell in cells)
+    plain: list[dict[str, Any]] = json.loads(str(bought(kind).form("json")))["machines"]
+    numbers = ("gpus", "nodes", "chance", "expected_gpus", "rent_in_use_usd", "rent_whole_nodes_usd")
+    for each in plain:
+        assert all((each[name] is not None) == each["works"] for name in numbers)
+        assert (each["against"] is None) == each["works"]
+
+
+def test_every_plan_that_is_shown_keeps_its_limits_when_asked_alone() -> None:
+    for kind in _ASKED:
+        for row in found(kind).working:
+            assert row.plans.safe is not None
+            case = vary_any(found(kind).asked.case, (*row.machine.settings, *row.plans.safe.settings))
+            answer = found(kind).asked.of(case).answer()
+            assert not answer.refused
+            assert not answer.broken
+
+
+def test_more_than_the_most_gpus_are_not_taken() -> None:
+    few = costmodel.buy(node="neocloud-h100", gpus=1, **SERVED)
+    assert not few.works
+    assert few.found.rows[0].trial is None
+
+
+def test_a_budget_alone_takes_the_most_gpus_that_it_pays_for() -> None:
+    """They end first."""
+    asked = {name: value for name, value in TRAINED.items() if name != "deadline"}
+    rows = costmodel.buy(node="neocloud-h100", budget="200k", gpus=512, **asked).found.working
+    row = next(row for row in rows if row.machine.sold == "on demand")
+    assert row.trial is not None
+    assert row.trial.costs["run_cost"] <= 200e3
+    assert row.gpus > best("training").gpus / 8
+
+
+def test_plans_known_at_another_price_are_those_of_a_search() -> None:
+    """Of several offers of one machine: each as if it were looked at alone."""
+    asked = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "tokens": "1T", "budget": "250k"}
+    answer = costmodel.buy(node="neocloud-h100", gpus=256, **asked).found
+    assert len({row.machine.sold for row in answer.rows}) == 3
+    for row in answer.rows:
+        settings = (*row.machine.settings, *row.machine.price)
+        alone = answer.asked.of(vary_any(answer.asked.case, settings)).smallest(answer.safe, 256.0)
+        assert row.plans == alone
+
+
+def test_flags_for_tokens_deadline_budget_and_times_are_keys_of_the_scenario() -> None:
+    held = found("training").asked.case.scenario
+    assert held.workload.tokens == 1e12  # type: ignore[union-attr]
+    assert held.limits.run_time.at_most == 40 * 86400.0  # type: ignore[union-attr]
+    assert held.run is not None  # type: ignore[union-attr]
+    assert found("serving").asked.case.scenario.limits.ttft_p99.at_most == 1.0  # type: ignore[union-attr]
+    assert found("rl").asked.case.scenario.workload.iterations == 200  # type: ignore[union-attr]
+    for text in ("2M", "$2M", "2e6", "2 M USD"):
+        case = costmodel.estimate(model="llama-3.1-8b", budget=text, tokens="1T").found.inputs.case
+        assert case.scenario.limits.run_cost.at_most == 2e6
+
+
+@pytest.mark.parametrize(("kind", "axes"), [("serving", "work of a GPU"), ("training", "cost")])
+def test_the_page_draws_every_machine_that_works(kind: str, axes: str) -> None:
+    page, drawn = str(bought(kind).form("html")), str(bought(kind).form("svg"))
+    assert axes in drawn
+    for row in found(kind).rows:
+        assert (f"{row.machine.accelerator}, {row.machine.node}" in drawn) == row.works
+    assert "Cost of" in page
+    assert ("To decide" in page) == (kind == "serving")
+    assert "Which GPUs for" in page
+
+
+@pytest.mark.parametrize("replicas", [100, 250])
+def test_a_chance_of_nine_in_ten_is_where_p90_is_at_the_limit(replicas: int) -> None:
+    """Also of an engine that was never measured on this maker's accelerators, whose error is larger upwards."""
+    settings = ["plan.tp=8", f"plan.replicas={replicas}", f"cluster.nodes={replicas}"]
+    asked = {"model": "llama-3.1-70b", "node": "nd96isr-mi300x-v5", "rate": "50", "prompt": "2000", "answer": "500"}
+    late = costmodel.estimate(settings=settings, **asked).found.costs["ttft_p99_high"]
+    limited = costmodel.estimate(
+        settings=[*settings, "limits.limits_chance.at_least=1%"], ttft=f"{late:.6f} s", **asked
+    )
+    assert limited.found.costs["limits_chance"] == pytest.approx(0.9, abs=0.02)
+
+
+def test_a_curve_is_the_plan_of_a_machine_with_other_numbers_of_requests_in_flight() -> None:
+    traded = ("tokens_per_s_per_user", "tokens_per_s_per_gpu")
+    (curve, other) = curves(found("serving"), traded, 2)
+    assert curve.machine.accelerator != other.machine.accelerator
+    row = next(row for row in found("serving").working if row.machine == curve.machine)
+    assert row.plans.safe is not None
+    plan = dict(item.split("=", 1) for item in row.plans.safe.settings if item.startswith(("plan.", "stack.")))
+    settings = [f"stack.budget={plan['stack.budget']}", f"plan={{tp: {plan.get('plan.tp', '1')}, pp: 1, replicas: 1}}"]
+    asked = {name: value for name, value in SERVED.items() if name not in ("rate", "ttft")}
+    costs = costmodel.estimate(node=curve.machine.node, concurrency="16", settings=settings, **asked).found.costs
+    assert curve.points[2] == pytest.approx(tuple(costs[name] for name in traded))
+    users, gpus = zip(*curve.points, strict=True)
+    assert list(users) == sorted(users, reverse=True)
+    assert list(gpus) == sorted(gpus)
+
+
+def test_published_runs_are_counted_with_the_price_here() -> None:
+    """Of nemo-24: Llama 3 70B on 64 H100, 128 sequences of 8,192 tokens in 10.75 s."""
+    asked = {"model": "llama-3-70b", "sequence": "8192", "batch": "4Mi-tokens", "tokens": "2T", "deadline": "60d"}
+    answer = costmodel.buy(node="neocloud-h100", price="2USD/GPU/h", **asked)
+    runs = published_runs(answer.found)
+    assert len(runs) >= 10
+    assert {run.accelerator for run in runs} == {"h100-sxm"}
+    gpus = answer.found.working[0].gpus
+    each = 128 * 8192 / 10.75 / 64
+    time = 2e12 / (each * gpus)
+    assert any(
+        run.across == pytest.approx(time) and run.up == pytest.approx(time / 3600 * gpus * 2)
+        for run in runs
+        if run.source == "nemo-24"
+    )
+    assert f"○ {len(runs)} published runs" in str(costmodel.buy(node="neocloud-h100", plot=True, **asked).form("table"))
+    assert not published_runs(found("rl"))
+    assert all(math.isnan(run.across) for run in published_runs(found("serving")))
+
+
+def test_published_services_are_points_of_the_plot() -> None:
+    """Of InferenceX: 64 users of Llama 70B on 4 H100, a first token after 256 ms and each further one after 19.52."""
+    asked = {"model": "llama-3.1-70b", "rate": "4", "prompt": "2000", "answer": "500", "ttft": "1s"}
+    answer = costmodel.buy(node="neocloud-h100", **asked)
+    runs = [run for run in published_runs(answer.found) if run.source == "inferencex-llama-70b"]
+    assert len(runs) == 10
+    rate = 64 * 922 / (0.2564 + 921 * 0.01952) / 4
+    assert any(run.across == pytest.approx(1 / 0.01952) and run.up == pytest.approx(rate, rel=1e-3) for run in runs)
+    words = " ".join(str(costmodel.buy(node="neocloud-h100", plot=True, **asked).form("table")).split())
+    assert "○ 10 published runs" in words
+
+
+def test_the_first_sentence_is_for_who_decides() -> None:
+    """How much, how long, how sure, what else was looked at, and what is to be decided."""
+    row = found("training").best
+    assert row is not None
+    assert row.trial is not None
+    assert row.plans.safe is not None
+    costs = row.trial.costs
+    words = document(found("training"), 10).conclusion
+    ends = [f"{costs[f'run_time_{end}'] / 86400:.1f} days" for end in ("low", "high")]
+    price = f"{row.price.each * 3600:.2f} USD/GPU/h by {row.price.listed.source}"
+    assert words.startswith(f"{row.gpus:.0f} h100-sxm (p5, on demand, {price}): ${costs['run_cost'] / 1e3:.0f} k (")
+    assert f"{costs['run_time'] / 86400:.1f} days ({' to '.join(ends)})" in words
+    assert f"with a chance of {row.plans.safe.chance:.0%}".replace("%", " %") in words
+    assert "2 offers looked at, 1 meets every limit" in words
+    served = document(found("serving"), 10)
+    assert "neocloud-h100 on spot, which may be taken away: $" in closing(served)
+    assert next(each.label for each in served.headlines) == "Cost of a month of 730 h"
+
+
+def machines(made: AnswerDocument) -> Table:
+    """The table of machines."""
+    table = next(section.table for section in made.sections if section.key == "machines")
+    assert isinstance(table, Table)
+    return table
+
+
+def closing(made: AnswerDocument) -> str:
+    """The last lines of an answer in a terminal, with -v."""
+    return " ".join(line.plain for line in made.closing if isinstance(line, Text))
+
+
+def test_the_answer_is_the_first_row_and_marked_and_the_next_commands_keep_its_price() -> None:
+    answer = costmodel.buy(node=NODES["serving"], top=1, verbose=True, **SERVED)
+    text = str(answer.form("table"))
+    row = answer.found.best
+    assert row.machine.sold == "reserved"
+    assert str(machines(document(answer.found, 1)).rows[0][0]) == "h100-sxm ◀"
+    assert next(line for line in text.splitlines() if "◀" in line).split()[:3] == ["h100-sxm", "◀", "reserved"]
+    words = " ".join(text.replace("\\\n", " ").split())
+    assert f"--node {NODES['serving']} -o page.html" in words
+    assert f"--price {row.price.each * 3600:.6g}USD/GPU/h --set cluster.node=neocloud-h100" in words
+    assert words.endswith(
+        "Columns left out, as the window is narrow: node, nodes, plan, expected, whole nodes, $/M prompt."
+    )
+    again = costmodel.estimate(
+        settings=[*row.machine.settings, *row.plans.safe.settings], price="2.72USD/GPU/h", **SERVED
+    )
+    assert again.found.costs["rent_per_month"] == pytest.approx(answer.found.rent(row).in_use)
+
+
+def test_a_service_says_its_speed_and_which_limit_is_missing() -> None:
+    costs = best("serving").trial.costs
+    words = document(found("serving"), 3).conclusion
+    slow, fast = (costs[f"tokens_per_s_per_user_{end}"] for end in ("low", "high"))
+    band = f"({slow:.1f} to {fast:.1f}; no limit: --tpot)"
+    assert f"{1 / costs['tpot']:.1f} tokens/s for each user {band}, first token within " in words
+    assert f" (p99; {costs['ttft_p99_low'] * 1e3:.0f} ms to {costs['ttft_p99_high'] * 1e3:.0f} ms)" in words
+
+
+def test_a_job_without_a_deadline_takes_all_gpus_and_short_jobs_get_no_reserved_price() -> None:
+    asked = {name: value for name, value in TRAINED.items() if name != "deadline"}
+    answer = costmodel.buy(node="neocloud-h100", gpus=104, **asked).found
+    row = answer.best
+    assert row.gpus == 96  # of 13 nodes 12 divide the batch
+    assert row.time < 30 * 86400
+    assert row.machine.sold == "on demand"
+    assert {each.machine.sold for each in answer.working if not each.terms_fit} == {"reserved"}
+    words = document(answer, 5).conclusion
+    assert "Of 13 nodes, 12 are used: no plan was found on more" in words
+    assert "reserved *" in [str(row[2]) for row in machines(document(answer, 5)).rows]
+    few = costmodel.buy(node="p5", **asked).found
+    assert few.nodes_at_most == math.inf
+    assert "These are the fewest GPUs that fit: --deadline, --budget" in document(few, 5).conclusion
+
+
+def test_a_training_without_an_end_costs_a_month_and_a_limit_on_all_of_it_needs_tokens() -> None:
+    asked = {name: value for name, value in TRAINED.items() if name not in ("deadline", "tokens")}
+    answer = costmodel.buy(node="p5", gpus=8, **asked).found
+    row = answer.best
+    assert answer.rent(row).in_use == pytest.approx(8 * 6.88 * HOURS_OF_A_MONTH)
+    words = document(answer, 5).conclusion
+    assert f"for a month of 730 h, {row.trial.costs['tokens_per_s'] * 86400 / 1e9:.3g} G tokens a day" in words
+    several = costmodel.buy(node="neocloud-h100,neocloud-b200", power="100kW", **asked).found
+    each = [several.rent(row).in_use / row.trial.costs["tokens_per_s"] for row in several.working]
+    assert each == sorted(each)
+    with pytest.raises(CostModelError, match="a limit on run_cost is of the whole job"):
+        costmodel.buy(node="p5", budget="1M", **asked)
+
+
+def test_whole_nodes_are_rented_by_node_or_by_engine_where_one_spans_several() -> None:
+    row = best("serving")
+    assert row.parts == min(row.nodes, len(row.engines))
+    wide = SimpleNamespace(nodes=4.0, engines=[12.0, 12.0])
+    assert Purchase.parts.fget(wide) == 2
+    assert Purchase.parts.fget(SimpleNamespace(nodes=2.0, engines=[4.0] * 4)) == 2
+
+
+def test_a_somewhat_larger_size_is_taken_where_it_costs_less() -> None:
+    """24 nodes would end in time, but their plan takes more GPU hours than that of 32."""
+    times = {24.0: 40.0, 32.0: 25.0, 28.0: 30.0}
+    sizes = _Sizes(found("training").asked, 8.0, {})
+    for nodes, time in times.items():
+        sizes.seen[nodes] = Trial((), kept=KeptAnswer({"run_time": time}, "fits", "", {}, {}))
+    ladder = [24.0, 28.0, 32.0]
+    assert sizes._cheapest(ladder, 0, 0.0) == 2
+    sizes.seen[32.0] = Trial((), kept=KeptAnswer({"run_time": 35.0}, "fits", "", {}, {}))
+    assert sizes._cheapest(ladder, 0, 0.0) == 0
+
+
+def against(**asked: str) -> str:
+    """Why the one machine that is looked at fails."""
+    (row,) = costmodel.buy(price="2USD/GPU/h", **asked).figures["machines"]
+    return str(row["against"])
+
+
+def test_a_machine_that_fails_by_money_time_or_power_says_by_which_figures() -> None:
+    asked = {name: value for name, value in TRAINED.items() if name != "deadline"} | {"node": "dgx-h100"}
+    seconds = 0.0
+    for gpus in ("16", "32"):
+        words = against(deadline="2d", gpus=gpus, **asked)
+        assert words.startswith("a time of ")
+        assert words.endswith(f" on {gpus} GPUs is over the deadline of 2.00 days")
+        days = float(words.split(" days on")[0].removeprefix("a time of "))
+        assert 0.4 < days * 86400 / seconds < 0.6 if seconds else days > 2
+        seconds = days * 86400
+    poor = against(budget="10k", gpus="64", **asked)
+    assert poor.startswith("rent $")
+    assert poor.endswith("is over the budget of $10.0 k")
+    dark = against(deadline="2d", power="40kW", **asked)
+    power = "a node takes 12.2 kW, and the site has"
+    assert dark.endswith(f" on 24 GPUs is over the deadline of 2.00 days: {power} 40.0 kW, for 3 nodes")
+    busy = against(**{**SERVED, "rate": "400"}, node="neocloud-h100", power="13kW")
+    assert busy == f"S003 cache full: {power} 13.0 kW, for 1 node"
+    late = against(**{**SERVED, "ttft": "1ms"}, node="neocloud-h100")
+    assert late.startswith("ttft_p99 ")
+    assert late.endswith("is over the limit of 1.00 ms")
+
+
+def test_a_remark_on_some_machines_names_them_in_a_page_too() -> None:
+    asked = {**SERVED, "node": "neocloud-h100,nd96isr-mi300x-v5", "price": "3USD/GPU/h"}
+    answer = costmodel.buy(verbose=True, **asked)
+    for face in ("table", "html"):
+        text = " ".join(str(answer.form(face)).split())
+        for title in ("not calibrated for this GPU", "never measured"):
+            assert f"{title} (1 of 2: nd96isr-mi300x-v5): " in text
+
+
+def test_fewer_gpus_have_the_rent_of_whole_nodes_where_that_is_less() -> None:
+    answer = costmodel.buy(node="g6-48xlarge", **SERVED).found
+    row = answer.best
+    assert row.plans.expected.gpus < row.plans.safe.gpus
+    price = row.price.each * 3600 * HOURS_OF_A_MONTH
+    assert answer.smaller == pytest.approx(math.ceil(row.plans.expected.gpus / 8) * 8 * price)
+    words = closing(document(answer, 3))
+    assert f"{row.plans.expected.gpus:.0f} GPUs with a chance of {row.plans.expected.chance:.0%}"[:-1] in words
+    assert f", ${answer.smaller / 1e3:.1f} k by whole nodes" in words
+    reserved = found("serving").best
+    assert reserved is not None
+    assert found("serving").smaller == found("serving").rent(reserved).whole  # of one node too
+
+
+def test_a_purchase_has_its_capital_and_is_named_where_the_job_writes_it_off() -> None:
+    """Nodes of 515,000 USD: 6 × 8.03e9 × 15e12 flop take a node of B200 more than a year, several nodes days."""
+    asked = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "node": "dgx-b200,neocloud-b200"}
+    long = costmodel.buy(tokens="15T", deadline="1500d", gpus=8, **asked)
+    terms = "bought for $515 k, used for 5 years, busy 80 % of the time"
+    words = closing(document(long.found, 5))
+    assert f"dgx-b200 {terms}, $" in words
+    assert " for this job without building and staff" in words
+    assert [row["capital_usd"] for row in long.figures["machines"]][:2] == [515e3, None]
+    poor = costmodel.buy(tokens="15T", deadline="1500d", gpus=8, budget="500k", **asked).found
+    assert len(poor.working) == 1
+    assert "Its capital is above the budget of $500 k." in document(poor, 5).conclusion
+    short = costmodel.buy(tokens="1T", deadline="20d", verbose=True, **asked)
+    row = short.found.working[0]
+    assert row.nodes > 1
+    assert row.capital == pytest.approx(row.nodes * 515e3)
+    assert "bought for" not in closing(document(short.found, 5))
+    capital = f"bought for ${row.nodes * 515e3 / 1e6:.3g} M, used for 5 years, busy 80 % of the time"
+    assert capital in str(short.form("html"))
+    assert capital in " ".join(str(short.form("table")).split())
+
+
+@pytest.mark.parametrize("chance", ["70%", "90%"])
+def test_below_nine_in_ten_the_page_is_amber(chance: str) -> None:
+    answer = costmodel.buy(node="neocloud-h100", safe=chance, **SERVED).found
+    best = answer.best
+    assert best.plans.safe.chance >= float(chance[:2]) / 100
+    assert document(answer, 3).verdict == ("good" if best.plans.safe.chance >= 0.9 else "warn")
+    assert (best.plans.safe.chance < 0.9) == (chance == "70%")
+
+
+def test_the_page_of_a_run_begins_with_time_money_and_chance() -> None:
+    page = str(costmodel.run("llama-3-70b-512").form("html"))
+    assert "The run takes 335 days (296 – 379 days) and costs $10.3 M ($9.11 – $11.7 M); it fits with a chance" in page
+    assert page.index(">Cost<") < page.index(">Run time<")
+
+
+def test_a_site_holds_as_many_nodes_as_its_power_supplies() -> None:
+    """A DGX H100 of 10.2 kW at a PUE of 1.2: 81 nodes in a megawatt, of which a batch of 1,024 is divided over 64."""
+    asked = {"model": "llama-3-8b", "batch": "1024", "sequence": "8192", "tokens": "15T", "price": "2USD/GPU/h"}
+    (row,) = costmodel.buy(node="dgx-h100", power="1MW", **asked).found.working
+    assert row.power == pytest.approx(row.nodes * 10_200 * 1.2)
+    assert row.nodes == 64
+    (less,) = costmodel.buy(
+        node="dgx-h100", power="300 kW", settings=["run={power: {pue: 1.5}}"], **asked
+    ).found.working
+    assert less.power == pytest.approx(less.nodes * 10_200 * 1.5)
+    assert less.nodes == 16  # of 19
+    text = str(costmodel.buy(node="dgx-h100", power="1MW", **asked).form("table"))
+    assert "site power" in text
+    assert "783 kW" in text
+
+
+def test_a_site_takes_sizes_between_powers_of_two() -> None:
+    """551 kW are 45 DGX H100, of which 40 divide 80 layers by 5 and a batch of 1,024; 44 and 36 have no such plan."""
+    asked = {"model": "llama-3-70b", "batch": "1024", "sequence": "8192", "tokens": "1T", "price": "2USD/GPU/h"}
+    (row,) = costmodel.buy(node="dgx-h100", power="551kW", settings=["run=null"], **asked).found.working
+    assert row.nodes == 40
+
+
+def test_a_service_is_refused_where_the_site_has_too_little_power() -> None:
+    served = costmodel.buy(node="neocloud-h100", power="12.3kW", **SERVED).found
+    assert {row.gpus for row in served.working} == {5}
+    with pytest.raises(costmodel.CostModelError, match=r"a node takes 12\.2 kW, and the site has 10\.0 kW"):
+        costmodel.buy(node="neocloud-h100", power="10kW", **SERVED)
+    for wrong in ("10", "0 W", "ten megawatts"):
+        with pytest.raises(costmodel.CostModelError):
+            costmodel.buy(node="neocloud-h100", power=wrong, **SERVED)
+
+
+def test_a_budget_has_a_size_with_the_least_loss() -> None:
+    """Of dense models, 20 tokens a parameter; the money of the work is that of this job."""
+    asked = {"model": "llama-3-8b", "batch": "1024", "sequence": "8192", "tokens": "15T", "price": "2USD/GPU/h"}
+    found = costmodel.buy(node="dgx-h100", budget="1M", **asked).found
+    assert found.best.trial is not None
+    work = 6 * 8.03e9 * 15e12 / found.best.trial.costs["run_cost"] * 1e6
+    parameters, tokens = found.optimal
+    assert parameters == pytest.approx(math.sqrt(work / 120), rel=1e-3)
+    assert tokens == pytest.approx(20 * parameters)
+    text = " ".join(str(costmodel.buy(node="dgx-h100", budget="1M", **asked).form("table")).split())
+    assert f"the least loss is that of {parameters / 1e9:.2g} B parameters on {tokens / 1e12:.2g} T tokens" in text
+    assert "(hoffmann-2022), which another corpus moves" in text
+    assert costmodel.buy(node="dgx-h100", gpus=64, **asked).found.optimal is None
+
+
+def test_a_budget_alone_has_the_model_that_it_trains_best() -> None:
+    """20 tokens a parameter; the next size costs more than the budget at P90."""
+    asked = {"node": "neocloud-h100", "price": "2USD/GPU/h"}
+    answer = costmodel.buy(budget="20k", **asked)
+    best = answer.found.best
+    costs, model = best.trial.costs, answer.found.asked.case.model
+    parameters = float(model_parameters(model))
+    assert answer.found.asked.case.scenario.workload.tokens == pytest.approx(20 * parameters, rel=1e-3)
+    assert costs["run_cost_high"] <= 20e3
+    assert costs["run_cost"] == pytest.approx(costs["run_time"] / 3600 * best.gpus * 2, rel=1e-6)
+    layers, width = map(int, model.name.removeprefix("dense-").split("x"))
+    larger = {"model": f"dense-{layers + 8}x{width}", "deadline": "60d", "batch": "4Mi-tokens"}
+    tokens = 20 * float(model_parameters(read("model", larger["model"])))
+    over = costmodel.buy(tokens=f"{tokens:.0f}", **asked, **larger).found.best.trial.costs
+    assert over["run_cost_high"] > 20e3
+    text = " ".join(str(answer.form("table")).split())
+    assert f"Compute-optimal within $20.0 k and 60.0 days: {parameters / 1e9:.3g} B parameters" in text
+    assert "hoffmann-2022" in text
+    why = {item.path: item.origin for item in answer.found.asked.case.asked.assumed}
+    assert why["tokens"].endswith("; --model with --tokens sets both")
+    assert "far beyond the work it was fitted on, rounded down to a power of two" in why["batch"]
+    assert "buy --budget 20k --price 2USD/GPU/h --node neocloud-h100 -o page.html" in text
+
+
+def test_the_largest_model_within_a_budget_is_found_by_few_trials() -> None:
+    """Of costs that grow with the square of the parameters, or faster; none where no size is within it."""
+    for power, most in ((2.0, 3), (2.4, 6)):
+        tried = list[float]()
+
+        def cost(model: DenseModel, power: float = power, tried: list[float] = tried) -> float:
+            tried.append(model.parameters)
+            return (model.parameters / 70e9) ** power * 1e6 if model.parameters < 300e9 else math.inf
+
+        found = largest_affordable(1.05e6, cost)
+        assert (found[0].name, found[1]) == ("dense-80x8192", False)
+        assert len(tried) <= most
+        model, late = largest_affordable(1e12, cost)
+        assert (model.parameters, late) == (pytest.approx(300e9, rel=0.1), True)
+    assert largest_affordable(1.0, lambda model: math.inf)[0].parameters < 4e8
+
+
+def test_a_deadline_that_stops_a_larger_model_is_named_and_not_the_budget() -> None:
+    answer = costmodel.buy(budget="1M", deadline="1d", node="neocloud-h100", price="2USD/GPU/h", gpus=32)
+    assert answer.found.late
+    text = " ".join(str(answer.form("table")).split())
+    assert "The largest that ends in time, within $1.00 M and 24.0 h: " in text
+    assert "is left: no larger model is trained within 24.0 h; --deadline allows more." in text
+    assert "exceed it" not in text
+
+
+def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
+    """The GPUs of each alone, added; the rent of a month by hand."""
+    answer = costmodel.buy("serve-llama-3.1-70b", others=["quickstart"], node="p5,g4dn-metal")
+    whole = answer.found
+    assert isinstance(whole, Fleet)
+    best = whole.best
+    assert best is not None
+    alone = [costmodel.buy(name, node="p5").found.best for name in ("serve-llama-3.1-70b", "quickstart")]
+    assert [row.gpus for row in best.jobs] == [row.gpus for row in alone]
+    assert best.gpus == sum(row.gpus for row in alone)
+    assert best.rent == pytest.approx(best.gpus * 6.88 * HOURS_OF_A_MONTH)
+    assert [row.idle for row in best.jobs] == [row.nodes * 8 - row.gpus for row in alone]
+    text = " ".join(str(answer.form("table")).split())
+    assert f"{best.gpus:.0f} h100-sxm (p5) hold all jobs at once" in text
+    assert " % spare" in text
+    served, trained = best.jobs
+    days = trained.time / 86400
+    whole = (trained.gpus + served.gpus) * 6.88 * 24 * days
+    assert best.whole_cost == pytest.approx(whole)
+    assert best.rent_after == pytest.approx(served.gpus * 6.88 * HOURS_OF_A_MONTH)
+    ends = f"With job 2 to the end, after {days:.1f} days, it costs ${whole / 1e3:.0f} k in all, then"
+    assert f"{ends} ${best.rent_after / 1e3:.0f} k a month for the others." in text
+    assert f"Each job on its own best machine: ${best.rent / 1e3:.0f} k a month, about as much" in text
+    assert "buy serve-llama-3.1-70b --with quickstart --node p5,g4dn-metal" in text
+    assert "job 2: Llama 3 8B " in text
+    plain = answer.figures["machines"]
+    assert [(row["node"], row["works"]) for row in plain] == [("p5", True), ("g4dn-metal", False)]
+    assert plain[1]["gpus"] is None
+    assert plain[1]["rent_usd_per_month"] is None
+    assert "Rent" not in text
+    assert "fleet" in str(answer.form("html"))
+    with pytest.raises(CostModelError, match="--plot is of one job, and 2 are named"):
+        costmodel.buy("quickstart", jobs=["serve-llama-3.1-70b"], node="p5", plot=True)
+
+
+RATES = [5.0, 0.0, 10.0, 40.0, 40.0, 20.0]
+
+
+def test_a_day_has_the_replicas_of_each_hour() -> None:
+    """As `scale` counts them for the rate with what it rises by while a replica starts."""
+    asked = {name: value for name, value in SERVED.items() if name != "rate"}
+    day = ",".join(f"{rate:g}" for rate in RATES)
+    answer = costmodel.buy(node="neocloud-h100", day=day, cold_start="10min", **asked)
+    hours = answer.figures["day"]["hours"]
+    assert [hour["rate"] for hour in hours] == RATES
+    assert [hour["ready"] for hour in hours] == pytest.approx([5, 10 / 6, 10 + 30 / 6, 40, 40, 20])
+    assert [hour["replicas"] for hour in hours] == [1, 1, 2, 5, 5, 3]
+    assert all(hour["chance"] >= 0.9 for hour in hours)
+    assert answer.found.best.gpus == max(hour["gpus"] for hour in hours)
+    fixed = 5 * 6 * 2.72  # reserved
+    by_hour = (sum((1, 1, 2, 5, 5, 3)) + (1 + 3) * 10 / 60) * 3.20  # on demand, four that start
+    assert answer.figures["day"]["fixed_usd"] == pytest.approx(fixed)
+    assert answer.figures["day"]["autoscaled_usd"] == pytest.approx(by_hour)
+    assert not {"rent_usd"} & {*Reader(str(answer.form("html"))).unexplained}
+    text = " ".join(str(answer.form("table")).split())
+    assert f"{abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
+    assert "reserved for a fixed fleet" in text
+    whole, starts = 8 * 6 * 2.72, 8 * 6 * 3.20  # a node holds all, all the time
+    assert answer.figures["day"]["fixed_whole_nodes_usd"] == pytest.approx(whole)
+    assert answer.figures["day"]["autoscaled_whole_nodes_usd"] == pytest.approx(starts)
+    assert f"for 6 hours, {abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
+    assert f"by whole nodes ${starts:.0f}, {starts / whole - 1:.0%} more".replace("%", " %") in text
+    assert "A fixed fleet costs less." in text
+    full = costmodel.buy(node="neocloud-h100", rate="40", **asked).figures["machines"]
+    for row, other in zip(answer.figures["machines"], full, strict=True):
+        assert row["rent_in_use_usd"] == other["rent_in_use_usd"]
+        for name in ("cost_per_minput_usd", "cost_per_moutput_usd"):
+            assert row[name] == pytest.approx(other[name] * 40 / (sum(RATES) / len(RATES)))
+
+
+def test_a_day_is_read_from_a_list_or_a_table() -> None:
+    table = "hour,rate\n" + "".join(f"{hour},{rate:g}\n" for hour, rate in enumerate(RATES))
+    with only_texts(
+        {
+            "day.csv": table,
+            "gap.csv": "hour,rate\n0,1\n2,3\n",
+            "none.csv": "hour,users\n0,1\n",
+            "semicolons.csv": "hour;rate\n0;1,5\n",
+        }
+    ):
+        assert hourly_rates("day.csv") == RATES
+        for wrong, sentence in {
+            "gap.csv": "hour 1 is expected here",
+            "none.csv": "the column 'rate' is missing",
+            "5": "from 2 to 168 rates",
+            "0,0": "one of them above 0",
+            "5,-50": "a rate of -50 is below 0",
+            "semicolons.csv": "separated by semicolons",
+            "no.csv": "none of its texts",
+        }.items():
+            with pytest.raises(costmodel.CostModelError, match=sentence):
+                hourly_rates(wrong)
+    with pytest.raises(costmodel.CostModelError, match="--day states the rates"):
+        costmodel.buy(node="neocloud-h100", day="5,6", **SERVED)
+
+
+def cells_of(made: AnswerDocument) -> list[tuple[str, Value]]:
+    """The figures of all tables and at the head of a page, with their columns."""
+    tables = [section.table for section in made.sections if isinstance(section.table, Table)]
+    found = [
+        (column.head, cell)
+        for table in tables
+        for row in table.rows
+        for column, cell in zip(table.columns, row, strict=True)
+    ]
+    found += [(headline.label, headline.value) for headline in made.headlines]
+    return [(head, cell) for head, cell in found if isinstance(cell, Value) and cell.value is not None]
+
+
+FROM = ("replicas", "measured", "requests/s", "shared")  # found by trial, or stated: these open where they are from
+
+
+def assert_opened(made: AnswerDocument) -> set[str]:
+    """Every figure opens the tree of its value; the heads of those that do."""
+    roots, opened = made.nodes(), set[str]()
+    traces = Traces(roots)
+    trees = {traces.of(name): tree for name, tree in roots.items()}
+    for head, cell in cells_of(made):
+        assert cell.opens is not None, head
+        place = cell.opens(traces)
+        assert place is not None, head
+        if place not in trees:
+            assert head in FROM, head
+            continue
+        assert cell.value is not None
+        assert trees[place].value == pytest.approx(cell.value / 3600 if head == "$/GPU/h" else cell.value), head
+        one = head in ("GPUs", "job 2") and cell.value == 1  # one GPU is a count of no parts
+        assert trees[place].equation or trees[place].beneath or one or head == "$/GPU/h", head
+        opened.add(head)
+    return opened
+
+
+@pytest.mark.parametrize("kind", _ASKED)
+def test_every_figure_of_a_page_opens_its_equation(kind: str) -> None:
+    assert assert_opened(document(found(kind), 10)) >= {"GPUs", "nodes", "chance", "$/GPU/h", "cost"}
+    trees = found(kind).trees(())
+    for row in found(kind).working:
+        gpus, price = (trees[f"{name} of {row.machine.name}"] for name in ("GPUs", "price"))
+        assert (gpus.value, bool(gpus.beneath) or row.gpus == 1) == (row.gpus, True)
+        assert bool(price.beneath) == (row.price.listed.per == "node")
+
+
+def test_a_resale_lowers_the_price_and_a_lease_of_years_is_for_long_jobs() -> None:
+    """(310,000 - 60,000) USD over 4 years, of which 70 % are busy, and electricity at 11 cents with a PUE of 1.3."""
+    table = {"prices": "scenarios/examples/prices.csv", "only_prices": True}
+    found = costmodel.buy(**table, **SERVED).found  # type: ignore[arg-type]
+    bought, leased = (
+        next(row for row in found.working if row.machine.terms == terms) for terms in ("purchase", "reserved 3 y")
+    )
+    hours, node = 4 * 365 * 24 * 0.7, read("node", "dgx-h100")
+    power = (bought.price.each * 3600 * 8 - (310e3 - 60e3) / hours) / 0.11 / 1.3
+    assert 0.6 < power * 1e3 / float(node.power.max) < 0.9
+    assert leased.price.each * 3600 == pytest.approx(2.20)
+    assert leased.terms_fit
+    assert found.best.machine.terms == "on demand"
+    assert {row.machine.terms for row in found.to_judge} >= {"purchase", "reserved 3 y"}
+    words = closing(document(found, 5))
+    assert "dgx-h200 reserved for 3 years, $6," in words
+    assert "then sold for $60.0 k a node" in words
+    trained = costmodel.buy(**table, **TRAINED).found  # type: ignore[arg-type]
+    assert {row.machine.terms for row in trained.working if not row.terms_fit} == {"purchase", "reserved 3 y"}
+
+
+def test_every_figure_of_a_day_and_of_a_fleet_opens_its_equation() -> None:
+    asked = {name: value for name, value in SERVED.items() if name != "rate"}
+    table = {"prices": "scenarios/examples/prices.csv", "only_prices": True}
+    day = costmodel.buy(node="neocloud-h100", day="40,0", cold_start="10min", **table, **asked)  # type: ignore[arg-type]
+    assert Reader(str(day.form("html"))).unexplained == []
+    jobs = costmodel.buy(SERVICES[0], others=SERVICES[1:], node="neocloud-h100,g4dn-metal")
+    assert assert_opened(together(jobs.found, None)) >= {"job 1", "GPUs", "nodes", "idle", "cost"}
+
+
+def test_a_bought_node_opens_its_capital_and_prices_open_their_sources() -> None:
+    answer = costmodel.buy(**TRAINED, node="dgx-b200", power="1MW")  # type: ignore[arg-type]
+    found, trees = answer.found, answer.found.trees(())
+    for row in found.working:
+        assert (f"capital of {row.machine.name}" in trees) == (row.machine.sold == "purchase")
+        assert bool(trees[f"price of {row.machine.name}"].beneath) == (row.price.listed.per == "node")
+    assert assert_opened(document(found, 10)) >= {"capital", "site power", "energy"}
+    page = Reader(str(answer.form("html")))
+    assert page.unexplained == []
+    assert any(link.startswith("https://") for link in page.references)
+
+
+SERVICES = [f"scenarios/examples/shared-cluster/{name}.yaml" for name in ("agents", "drafts")]
+
+
+def test_a_given_cluster_holds_all_jobs_or_says_what_is_missing() -> None:
+    """Alone 24, 12 (3 of tp 4) and 1: 37 GPUs, of 6 nodes; 24 + (4 + 4) + (4 + 1) on 5 nodes that they share."""
+    asked = {"others": SERVICES, "node": "dgx-h100"}
+    answer = costmodel.buy("serve-llama-3.1-70b", gpus=40, **asked)
+    (row,) = answer.found.rows
+    assert [job.engines for job in row.jobs] == [(8.0,) * 3, (4.0,) * 3, (1.0,)]
+    assert (row.gpus, row.nodes, row.shared, row.missing) == (37, 6, 5, 0)
+    assert row.rent == pytest.approx(37 * 2.50 * HOURS_OF_A_MONTH)
+    text = " ".join(str(answer.form("table")).split())
+    assert (
+        "37 h100-sxm (dgx-h100, 2.50 USD/GPU/h) hold all jobs at once, if jobs share nodes: 3 of 40 GPUs stay "
+        "idle, on 5 nodes, $67.5 k for a month of 730 h of these 37" in text
+    )
+    (plain,) = answer.figures["machines"]
+    assert [plain[key] for key in ("works", "gpus_there", "gpus_missing", "nodes_shared")] == [True, 40, 0, 5]
+    less = sum(job.plans.expected.gpus for job in row.jobs)
+    for most, missing in ((36, 1), (16, 21)):
+        short = fleet(answer.found.jobs, most)
+        assert short.best is None
+        words = together(short, None).conclusion
+        assert words.startswith(
+            f"All jobs at once need 37 h100-sxm (dgx-h100, 2.50 USD/GPU/h): {missing} more than the {most} there are."
+        )
+        assert (f"By expected figures {less:.0f} would do" in words) == (less <= most)
+    assert costmodel.buy(SERVICES[1], others=SERVICES[1:], node="dgx-h100", gpus=1).found.rows[0].missing == 1
+
+
+@pytest.mark.parametrize(
+    ("engines", "nodes"),
+    [
+        ([], 0),
+        ([8, 8], 2),
+        ([4, 4, 4, 1], 2),
+        ([1, 1, 2, 4, 4, 4], 2),
+        ([6, 6, 2, 2], 2),
+        ([5, 5], 2),
+        ([16, 12, 4], 4),
+    ],
+)
+def test_engines_share_nodes_without_spreading_over_two(engines: list[float], nodes: int) -> None:
+    assert shared_nodes(engines, 8) == nodes
+
+
+def test_room_for_all_is_of_gpus_nodes_and_power() -> None:
+    """Two engines of 5 GPUs are on two nodes of 8, though 10 are fewer than 12 that are there."""
+    (row,) = costmodel.buy(SERVICES[1], others=SERVICES[1:], node="dgx-h100").found.rows
+    jobs = tuple(replace(job, plans=replace(job.plans, safe=replace(job.plans.safe, gpus=5.0))) for job in row.jobs)
+    short = replace(row, jobs=jobs, most=8.0)
+    assert (short.gpus, short.shared, short.there, short.missing) == (10, 2, 1, 2)
+    assert replace(short, most=12.0).works
+    assert replace(row, supply=12.25e3).works  # of one DGX H100, 10.2 kW at a PUE of 1.2
+    assert not replace(row, supply=12.23e3).works
+    inside = replace(short, jobs=(*jobs, jobs[0]), most=16.0)  # 15 of 16 GPUs, and 3 nodes of 2
+    assert inside.missing == 8
+    assert not inside.works
+
+
+def test_engines_of_one_gpu_are_not_predicted() -> None:
+    """Shares of 7 and 92 % fit into one GPU; 9 and 92 % do not."""
+    asked = {"model": "qwen-3-0.6b", "rate": "1", "prompt": "500", "answer": "50", "stack": "vllm", "node": "dgx-h100"}
+    fits, none = (
+        costmodel.buy(jobs=SERVICES[1:], settings=[f"stack.memory.share={share} %"], **asked) for share in (7, 9)
+    )
+    assert fits.found.one_gpu == (1, 2)
+    assert none.found.one_gpu == ()
+    words = "memory of one GPU holds the engines of jobs 1 and 2: how much two engines slow each other down was never"
+    assert [words in " ".join(str(each.form("table")).split()) for each in (fits, none)] == [True, False]
+
+
+def test_comparisons_begin_with_money_and_time_and_a_report_without_a_machine_leads_here(run: Any) -> None:
+    costs = [costmodel.estimate(name).found.costs for name in ("llama-3-70b-512", "quickstart")]
+    first, other = ([f"{each[f'run_time{end}'] / 86400:.3g}" for end in ("", "_low", "_high")] for each in costs)
+    out = run("diff", "llama-3-70b-512", "quickstart").out
+    low, high = (f"${costs[0][f'run_cost_{end}'] / 1e6:.3g} M" for end in ("low", "high"))
+    whole = f"$10.3 M ({low} to {high}), {first[0]} days ({first[1]} days to {first[2]} days)"
+    assert f"llama-3-70b-512: {whole}; quickstart: $76.9 k (" in out
+    assert f"k), {float(other[0]):.1f} days ({float(other[1]):.1f} days to" in out
+    assert f"{whole}. A step takes" in run("report", "llama-3-70b-512", "quickstart").out
+    ran = run("report", "--model", "llama-3.1-8b", "--rate", "40", "--ttft", "1s")
+    assert ran.code
+    assert "costmodel buy --model llama-3.1-8b --rate 40 --ttft 1s -o page.html" in ran.err
+
+
+@pytest.mark.whole
+def test_a_budget_below_the_peak_rate_is_refused_after_small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the nearest plan that all sizes have."""
+    looked_at, searched = list[float](), _Sizes._searched
+    monkeypatch.setattr(_Sizes, "_searched", lambda self, nodes: looked_at.append(nodes) or searched(self, nodes))
+
+    def refused() -> SmallestPlans:
+        job = {key: value for key, value in TRAINED.items() if key != "deadline"}
+        row = costmodel.buy(node="p5", budget="1k-USD", **job).found.rows[0]
+        assert isinstance(row, Purchase)
+        return row.plans
+
+    early, few = refused(), len(looked_at)
+    monkeypatch.setattr(_Sizes, "_over_budget_at_peak", lambda self: False)
+    assert early == refused()
+    assert [limit.column for limit in early.missed] == ["run_cost"]
+    assert few < len(looked_at) - few

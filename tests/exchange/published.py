@@ -30,7 +30,7 @@ _CONFIGURED = (
     "falcon-h1-0.5b falcon-h1-7b "
     "falcon-h1-34b gemma-4-e2b gemma-4-e4b gemma-4-26b-a4b gemma-4-31b nemotron-3-ultra-550b-a55b jamba-1.5-mini "
     "jamba-1.5-large falcon-mamba-7b bert-base bert-large hymba-1.5b "
-    "gemma-3n-e2b gemma-3n-e4b"
+    "gemma-3n-e2b gemma-3n-e4b ernie-4.5-21b-a3b ernie-4.5-300b-a47b glm-4.7-flash"
 )
 CONFIGURED = _CONFIGURED.split()
 # Shipped models with the configuration of the same shape.

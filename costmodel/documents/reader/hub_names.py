@@ -56,7 +56,7 @@ STORED_WORDS = (
 # What a name ends with that leaves the shape as it is: a release, how the weights are kept, and more about that.
 _RELEASE = r"""
 instruct chat base hf it pt text original deduped thinking think reasoning exp preview speciale terminus latest qat
-sft mixture dpo rl lora merged finetuned? ft abliterated v\d+(?:[._]\d+)? \d{4} \d{6} \d{8} \d\d-\d{4}
+sft paddle mixture dpo rl lora merged finetuned? ft abliterated v\d+(?:[._]\d+)? \d{4} \d{6} \d{8} \d\d-\d{4}
 \d{4}-\d\d(?:-\d\d)? \d+k 1m
 """
 _MORE = "128g block dynamic kv kv8 unsloth hybrid asym sym compressed tensors"

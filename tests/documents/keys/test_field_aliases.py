@@ -126,6 +126,9 @@ SHAPES = {
     "Qwen/Qwen2-7B-Instruct": "qwen-2.5-7b",
     "OpenRLHF/Llama-3-8b-sft-mixture": "llama-3-8b",
     "zai-org/GLM-4.5-Air": "glm-4.5-air",
+    "zai-org/GLM-4.7-Flash": "glm-4.7-flash",
+    "baidu/ERNIE-4.5-21B-A3B-PT": "ernie-4.5-21b-a3b",
+    "baidu/ERNIE-4.5-300B-A47B-Base-PT": "ernie-4.5-300b-a47b",
     "Qwen/Qwen3.6-27B": "qwen-3.5-27b",
     "Qwen/Qwen3.6-35B-A3B": "qwen-3.5-35b-a3b",
     "Qwen/Qwen3-Coder-30B-A3B-Instruct": "qwen-3-30b-a3b",
@@ -195,7 +198,7 @@ OTHER_SHAPES = """
 CohereForAI/c4ai-command-r-08-2024 CohereLabs/c4ai-command-r7b-arabic-02-2025 CohereLabs/command-a-vision-07-2025
 Qwen/Qwen3-Embedding-8B Qwen/Qwen3-Reranker-8B Qwen/Qwen2.5-VL-7B-Instruct
 mistralai/Mistral-Small-Instruct-2409 mistralai/Mistral-Small-4-119B-2603 mistralai/Mistral-Large-3-675B-Instruct-2512
-mistralai/Devstral-2-123B-Instruct-2512 zai-org/GLM-4.5V zai-org/GLM-4.7-Flash zai-org/GLM-4-9B-0414
+mistralai/Devstral-2-123B-Instruct-2512 zai-org/GLM-4.5V zai-org/GLM-4-9B-0414
 XiaomiMiMo/MiMo-V2-Flash deepseek-ai/DeepSeek-V2-Lite-Vision deepseek-ai/DeepSeek-OCR-2 moonshotai/Kimi-K3
 google/gemma-3-270m-it google/gemma-2b-it microsoft/Phi-4-multimodal-instruct microsoft/Phi-3.5-MoE-instruct
 nvidia/NVIDIA-Nemotron-Nano-9B-v2 nvidia/Llama-3_1-Nemotron-51B-Instruct meta-llama/Llama-Guard-4-12B

@@ -43,6 +43,17 @@ def test_parameters_equal_those_that_transformers_builds(name: str) -> None:
         ("nemotron-super-49b", 49_867_145_216),  # the tensors of the checkpoint
         ("kimi-k2.5", 1_026_408_232_448),  # the text half, which is Kimi K2
         ("hymba-1.5b", 1_522_797_824),  # 1.52 B; the sum of its tensors, as test_parameters lists them
+        ("ernie-4.5-21b-a3b", 21_825_437_888),  # the tensors of the checkpoint
+        ("glm-4.7-flash", 29_943_393_920),  # what llama.cpp counts, without the prediction module
+        # 300 B; 54 layers of attention, 3 wide halves, 51 of experts with routers and their biases, one embedding
+        (
+            "ernie-4.5-300b-a47b",
+            54 * (2**13 * 18432 + 2**14)
+            + 9 * 2**13 * 28672
+            + 51 * 64 * (3 * 2**13 * 3584 + 8193)
+            + 103424 * 2**13
+            + 2**13,
+        ),
     ],
 )
 def test_parameters_of_code_that_transformers_lacks_equal_the_published(name: str, published: int) -> None:
@@ -106,7 +117,8 @@ def test_a_refusal_names_class_and_key(name: str, code: str, wanted: tuple[str, 
 
 
 def test_every_published_file_is_built_published_or_refused() -> None:
-    tried = set(BUILT) | {"mimo-7b", "nemotron-super-49b", "kimi-k2.5", "hymba-1.5b"}
+    counted = {"mimo-7b", "nemotron-super-49b", "kimi-k2.5", "hymba-1.5b", "glm-4.7-flash"}
+    tried = set(BUILT) | counted | {"ernie-4.5-21b-a3b", "ernie-4.5-300b-a47b"}
     for name in set(configs()) - tried:
         assert {fault.code for fault in faults(configs()[name])} == {"X003"}
 

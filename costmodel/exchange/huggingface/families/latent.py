@@ -114,7 +114,7 @@ FAMILIES = [
         value_dim=256, experts=64, top_k=4, expert_hidden=1536, groups=1, group_limit=1, leading_dense=Fact(1),
         rope_dim=option("qk_rope_head_dim", "head_dim", default=64), mlp_types=option("mlp_layer_types"),
         layers=layers(everywhere("latent"), FIRST_DENSE),
-        refusals=(),
+        refusals=(Refusal("first_k_dense_replace", (1,), "the class has one dense layer by default"),),
     ),
     LLAMA.like(
         "minicpm3", ("MiniCPM3ForCausalLM",), "MiniCPM3Config", without=NO_HEADS, types=("minicpm3",), vocab=73448,

@@ -24,6 +24,7 @@ _TOKENS = "tokens are steps × global_batch × sequence"
 
 
 def _all(words: str, meaning: str) -> dict[str, str]:
+    """The same meaning for each of several words."""
     return dict.fromkeys(words.split(), meaning)
 
 

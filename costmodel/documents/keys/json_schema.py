@@ -43,13 +43,14 @@ def schema_of(kind: str) -> dict[str, object]:
 
 
 def _schema_text(top: str) -> str:
+    """The JSON Schema of all documents in one top folder, as text."""
     kinds = {kind: models_of(kind) for kind, folder in FOLDER_OF.items() if folder.split("/")[0] == top}
     schema = {"$schema": _DRAFT, "title": f"costmodel: {', '.join(kinds)}", **_one_of(kinds)}
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def _one_of(kinds: dict[str, list[type[BaseModel]]]) -> dict[str, object]:
-    """A JSON Schema that allows any of these kinds; the key `schema` selects one if each kind has one form."""
+    """A JSON Schema that accepts any of these kinds of documents; their key `schema` selects the kind."""
     models = [model for alike in kinds.values() for model in alike]
     wanted = [(model, "validation") for model in models]
     references, definitions = models_json_schema(wanted, by_alias=True)  # type: ignore[arg-type]

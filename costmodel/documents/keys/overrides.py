@@ -71,7 +71,7 @@ def path_of(assignment: str | Assignment) -> str:
 
 
 def overruled(assignments: Iterable[str]) -> tuple[str, ...]:
-    """A remark for every assignment that a later assignment of the same path, or of a path around it, replaces.
+    """A remark for each assignment that a later one replaces, because it sets the same path or one around it.
 
     Assigning another document keeps earlier assignments inside it, so there is no remark.
 
@@ -118,7 +118,7 @@ def memory_in_whole(changes: Iterable[str | Assignment]) -> tuple[str | Assignme
 
 
 def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch: Fetch) -> None:
-    """Puts every assignment into the tree, or raises all their faults.
+    """Puts all assignments into the tree of a scenario; raises their faults together.
 
     A document is replaced before keys inside it are set, whatever the order, so that no assignment is lost; setting
     `like` of a named document replaces the document.
@@ -162,7 +162,7 @@ def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment])
 
 
 def _exchanges(path: str) -> bool:
-    """Whether a path is the key `like` of a document that the scenario names."""
+    """Whether a path ends in `like`, the key that names the parent of a document."""
     above, _, key = path.rpartition(".")
     return key == "like" and above in REFERENCES
 
@@ -190,6 +190,7 @@ def _check_label(here: Any, change: Assignment, fetch: Fetch) -> None:
 
 
 def _assign_value(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
+    """Sets one value in the tree of a scenario; a document that is only named is written out first."""
     parts = change.path.split(".")
     if not all(part.strip() for part in parts):
         raise fail("C001", f"'{change.path}' names no key", change.at, "for example plan.tp")
@@ -272,6 +273,7 @@ def _put_value(here: Any, part: str, value: Any, at: Place, place: Place | None)
 
 
 def _list_index(here: list[Any], part: str, at: Place) -> int:
+    """The index of a list item in a path; a fault if the list has no such item."""
     if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(here):
         return int(part)
     hint = f"it holds {len(here)}, counted from 0"

@@ -10,7 +10,7 @@ from costmodel.ground.errors import Place
 
 
 def at(here: Any, path: str) -> Any:
-    """The value at a path; None if the path leads nowhere."""
+    """The value of a document or tree at a dotted path; None if the path leads nowhere."""
     for part in path.split("."):
         if isinstance(here, BaseModel):
             here = vars(here)
@@ -42,6 +42,6 @@ def changed(here: Any, path: str, value: Any, *, checked: bool = True) -> Any:
 
 
 def place_at(tree: Any, *paths: str) -> Place | None:
-    """The place of the first of these paths that exists."""
+    """The place in the file of the first of these paths that exists in the tree."""
     places = (getattr(at(tree, path), "place", None) for path in paths)
     return next((place for place in places if place is not None), None)

@@ -45,7 +45,7 @@ def alike(name: str, known: Iterable[str], count: int, cutoff: float) -> list[st
 
 
 def holds(longer: str, name: str) -> bool:
-    """Whether a longer name contains every word and number of a name and starts with the same word.
+    """Whether a longer name has every word and number of a name, and starts with the same word.
 
     >>> holds("qwen-3-235b-a22b", "qwen3-235b"), holds("qwen-3-32b", "qwen3-235b"), holds("qwen-3-32b", "32b")
     (True, False, False)

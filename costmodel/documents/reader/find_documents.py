@@ -208,7 +208,7 @@ _STACKS = 3  # near names of software, which differ by their titles
 
 
 def _part(kind: str, name: str) -> str:
-    """The accelerator that a spelling stands for, or the accelerator's default node; empty if none fits."""
+    """The accelerator (or its default node) that a spelling such as `8x H100` stands for; empty if none fits."""
     with contextlib.suppress(CostModelError, UnitError):  # of documents that are not asked about
         spelling = re.sub(r"^\d+ ?[x×] ?", "", name)
         part = accelerator_meant(spelling, None, frozenset(names("accelerator")), _memory_capacity)
@@ -240,6 +240,7 @@ def by_maker(kind: str) -> list[str]:
         return names(kind)
 
     def maker_and_year(name: str) -> tuple[str, str, str]:
+        """Sort key of a document: maker, year and name."""
         text = _text_or_nothing(kind, name)
         chip = said_first(text, "accelerator") if kind == "node" else ""
         year = said_first(_text_or_nothing("accelerator", chip) if chip else text, "year")
@@ -257,7 +258,7 @@ def _text_or_nothing(kind: str, name: str) -> str:
 
 
 def said_first(text: str, key: str) -> str:
-    """The value on the line of a key, read without validating the document."""
+    """The text after the first line `key:` of a document, read without parsing the rest."""
     written = (line.removeprefix(f"{key}:").strip() for line in text.splitlines() if line.startswith(f"{key}:"))
     return next((value.strip(value[:1]) if value[:1] in ("'", '"') else value for value in written), "")
 

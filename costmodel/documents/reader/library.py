@@ -72,7 +72,7 @@ def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
 
 
 def written_out(tree: Any, text_of: TextOf) -> Any:
-    """A stack that a scenario writes out, completed by its parent; a fault if its name is that of another stack.
+    """A stack written out in a scenario, completed by its parent; a fault if it has another stack's name.
 
     A stack that states all keys, as in the scenario of a result, takes nothing from its parent.
     """
@@ -102,7 +102,7 @@ def _check_name(tree: Mapping) -> None:
 
 
 def _is_taken_for(name: str, place: Place | None) -> bool:
-    """Whether a model's name is not that of its document, but leads to one."""
+    """Whether a model's name differs from its document's name but leads to it."""
     return is_hub_name(name) or bool(of_path(name, folder_of(place) / name) or by_spelling(name))
 
 
@@ -111,7 +111,7 @@ _FEW_TRACES = 8
 
 
 def _moments(path: str, shown: str, place: Place | None) -> tuple[Foreign, str]:
-    """The statistics of a request trace and the digest of its text, cached until the file changes."""
+    """Mean and variance of lengths and arrivals in a request trace, with a digest of its text; cached by file."""
     stamp = ""
     if path != "-" and not is_text(path) and may_look(path):
         with contextlib.suppress(OSError):
@@ -128,7 +128,7 @@ def _moments(path: str, shown: str, place: Place | None) -> tuple[Foreign, str]:
 
 
 def _over(parent: Any, child: Any) -> Any:
-    """The child's values merged over the parent's; a list of the child replaces the parent's list."""
+    """The child's mapping merged over the parent's; lists of the child replace those of the parent."""
     if not (isinstance(parent, Mapping) and isinstance(child, Mapping)):
         return child
     found = copied(child)
@@ -261,6 +261,7 @@ class DocumentReader:
         return found.document
 
     def _document(self, kind: str, name: str, place: Place | None) -> FoundDocument:
+        """The document of this name: costmodel's own, one in another format, or a hub model with its types."""
         text, shown = self.text(kind, name, place)
         if reader_of(kind, Path(shown), text):
             document, self.foreign[shown] = _read_foreign(kind, text, shown)
@@ -288,6 +289,7 @@ class DocumentReader:
 
 
 def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
+    """The validated document of a tree; raises its faults, and those of figures without a source."""
     document = validate(_class_in(kind, _wing(kind, tree)), tree, shown, found)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
@@ -304,7 +306,7 @@ def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
 
 
 def _wing(kind: str, tree: Any) -> str:
-    """The workload of a scenario or stack: serving, rl, or otherwise training."""
+    """The workload of a scenario or stack: serving, rl or, by default, training."""
     key = {"scenario": "workload.kind", "stack": "kind"}.get(kind)
     wing = None if key is None else at(tree, key)
     return wing if wing in ("serving", "rl") else "training"

@@ -58,6 +58,7 @@ def _workload_with(name: str) -> str:
 
 
 def _results_by_workload() -> Iterator[tuple[str, list[str]]]:
+    """Each workload with the results that runs in measured tables may have."""
     names = list(Results.model_fields)
     for kind in ("training", "serving", "rl"):
         yield kind, [name for name in names if _workload_with(name) == kind]

@@ -253,7 +253,7 @@ def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str,
 
 
 def _offer(held: dict[str, Any], reader: DocumentReader) -> Node | None:
-    """The node whose price is assumed: the accelerator's usual cloud offer, if the scenario's node has no price."""
+    """The cloud offer whose price is assumed if the scenario's node has none."""
     node, usual = held["node"], held["accelerator"].offer
     if usual is None or node.list_price is not None:
         return None
@@ -262,7 +262,7 @@ def _offer(held: dict[str, Any], reader: DocumentReader) -> Node | None:
 
 
 def _has_place(path: str, documents: dict[str, Any]) -> bool:
-    """Whether the scenario has the key that names a document; serving, for example, has no optimizer."""
+    """Whether scenarios of this workload have the key that names a document; serving has no optimizer."""
     above, key = holder(path)
     return bool(REFERENCES[path].kind == "efficiency" or has_key(documents[above], key))
 
@@ -275,7 +275,7 @@ def _wanted_document(path: str, documents: dict[str, Any], trees: dict[str, Any]
 
 
 def _in_place(paths: Iterable[str], documents: dict[str, Any], trees: dict[str, Any]) -> None:
-    """A fault for every fabric of the wrong kind; accelerators may also communicate over their links to the host."""
+    """Raises a fault for every fabric of the wrong kind; accelerators may also communicate over host links."""
     faults = []
     for path in paths:
         (above, key), links, fabric = holder(path), REFERENCES[path].links, documents[path]

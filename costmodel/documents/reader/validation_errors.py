@@ -101,6 +101,7 @@ class _Faults:
         return workload_of(self.kind)
 
     def of(self, details: Sequence[ErrorDetails]) -> list[Fault]:
+        """The faults for pydantic's errors, without those that follow from a misspelt key or another schema."""
         located = [(detail, self.inside(detail)) for detail in details]
         unknown = [(detail, where) for detail, where in located if _is_error_type(detail, "extra")]
         unknown.sort(key=lambda item: _written_at(Fault("", "", self.spot(item[1], key=True))))
@@ -123,6 +124,7 @@ class _Faults:
         return sorted(faults, key=_written_at)
 
     def fault(self, detail: ErrorDetails, where: Location) -> Fault:
+        """The fault for one error of pydantic: its code, a sentence, the place and a remedy."""
         kind, value = detail["type"], detail["input"]
         if _is_error_type(detail, "extra"):
             return self.unknown(detail, where)
@@ -209,7 +211,7 @@ class _Faults:
         yield from ({key: sample} for key, sample in samples.items() if sample)
 
     def holds(self, where: Location, mapping: dict[str, str]) -> bool:
-        """Whether a mapping at a location causes no new fault."""
+        """Whether a mapping is valid at a location of the document."""
         tree = copied(self.tree)
         here = tree
         for part in where[:-1]:
@@ -219,7 +221,7 @@ class _Faults:
         return self.broken(tree) <= others
 
     def broken(self, tree: Any) -> set[tuple[Location, str]]:
-        """The location and type of every fault in a tree."""
+        """The location and type of every error that a tree would raise."""
         try:
             self.kind.model_validate(tree)
         except ValidationError as error:
@@ -237,6 +239,7 @@ class _Faults:
         return f"each of them is a list: [[{value}]]" if inside else f"one value is a list too: [{value}]"
 
     def unknown(self, detail: ErrorDetails, where: Location) -> Fault:
+        """The fault for an unknown key, with the key that was probably meant."""
         if other := self.of_another_workload(where):
             return other
         close = self.guessed.get(where, "")
@@ -274,6 +277,7 @@ class _Faults:
         return next(filter(None, hints), "")
 
     def missing(self, detail: ErrorDetails, where: Location) -> Fault:
+        """The fault for a missing key, with what it means and an example."""
         place = self.spot(where[:-1], key=True)
         path = ".".join(map(str, where))
         if where[-1] == "schema":
@@ -343,6 +347,7 @@ class _Faults:
 
 
 def _written_at(fault: Fault) -> tuple[int, int]:
+    """Line and column of a fault, to sort by."""
     return (fault.place.line, fault.place.column) if fault.place else (0, 0)
 
 
@@ -366,6 +371,7 @@ def _is_error_type(detail: ErrorDetails, start: str) -> bool:
 
 
 def _has_part(here: Any, part: int | str) -> bool:
+    """Whether a mapping has this key, or a list this index."""
     if isinstance(here, list):
         return isinstance(part, int) and part < len(here)
     return isinstance(here, dict) and part in here

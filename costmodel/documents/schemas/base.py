@@ -145,6 +145,7 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
 
 
 def _parsed_quantity(text: str, unit: str, sample: str) -> float:
+    """The SI value of a text such as "80 GiB"; an error that shows a valid example."""
     if len(text) > LONGEST:
         raise PydanticCustomError("quantity_unit", "this is not a quantity; write e.g. {sample}", {"sample": sample})
     try:
@@ -375,6 +376,7 @@ class _Rent(Quantity):
     """The price of a node, or of an accelerator if its unit names accelerators."""
 
     def validate(self, value: Any) -> Figure:
+        """The price in USD/s of a node, or of an accelerator if the unit names one."""
         if isinstance(value, str) and rented(value) == "accelerator":
             return Quantity("USD/GPU/s", self.low, self.high).validate(value)
         return super().validate(value)

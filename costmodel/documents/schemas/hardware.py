@@ -59,6 +59,7 @@ class Memory(Sourced):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        """Checks that usable memory is not more than the capacity."""
         if self.usable > self.capacity and not math.isclose(self.usable, self.capacity, rel_tol=_ROUNDED):
             raise PydanticCustomError("memory", "usable is more than the capacity", {"keys": ("usable", "capacity")})
         return self
@@ -158,6 +159,7 @@ class Accelerator(Document):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        """Checks that no measured matmul rate exceeds the peak rate of its type."""
         for name, best in self.best_matmul.items():
             if best > (peak := getattr(self.peak, name, None) or math.inf):
                 keys = f"best_matmul.{name}", f"peak.{name}"
@@ -268,6 +270,7 @@ class ListPrice(Sourced):
 
     @model_validator(mode="after")
     def _rented_or_bought(self) -> Self:
+        """Checks that a price is either hourly or a purchase, and that its parts agree."""
         is_owned = self.bought is not None
         if is_owned == (self.hourly is not None) or is_owned != (self.sold == "purchase"):
             sentence = "a price is either hourly, or sold: purchase with what is bought"
@@ -377,6 +380,7 @@ class Cluster(Document):
 
     @model_validator(mode="after")
     def _between_groups(self) -> Self:
+        """Checks that the fabric between groups is only stated where there are groups."""
         if self.between is not None and self.groups is None:
             raise PydanticCustomError("limit", "between is of groups, and there are none", {"keys": ("between",)})
         return self

@@ -31,6 +31,7 @@ class Bound(Document):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        """Checks that a target has a tolerance, and that at_most is not below at_least."""
         if self.target is not None and self.within is None:
             raise PydanticCustomError("limit", "a target needs within beside it, for example within: 2 %")
         if self.at_most is not None and self.at_least is not None and self.at_most < self.at_least:

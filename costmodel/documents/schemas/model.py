@@ -69,6 +69,7 @@ class Attention(Document):
 
     @model_validator(mode="after")
     def _values_of_their_own(self) -> Self:
+        """Checks that values computed from keys do not state another width."""
         if self.value_dim is not None and self.keys_as_values:
             keys = {"keys": ("value_dim", "keys_as_values")}
             raise PydanticCustomError("value_dim", "values made from keys have their width: leave value_dim out", keys)
@@ -76,6 +77,7 @@ class Attention(Document):
 
     @model_validator(mode="after")
     def _whole_groups_of_queries(self) -> Self:
+        """Checks that KV heads divide the query heads."""
         if self.heads % self.kv_heads:
             words = {"heads": f"{self.heads:g}", "kv_heads": f"{self.kv_heads:g}", "keys": ("kv_heads", "heads")}
             raise PydanticCustomError("groups", "{kv_heads} kv_heads do not divide the {heads} heads", words)
@@ -105,6 +107,7 @@ class LatentAttention(Document):
 
     @model_validator(mode="after")
     def _narrow_queries(self) -> Self:
+        """Checks that an indexer has the compressed queries that it reads."""
         if self.indexer is not None and self.query_rank is None:
             keys = {"keys": ("query_rank", "indexer")}
             raise PydanticCustomError("indexer", "an indexer reads compressed queries: state query_rank", keys)
@@ -141,6 +144,7 @@ class CompressedAttention(Document):
 
     @model_validator(mode="after")
     def _whole_groups(self) -> Self:
+        """Checks that output groups divide the heads."""
         if self.heads % self.output_groups:
             words = {"heads": f"{self.heads:g}", "groups": f"{self.output_groups:g}"}
             keys = {"keys": ("output_groups", "heads")}
@@ -176,6 +180,7 @@ class LinearAttention(Document):
 
     @model_validator(mode="after")
     def _whole_groups(self) -> Self:
+        """Checks that key heads divide the value heads."""
         if self.heads % self.key_heads:
             words = {"heads": f"{self.heads:g}", "key_heads": f"{self.key_heads:g}", "keys": ("key_heads", "heads")}
             raise PydanticCustomError("groups", "{key_heads} key heads do not divide the {heads} heads", words)
@@ -240,6 +245,7 @@ class Experts(Document):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        """Checks that top_k, router bias and expert groups agree with the number of experts."""
         if (self.groups is None) != (self.group_limit is None):
             keys = {"keys": ("groups", "group_limit")}
             raise PydanticCustomError("groups", "groups and group_limit stand together or not at all", keys)
@@ -253,6 +259,7 @@ class Experts(Document):
         return self
 
     def _sensible_groups(self) -> None:
+        """Checks that groups divide the experts and leave enough experts to choose from."""
         if self.groups is None or self.group_limit is None:
             return
         counts = {"groups": f"{self.groups:g}", "limit": f"{self.group_limit:g}", "count": f"{self.count:g}"}
@@ -303,6 +310,7 @@ class Layers(Document):
 
     @model_validator(mode="after")
     def _halves(self) -> Self:
+        """Checks that a layer has at most one mixer, or two that may be parallel, and one feed-forward half."""
         feeds = [half for key in FEED_KEYS if (half := getattr(self, key)) is not None]
         beside = self.attention is not None and (self.state_space is None) != (self.selective_scan is None)
         if len(self.mixers) > (2 if beside else 1) or len(feeds) > 1 or not (self.mixers or feeds):
@@ -316,6 +324,7 @@ class Layers(Document):
 
     @model_validator(mode="after")
     def _one_width(self) -> Self:
+        """Checks that two parallel mixers with a shared output have results of one width."""
         if not self.shared_output:
             return self
         if self.attention is None or self.selective_scan is None:
@@ -384,6 +393,7 @@ MIXER_KEYS, FEED_KEYS = _keys_of(AnyMixer), _keys_of(AnyFeed)
 
 
 def _sharded(mixer: AnyMixer) -> float:
+    """The number of heads, groups or channels of a mixer that tensor parallelism shards."""
     if isinstance(mixer, SelectiveScan):
         return mixer.inner
     if isinstance(mixer, CompressedAttention):
@@ -399,6 +409,7 @@ class TokenPrediction(Document):
 
     @model_validator(mode="after")
     def _one_layer(self) -> Self:
+        """Checks that a module of multi-token prediction has exactly one layer."""
         if self.layer.count != 1:
             words = {"count": f"{self.layer.count:g}", "keys": ("layer.count",)}
             raise PydanticCustomError("one_layer", "a module has one layer, not {count}; set depth for more", words)
@@ -500,6 +511,7 @@ class Model(Sourced):
 
     @model_validator(mode="after")
     def _one_leads(self) -> Self:
+        """Checks that only the first kind of layers is marked as leading."""
         if any(kind.leading for kind in self.layers[1:]) or (self.layers[0].leading and len(self.layers) == 1):
             raise PydanticCustomError(
                 "layer_order", "only the first of several kinds of layers may be leading, all others come behind it", {}
@@ -508,6 +520,7 @@ class Model(Sourced):
 
     @model_validator(mode="after")
     def _streams_are_mixed(self) -> Self:
+        """Checks that several residual streams are only combined with features that are modelled."""
         alternate = self.stream_rule == "alternating"
         if alternate and (self.residual_streams is None or self.residual_streams < 2):
             keys = {"keys": ("residual_streams", "stream_rule")}

@@ -99,6 +99,7 @@ class Failures(Document):
 
     @model_validator(mode="after")
     def _one_rate(self) -> Self:
+        """Checks that failures state the rate of a node or of the whole job, not both."""
         if (self.rate is None) == (self.every is None):
             sentence = "state one of the two: rate, of a node, or every, of the whole job"
             raise PydanticCustomError("limit", sentence, {"keys": ("rate", "every")})
@@ -112,6 +113,7 @@ class Failures(Document):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
+        """Checks that the low end of each rate's band is not above its high end."""
         for rates, path in ((self, ""), (self.job, "job.")):
             if rates is not None and rates.low is not None and rates.high is not None and rates.low > rates.high:
                 words = {"keys": (f"{path}low", f"{path}high")}
@@ -216,6 +218,7 @@ class Checkpointing(Document):
 
     @model_validator(mode="after")
     def _one_interval(self) -> Self:
+        """Checks that checkpoints state an interval in time or in steps, not both."""
         if self.steps is not None and self.interval != "best":
             words = {"keys": ("interval", "steps")}
             raise PydanticCustomError("limit", "interval and steps both set how often; leave one out", words)
@@ -242,6 +245,7 @@ class PlannedStops(Document):
 
     @model_validator(mode="after")
     def _leaves_time(self) -> Self:
+        """Checks that planned stops are shorter than the time between them."""
         if self.stop >= self.every:
             sentence = "planned stops take all of the time: stop must be shorter than every"
             raise PydanticCustomError("limit", sentence, {"keys": ("every", "stop")})
@@ -316,6 +320,7 @@ class WholeRun(Document):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
+        """Checks that the ways to continue after a failure do not exclude each other."""
         if self.elastic is not None and self.checkpoint.mode == "memory":
             words = {"keys": ("elastic", "checkpoint.mode")}
             sentence = "elastic continues from the remaining replicas, so checkpoints in memory have no effect"

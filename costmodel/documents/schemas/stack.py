@@ -419,6 +419,7 @@ class Stack(Document):
         return self
 
     def _changed(self) -> dict[str, object]:
+        """The parts of the stack that `compile`, `loss` and `weights` change."""
         changed: dict[str, object] = {}
         if self.compile is not None and self.compile != self.kernels.traffic_of:
             factor = {"none": self.kernels.eager_factor or EAGER, "blocks": BLOCKS, "model": WHOLE}[self.compile]

@@ -108,6 +108,7 @@ def _data(path: str, place: Place | None, largest: int) -> bytes:
 
 
 def _decoded_text(data: bytes, shown: Place) -> str:
+    """The text of UTF-8 bytes; a fault with the place of the first byte that is not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -60,6 +60,7 @@ class _TokenReader:
         self.start = self.end = 0
 
     def next(self) -> tuple[str, str]:
+        """The kind and text of the next token; raises `_NoJson` if there is none."""
         match = _TOKEN.match(self.text, self.end)
         if match is None:
             raise _NoJson
@@ -72,6 +73,7 @@ class _TokenReader:
         return self.token
 
     def mark(self, index: int) -> Mark:
+        """The line and column of a position in the text."""
         line = bisect.bisect_right(self.starts, index) - 1
         return Mark(line, index - self.starts[line])
 
@@ -86,6 +88,7 @@ class _TokenReader:
         return self.scalar(kind, text, start)
 
     def scalar(self, kind: str, text: str, start: Mark) -> Node:
+        """The node of a string, number, truth value or null."""
         tag = "bool" if kind in ("true", "false") else kind
         if tag not in _KINDS:
             raise _NoJson

@@ -24,6 +24,7 @@ Changes = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
 def _new_yaml() -> YAML:
+    """A ruamel.yaml reader and writer that keeps quotes, comments and null as they are."""
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = _WIDTH

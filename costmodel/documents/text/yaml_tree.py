@@ -66,6 +66,7 @@ class Items(list[Any]):
 
 
 def _value_with_place(kind: type, value: Any, place: Place) -> Any:
+    """The value as a type that remembers its place."""
     item = kind(value)
     item.place = place
     return item
@@ -113,6 +114,7 @@ class _Builder:
         self.seen: set[int] = set()
 
     def place(self, node: Any, path: str) -> Place:
+        """The place of a node in the file, with the source line and the width to underline."""
         if node.id == "mapping" and node.value and not node.flow_style:
             node = node.value[0][0]
         line, column = node.start_mark.line, node.start_mark.column
@@ -125,6 +127,7 @@ class _Builder:
         self.faults.append(Fault("D012", sentence, place, hint))
 
     def build(self, node: Any, path: str = "", depth: int = 0, place: Place | None = None) -> Any:
+        """The value of a node with places; records a fault for anchors, tags and deep nesting."""
         place = place or self.place(node, path)
         if id(node) in self.seen:
             return None
@@ -151,6 +154,7 @@ class _Builder:
         return self.scalar(tag, node.value, place)
 
     def mapping(self, node: Any, path: str, depth: int, place: Place) -> Mapping:
+        """The mapping of a node with places; records a fault for repeated keys and keys that are no text."""
         built: Mapping = _value_with_place(Mapping, (), place)
         first: dict[str, int] = {}
         for key_node, value_node in node.value:
@@ -170,6 +174,7 @@ class _Builder:
         return built
 
     def scalar(self, tag: str, value: str, place: Place) -> Any:
+        """The value of a scalar of this YAML type, with its place."""
         if _CONTROL.search(value):
             self.faults.append(Fault("D006", "control characters are not used here", place, "write plain text"))
             return None
@@ -261,6 +266,7 @@ def parse(text: str, file: str, *, quoted: bool = False) -> Any:
 
 
 def _syntax_fault(error: NotYaml, text: str, file: str) -> Fault:
+    """The fault for a text that is not YAML, with the line that is wrong."""
     place = place_in(file)
     if error.at is not None:
         lines, (line, column) = _LINE_END.split(text), error.at
@@ -292,6 +298,7 @@ def assigned(path: str, text: str, option: str = "") -> tuple[Place, Any]:
 
 
 def _tree_at_place(tree: Any, place: Place) -> Any:
+    """The same tree in which every key and value has this place."""
     if isinstance(tree, dict):
         mapping: Mapping = _value_with_place(Mapping, (), place)
         mapping.update({key_at(key, place): _tree_at_place(value, place) for key, value in tree.items()})

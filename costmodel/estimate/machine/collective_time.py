@@ -91,28 +91,30 @@ def between_rate(inputs: Machine, group: Group, operation: Operation) -> Number:
 
 
 def part_of(message: Number, group: Group, operation: Operation) -> Number:
-    """Bytes that a rank sends between domains: its share of the domain's message; in an all-to-all its whole buffer."""
+    """Bytes that a rank sends between domains: its part of the domain's message; its whole buffer in an all-to-all."""
     return message if operation == "all_to_all" else message / group.fewest
 
 
 def _ring_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    """Time [s] of a ring between domains, or of an all-to-all for operations that run no ring."""
+    rate, sent = between_rate(inputs, group, operation), part_of(message, group, operation)
     if operation in _RINGS:
-        return rings_between(inputs, wire_bytes(part, group.domains, operation=operation), group, rate, operation)
-    whole = inputs.protocols.simple
-    return whole.start + ring_time(
-        part, group.domains, rate, whole.ring.far + inputs.network.latency_beyond_infiniband, operation=operation
+        return rings_between(inputs, wire_bytes(sent, group.domains, operation=operation), group, rate, operation)
+    simple = inputs.protocols.simple
+    return simple.start + ring_time(
+        sent, group.domains, rate, simple.ring.far + inputs.network.latency_beyond_infiniband, operation=operation
     )
 
 
 def _available_protocols(inputs: Machine) -> Iterator[tuple[str, Protocol]]:
+    """Name and constants of each NCCL protocol (LL, LL128, Simple) that the network has."""
     for name in ("ll", "ll128", "simple"):
         if (found := getattr(inputs.protocols, name)) is not None:
             yield name, found
 
 
 def rings_between(inputs: Machine, wire: Number, group: Group, rate: Number, operation: Operation) -> Number:
-    """Time of a ring through all ranks, of which each sends so many bytes between domains, by the fastest protocol."""
+    """Time [s] of a ring through all ranks by the fastest protocol; each sends `wire` bytes between domains."""
     times = {}
     for name, each in _available_protocols(inputs):
         with term(name):
@@ -136,6 +138,7 @@ def trees_between(inputs: Machine, message: Number, group: Group, rate: Number) 
 
 
 def _tree_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """Time [s] of a tree all-reduce between domains."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     return trees_between(inputs, part, group, rate)
 
@@ -236,6 +239,7 @@ def algorithms_taken(inputs: Machine, message: Number, group: Group, operation: 
 
 
 def _fastest_time(times: dict[str, Number]) -> Number:
+    """The smallest time, row by row, of several algorithms."""
     first, *others = times.values()
     for other in others:
         first = np.minimum(first, other)
@@ -293,6 +297,7 @@ def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: O
 
 
 def _times_inside_node(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[AloneTime]:
+    """The time [s] of each algorithm for a collective inside one node: fitted, ring, NVLS."""
     yield AloneTime("fitted", fitted_time(inputs, message, group, operation), 0.0)
     if operation != "all_reduce" or _is_own(inputs, operation):
         return
@@ -332,10 +337,11 @@ def _algorithms_between_domains(
     inside = handled_bytes(sent, group.inside, fit.own) / inside_bandwidth(inputs, fit, group.inside)
 
     def both(wire: Number) -> Number:
-        """The rate between domains that the links inside them can follow."""
+        """The rate [B/s] between domains, lowered if the links inside a domain cannot follow."""
         return np.minimum(known_as("interfaces", rate), known_as("links inside the domain", wire / inside))
 
     def follows(wire: Number) -> bool:
+        """Whether interfaces wait for the links inside a domain for this many bytes."""
         return number(wire / inside) < number(rate)
 
     share = sent / group.fewest  # the bytes of all ranks leave over the interfaces of one domain together

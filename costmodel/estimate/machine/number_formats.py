@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def slowdown_of(case: ResolvedScenario, narrow: Number | None = None) -> Number:
-    """Slowdown of the tensor cores: as stated, else as fitted and scaled by the accelerator's power over its peak.
+    """Factor by which tensor cores are slower in real steps: as stated, else fitted and scaled by power over peak.
 
     narrow: slowdown of products in a narrow type over that of products in 16 bits
     """
@@ -34,12 +34,13 @@ def slowdown_of(case: ResolvedScenario, narrow: Number | None = None) -> Number:
 
 
 def _uncapped(case: ResolvedScenario, narrow: Number | None) -> Number:
-    written, fit = case.scenario.assume.sustained, case.efficiency.sustained
+    """Slowdown of the tensor cores without a power cap: as stated, else fitted for this accelerator."""
+    stated, fit = case.scenario.assume.sustained, case.efficiency.sustained
     assert fit
-    if written is not None:
-        return written if narrow is None else narrow_slowdown(written, narrow)
-    found = by_power(fit.factor if narrow is None else narrow * fit.factor, fit, case.accelerator)
-    return found * untuned(case)
+    if stated is not None:
+        return stated if narrow is None else narrow_slowdown(stated, narrow)
+    fitted = by_power(fit.factor if narrow is None else narrow * fit.factor, fit, case.accelerator)
+    return fitted * untuned(case)
 
 
 def untuned(case: ResolvedScenario) -> float:
@@ -61,6 +62,7 @@ def cap_over_rating(case: ResolvedScenario) -> float:
 
 
 def _under_cap(case: ResolvedScenario, slowdown: Number) -> Number:
+    """The slowdown with the scenario's power cap, which lowers the clock; an error if the rated power is unknown."""
     cap = power_cap(case)
     if cap is None:
         return slowdown
@@ -85,7 +87,7 @@ _WIDE = ("fp32", "tf32", "fp16", "bf16")
 
 @record
 class Linear:
-    """Recipe, fit and peak of the layers' linear maps, and their sustained factor over that of other products."""
+    """Data types, kernel fit and peak of a layer's weight matrices, and how much slower they run than others."""
 
     recipe: Recipe
     fit: MatmulFit
@@ -99,7 +101,7 @@ def vector_rate(accelerator: Accelerator, peak: float) -> float:
 
 
 def linear_of(case: ResolvedScenario) -> Linear:
-    """Recipe, fit and peak of the linear maps of a case."""
+    """Data types, kernel fit and peak rate of a layer's weight matrices."""
     recipe, sustained = _recipe(case), case.efficiency.sustained
     peak: float = getattr(case.accelerator.peak, recipe.type)
     return Linear(recipe, matmul_fit(case, recipe.fit, recipe.type), peak, sustained.narrow if sustained else 1.0)
@@ -154,7 +156,7 @@ def by_best_matmul(case: LoadedScenario, kind: str) -> bool:
 
 
 def possible(case: ResolvedScenario, recipe: Recipe) -> None:
-    """An error if the accelerator or the stack does not support the precision."""
+    """Raises an error if the accelerator or the stack does not support the precision."""
     chip, stack = case.accelerator, case.stack
     if not _runs(chip, recipe):
         has = [other.name for other in RECIPES.values() if _runs(chip, other) and _offers(stack, other)]

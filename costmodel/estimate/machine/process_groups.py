@@ -63,12 +63,12 @@ def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Numb
 
 @functools.lru_cache(maxsize=64)
 def _whole_nodes(domain: float, each: int, ranks: int, *, even: bool) -> float:
-    """Ranks that a job uses in a rack's domain, in whole nodes."""
+    """Ranks of a rack-wide domain that a job uses if it takes whole nodes of `each` accelerators."""
     if not even:
         return float(min(int(domain) - remainder(int(domain), each), ranks))
     nodes = range(each, int(min(domain, ranks)) + 1, each)
-    taken = max(count for count in nodes if math.gcd(count, ranks) == count)
-    return domain if taken != ranks and taken + taken <= domain else float(taken)
+    most = max(count for count in nodes if math.gcd(count, ranks) == count)
+    return domain if most != ranks and most + most <= domain else float(most)
 
 
 def interface_rate(case: LoadedScenario, share: float) -> Number:
@@ -92,7 +92,7 @@ def _interfaces(case: LoadedScenario) -> Number:
 
 
 def held_by_host_link(case: LoadedScenario) -> bool:
-    """Whether the interfaces of an accelerator together carry more than its link to the host."""
+    """Whether the link to the host limits the network rate of an accelerator."""
     carried = interface_bandwidth(_interfaces(case), case.scale_out.bandwidth, case.node.accelerators, 1.0)
     return bool(interface_rate(case, 1.0) < carried)
 
@@ -186,7 +186,7 @@ class Machine:
         return operation if operation in self.collectives else _STAND_INS.get(operation, "all_gather")
 
     def bound_between(self, axis: str) -> float:
-        """Upper bound on an accelerator's rate to other nodes in a group of that name; infinite unless overridden."""
+        """Upper bound [B/s] on an accelerator's rate to other nodes in the named group; infinite unless overridden."""
         del axis
         return math.inf
 
@@ -263,7 +263,7 @@ class Exchange:
 
 @record
 class LayerTraffic:
-    """Exposed time of an axis in a layer for one micro-batch, and the exchanges.
+    """The exposed communication time of one parallel axis in a layer for one micro-batch, and its collectives.
 
     `axis` is the category of the time. Backward includes the exchanges of forward that recompute repeats.
     """
@@ -300,6 +300,7 @@ def embedding_group(inputs: Machine, pp: Group) -> Group:
 
 
 def _place_group(domain: Number, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
+    """A group of `ranks` that lie `stride` apart from rank `place` on, with the ranks that share each domain."""
     domains = domains_spanned(ranks, stride, domain, place)
     first = first_inside(stride, domain, place)
     inside = ranks_inside(ranks, stride, domain, first, domains)

@@ -30,7 +30,7 @@ Own = TypeVar("Own")
 
 
 class Feed(Generic[Own]):
-    """A feed-forward half as one of `ranks` stores it; `own` is its part of the model document.
+    """A feed-forward half of a layer on one of `ranks` ranks; `own` is its description in the model document.
 
     A half that every token uses states the methods without a body; the others have the values of one.
     """
@@ -42,7 +42,7 @@ class Feed(Generic[Own]):
 
     @property
     def inner(self) -> Number:
-        """Its inner width on a rank; ranks must divide the width of the whole."""
+        """Inner (intermediate) width on one rank."""
         raise NotImplementedError
 
     def parameters(self, hidden: Number) -> Number:
@@ -57,30 +57,30 @@ class Feed(Generic[Own]):
         raise NotImplementedError
 
     def traffic(self, tokens: Number, element: Number, *, backward: bool) -> Number:
-        """Memory traffic without matrix products: of the activation function."""
+        """Bytes read and written by the activation function for this many tokens, without matrix products."""
         raise NotImplementedError
 
     def activations(self, tokens: Number, element: Number) -> Number:
-        """Saved activations, without the residual stream."""
+        """Bytes saved for backward by this half, without the residual stream."""
         raise NotImplementedError
 
     @property
     def narrow_width(self) -> Number:
-        """Inner width of what is saved in a narrow type where inputs of the activation function are saved so too."""
+        """Elements per token that are saved in a narrow type if inputs of the activation function are saved so."""
         return self.inner
 
     @property
     def projected(self) -> tuple[str, ...]:
-        """The matrices that read its input, each with an adapter of its own."""
+        """Names of the matrices that read the half's input; each may have its own adapter."""
         return ("up",)
 
     @property
     def dense(self) -> Feed[Any] | None:
-        """The part that every token uses."""
+        """The feed-forward network that every token passes through; None if there are only routed experts."""
         return self
 
     def routing_parameters(self, hidden: Number) -> Number:
-        """Parameters that choose and lead to routed experts, which every rank stores whole."""
+        """Parameters of the router and of projections to narrower experts, which every rank stores whole."""
         return 0.0
 
     def routed(self, hidden: Number, ep: Number, etp: Number) -> Routed | None:
@@ -93,7 +93,7 @@ class MlpFeed(Feed[Mlp | Experts]):
 
     @property
     def inner(self) -> Number:
-        """Its inner width on a rank."""
+        """Inner (intermediate) width on one rank."""
         return self.own.ffn_hidden / self.ranks
 
     def parameters(self, hidden: Number) -> Number:
@@ -107,27 +107,27 @@ class MlpFeed(Feed[Mlp | Experts]):
         return Matmul(up, 2.0 * inner if self.own.gated else inner, hidden), Matmul(down, hidden, inner)
 
     def traffic(self, tokens: Number, element: Number, *, backward: bool) -> Number:
-        """Memory traffic of the activation function."""
+        """Bytes read and written by the activation function for this many tokens."""
         return mlp_traffic(tokens, self.inner, element, gated=self.own.gated, backward=backward)
 
     def activations(self, tokens: Number, element: Number) -> Number:
-        """Saved activations, without the residual stream."""
+        """Bytes saved for backward, without the residual stream."""
         return mlp_activations(tokens, self.inner, element, gated=self.own.gated)
 
     @property
     def narrow_width(self) -> Number:
-        """Inner width of three tensors where the activation function is gated: gate, value and result."""
+        """Width of three saved tensors of a gated MLP: gate, value and their product."""
         return 3.0 * self.inner if self.own.gated else self.inner
 
     @property
     def projected(self) -> tuple[str, ...]:
-        """The matrices that read its input."""
+        """Names of the matrices that read the MLP's input."""
         return self.own.projected
 
 
 @record
 class Routed:
-    """The routed experts of one layer on one rank: `local` experts between streams of width `hidden`; `each` is one."""
+    """The routed experts of one layer on one rank: `local` of them, with input width `hidden`; `each` is one."""
 
     of: Experts
     hidden: Number
@@ -152,13 +152,13 @@ class Routed:
             return matmul_flop(rows, up.n, up.k) + matmul_flop(rows, down.n, down.k)
 
     def activations(self, rows: Number, element: Number) -> Number:
-        """Saved activations of the experts of a rank."""
+        """Bytes saved for backward by the experts of a rank for this many token rows."""
         with term("experts"):
             inputs = dispatched_activations(rows, self.hidden, self.of.count, element)
             return inputs + self.each.activations(rows, element)
 
     def looped(self) -> Number:
-        """Experts for which the host launches separate work; a single expert is a plain MLP."""
+        """Number of experts for which the host launches separate kernels; a single expert counts as a plain MLP."""
         return self.local if self.of.count > 1 else 0.0
 
 
@@ -167,12 +167,12 @@ class ExpertsFeed(Feed[Experts]):
 
     @property
     def label(self) -> str:  # type: ignore[override]
-        """Its name in answers; a single expert is a plain MLP."""
+        """Name of the experts in answers, such as `MoE`; a single expert is named as a plain MLP."""
         return "experts" if self.own.count > 1 else ""
 
     @property
     def dense(self) -> MlpFeed | None:
-        """The shared experts, which every token uses."""
+        """The shared experts, which every token passes through."""
         return None if self.own.shared is None else MlpFeed(self.own.shared, self.ranks)
 
     def matrices(self, hidden: Number) -> Iterator[Matmul]:
@@ -184,7 +184,7 @@ class ExpertsFeed(Feed[Experts]):
         yield from self._to_latent(hidden, self.ranks)
 
     def _to_latent(self, hidden: Number, tp: Number) -> Iterator[Matmul]:
-        """The projections to narrower experts and back."""
+        """The weight matrices that project tokens to narrower experts and back."""
         if self.own.latent_dim is not None:
             yield Matmul(LATENT[0], self.own.latent_dim / tp, hidden, tp)
             yield Matmul(LATENT[1], hidden / tp, self.own.latent_dim, tp)
@@ -209,7 +209,7 @@ FEEDS: dict[type[AnyFeed], type[Feed[Any]]] = {Mlp: MlpFeed, Experts: ExpertsFee
 
 
 def feed_of(kind: Layers, ranks: Number) -> Feed[Any] | None:
-    """The feed-forward half of a layer as one of so many ranks stores it."""
+    """The feed-forward half of a layer, as one of `ranks` tensor-parallel ranks stores it."""
     own = kind.feed
     return None if own is None else FEEDS[type(own)](own, ranks)
 
@@ -226,7 +226,7 @@ def expert_hidden(hidden: Number, experts: Experts) -> Number:
 
 
 def reached(experts: Experts, parts: Number) -> Number:
-    """Number of ranks or domains that have experts of a token; routing may be limited to some groups of experts."""
+    """Number of ranks or domains to which a token is sent; group-limited routing bounds it."""
     groups, limit = experts.groups, experts.group_limit
     if groups is None or limit is None:
         return distinct_destinations(parts, experts.top_k, experts.count)

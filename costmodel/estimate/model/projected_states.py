@@ -28,7 +28,7 @@ def state_bytes(model: Model, optimizer: Optimizer, element: Number) -> Number:
 
 
 def step_flop(model: Model, optimizer: Optimizer) -> Number:
-    """FLOP of an optimizer step on the layers' matrices: projection and back, or Newton-Schulz steps; else 0."""
+    """FLOP of an optimizer step on the layers' matrices, such as Newton-Schulz or projections; 0 for AdamW."""
     found: Number = 0.0
     projection, orthogonal = optimizer.projection, optimizer.orthogonal
     for count, n, k in _matrices(model) if projection or orthogonal else ():

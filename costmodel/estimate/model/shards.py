@@ -36,7 +36,7 @@ from costmodel.ground.record import record
 
 
 def entry_matmuls(model: Model, tp: Number) -> Iterator[Matmul]:
-    """The matrices of a per-layer embedding, which each rank stores whole: projection, gate and output.
+    """The weight matrices of a per-layer embedding, which each rank stores whole: projection, gate and output.
 
     The projection of all layers is one product behind the embedding; each layer is given its own share.
     """
@@ -48,7 +48,7 @@ def entry_matmuls(model: Model, tp: Number) -> Iterator[Matmul]:
 
 
 def entry_parameters(model: Model) -> Number:
-    """Parameters of a layer's own embedding path: its matrices, and the norm of the result."""
+    """Parameters of a layer's own embedding path: its matrices, and the norm after them."""
     found: Number = 0.0
     if model.layer_embedding is None:
         return found
@@ -99,12 +99,12 @@ def _alternate(model: Model) -> bool:
 
 
 def stream_additions(model: Model, halves: float) -> float:
-    """Residual additions of a layer; 0 with hyper-connections, whose stream mixing replaces them."""
+    """Number of residual additions in a layer; 0 with hyper-connections, whose stream mixing replaces them."""
     return 0.0 if model.residual_streams is not None and not _alternate(model) else halves
 
 
 def stream_matmuls(model: Model, halves: Number, tp: Number) -> Iterator[Matmul]:
-    """The matrices that compute a token's mixing weights, for all halves of a layer; each rank stores them whole."""
+    """The matrices that compute how hyper-connections mix residual streams, for all halves of a layer; stored whole."""
     if model.residual_streams is None:
         return
     if _alternate(model):  # one router for the prediction and for the correction, and their coefficients
@@ -125,7 +125,7 @@ def stream_parameters(model: Model, halves: Number) -> Number:
 
 
 def stream_head(model: Model, tp: Number) -> Iterator[Matmul]:
-    """The matrix that merges streams before the last norm; with alternating updates also the one that splits them."""
+    """The matrices that merge parallel residual streams before the last norm, and that split them."""
     if model.residual_streams is None:
         return
     if _alternate(model):
@@ -135,7 +135,7 @@ def stream_head(model: Model, tp: Number) -> Iterator[Matmul]:
 
 
 def stream_head_held(model: Model) -> Number:
-    """Parameters that split the embedding into streams, and merge the streams before the last norm."""
+    """Parameters that split the embedding into parallel residual streams, and that merge them before the last norm."""
     if model.residual_streams is None:
         return 0.0
     if _alternate(model):
@@ -172,7 +172,7 @@ def stream_mixing_activations(model: Model, halves: Number, tokens: Number, elem
 
 
 def side_matmuls(model: Model, kind: Layers, tp: Number) -> Iterator[Matmul]:
-    """The two matrices of the side branch; tp ranks divide its tokens."""
+    """The two weight matrices of a layer's side branch; tp ranks divide its tokens."""
     if kind.side_rank is not None:
         yield Matmul("side down", kind.side_rank / tp, model.hidden, tp)
         yield Matmul("side up", model.hidden / tp, kind.side_rank, tp)
@@ -226,18 +226,18 @@ def projector_matmuls(model: Model, own: Projector, tp: Number) -> Iterator[Matm
 
 def projector_parameters(model: Model, tower: VisionTower, tp: Number) -> Number:
     """Parameters of all projectors on a rank."""
-    found: Number = 0.0
+    total: Number = 0.0
     with term("projectors"):
         for own in tower.projectors:
-            each: Number = 0.0
+            one_projector: Number = 0.0
             for matrix in projector_matmuls(model, own, tp):
-                each = each + table_parameters(matrix.n, matrix.k)
+                one_projector = one_projector + table_parameters(matrix.n, matrix.k)
             if own.biases:
-                each = each + model.hidden + (0.0 if own.inner is None else own.inner / tp)
+                one_projector = one_projector + model.hidden + (0.0 if own.inner is None else own.inner / tp)
             if own.norm is not None:
-                each = each + norm_parameters(own.norm_width or own.inputs, norm=own.norm)
-            found = found + own.count * each
-    return found
+                one_projector = one_projector + norm_parameters(own.norm_width or own.inputs, norm=own.norm)
+            total = total + own.count * one_projector
+    return total
 
 
 def patch_parameters(tower: VisionTower) -> Number:
@@ -251,7 +251,7 @@ def patch_parameters(tower: VisionTower) -> Number:
 
 @record
 class Shard:
-    """One kind of layer on one rank: its mixers, its feed-forward half, and its routed experts.
+    """One kind of layer as one rank stores it: its mixers, its feed-forward half, its routed experts.
 
     Of the parameters those of the routed experts are held apart: they are sharded over other ranks.
     """
@@ -270,7 +270,7 @@ class Shard:
 
     @property
     def dense(self) -> Feed[Any] | None:
-        """The feed-forward part that every token uses."""
+        """The feed-forward network that every token passes through; None if there are only routed experts."""
         return None if self.feed is None else self.feed.dense
 
     @property
@@ -308,7 +308,7 @@ def additions(kind: Layers) -> float:
 
 
 def exchanges(kind: Layers) -> float:
-    """Tensor-parallel exchanges of a layer per direction: one for each sharded half, or one for parallel halves."""
+    """Number of tensor-parallel collectives of a layer per direction: one per half, or one for parallel halves."""
     halves = (kind.heads is not None, kind.dense is not None)
     return 1.0 if kind.parallel else float(sum(halves))
 
@@ -378,7 +378,7 @@ def has_head_parts(model: Model) -> bool:
 
 
 def model_parameters(model: Model) -> Number:
-    """Parameters of the whole model, as published counts have them: no padding, tied once."""
+    """Parameters of the whole model as published counts have them: without padding, a tied embedding once."""
     total = norm_parameters(model.hidden, norm=model.norm)
     for kind in model.layers:
         held = shard(model, kind, 1.0)
@@ -413,7 +413,7 @@ def model_active_parameters(model: Model) -> Number:
 
 
 def counted_kinds(model: Model) -> Iterator[tuple[Layers, Number]]:
-    """Every kind of layer with its count, that of multi-token prediction too."""
+    """Every kind of layer with the number of such layers, also those of multi-token prediction."""
     for kind in model.layers:
         yield kind, kind.count
     if model.prediction is not None:

@@ -53,7 +53,7 @@ class RlMemory:
 
     @property
     def moved(self) -> float:
-        """Bytes of training states that may leave the device during generation."""
+        """Bytes of training states that may be offloaded during generation."""
         return sum(part.updating for part in self.parts if part.name in MOVED)
 
     @property
@@ -68,7 +68,7 @@ class RlMemory:
 
     @property
     def generates_fuller(self) -> bool:
-        """Whether generation uses a larger share of its accelerators' memory than the update."""
+        """Whether generation fills a larger share of its accelerators' memory than the update."""
         return self.generating * self.trainer_usable > self.updating * self.engine_usable
 
     @property
@@ -147,7 +147,7 @@ def _fullest(trainer: HeldStep, row: int) -> int:
 
 
 def _trained(trainer: HeldStep, models: dict[str, bool], row: int, *, kept: bool, beside: bool) -> list[MemoryPart]:
-    """Lines for policy, critic and frozen models on the trainer's fullest pipeline stage."""
+    """Memory lines of policy, critic and frozen models on the trainer's pipeline stage with the highest memory."""
     ledger, block = trainer.ledger, trainer.block
     stage = _fullest(trainer, row)
     line = {name: at_row(ledger.line(name, stage), row) for name in (*STAY, *LATE, "runtime")}
@@ -198,7 +198,7 @@ def weight_sync(inputs: RlInputs) -> WeightTransfer:
 
 
 def _sent(inputs: RlInputs) -> Number:
-    """Bytes of all weights as sent: in the trainer's type, or in the engines' type if the software converts first."""
+    """Bytes of all weights as the trainer sends them: in its own type, or in the engines' if it converts first."""
     workload, engines = inputs.case.scenario.workload, inputs.engines
     narrower = workload.rollout_precision not in (None, workload.precision)
     if engines is None or not (inputs.case.stack.sync.converted and narrower):
@@ -209,7 +209,7 @@ def _sent(inputs: RlInputs) -> Number:
 
 
 def _link(inputs: RlInputs) -> tuple[Number, str]:
-    """Rate at which a node receives weights, or an accelerator inside a single node; and the name of the link."""
+    """Rate [B/s] at which a node, or an accelerator of a single node, receives weights; and the name of that link."""
     part, serving = inputs.split.rollout, inputs.engines
     alone = float(inputs.case.cluster.nodes) == 1
     if alone or serving is None:
@@ -296,6 +296,7 @@ def composed(
 
 
 def _sum(values: Iterable[Number]) -> Number:
+    """The sum of values without a start value, so that a trace shows the values only."""
     first, *others = values
     return sum(others, start=first)
 
@@ -326,7 +327,7 @@ def _training(inputs: RlInputs) -> tuple[dict[str, Number], Number]:
 
 
 def _by_its_ranks(inputs: RlInputs, model: str, time: Number) -> Number:
-    """Seconds of a pass of a model beside the policy: on its own accelerators, if it has some."""
+    """Seconds of a pass of another model than the policy, on that model's own accelerators if it has some."""
     if model not in inputs.apart:
         return time
     with term("on its own accelerators"):
@@ -360,7 +361,7 @@ def _updates(inputs: RlInputs) -> Number:
 
 
 def _uneven(inputs: RlInputs, answers: float) -> Number:
-    """Time of the most loaded rank over the mean, if answers are dealt to ranks at random."""
+    """Time of the most loaded rank over the mean time, if answers are assigned to ranks at random."""
     every = inputs.case.scenario.workload.answers
     if inputs.packing.dp == 1 or (inputs.case.stack.sharing.balanced and answers == every):
         return 1.0

@@ -193,7 +193,7 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
 
 
 def _broken(inputs: RlInputs, costs: dict[str, float], row: int) -> Iterator[str]:
-    """Codes of the limits that the plan of a row breaks, memory first."""
+    """Codes of the limits that the plan of one row breaks, memory first."""
     if costs["memory_share"] > 1:
         yield "M001"
     if inputs.trainer.evaluation.costs.row(row)["host_share"] > 1:
@@ -235,7 +235,7 @@ def _results(
 
 
 def _ends(inputs: RlInputs, found: Iteration, results: dict[str, Number]) -> dict[str, Number]:
-    """P10 and P90 of the results that have a band."""
+    """The P10 and P90 of each result that has an error band."""
     ends = dict[str, Number]()
     early, late = (_spread(inputs, found, end) for end in ("low", "high"))
     for name in ("iteration_time", "run_time", "run_cost"):
@@ -253,7 +253,7 @@ def _fit_chance(memory: RlMemory) -> Number:
 
 
 def _spread(inputs: RlInputs, found: Iteration, end: str) -> Number:
-    """Relative spread of an iteration towards one end.
+    """Relative spread of an iteration's time towards one end of its error band.
 
     It combines the errors of training and generation, by their shares of the time, and that of answer lengths.
     """
@@ -281,7 +281,7 @@ def own_errors(inputs: RlInputs, found: Iteration) -> dict[str, Number]:
 
 
 def _of_both(found: Iteration, trained: Number, generated: Number) -> dict[str, Number]:
-    """Spreads of training and of generation, each weighted by its share of their time."""
+    """Spread of training and of generation, each weighted by its share of an iteration's time."""
     whole = found.training + found.phases["generation"]
     parts = {"training": trained * found.training, "generation": generated * found.phases["generation"]}
     return {name: share(part, whole) for name, part in parts.items()}
@@ -302,7 +302,7 @@ def _run(inputs: RlInputs, total: float) -> RunFigures | None:
 
 
 def _read(inputs: RlInputs) -> Number:
-    """Tokens that an iteration reads from storage: its prompts; given answers too."""
+    """Tokens that an iteration reads from storage: prompts, and answers if they are given."""
     workload, lengths = inputs.case.scenario.workload, inputs.lengths
     with term("tokens read"):
         if workload.generates:

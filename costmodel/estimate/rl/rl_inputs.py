@@ -126,13 +126,13 @@ TAIL_BEGINS = 7 / 8  # share of answers that have ended where the tail begins
 
 
 def alone(values: Number) -> Number:
-    """A single row as a scalar, which keeps its origin in a trace; several rows as they are."""
+    """The only value of a one-row column as a scalar that keeps its trace; longer columns are unchanged."""
     found = np.asanyarray(values)
     return found.reshape(()) if found.size == 1 else found
 
 
 def _beside_lengths(values: Number) -> Number:
-    """Values of several plans as a column, beside the lengths of answers; that of one plan as it is."""
+    """A column of values, one per plan, shaped to broadcast with answer lengths; a single plan's value unchanged."""
     found = np.asanyarray(values)
     return values if found.size == 1 else found[:, None]
 
@@ -194,7 +194,7 @@ def _batch(
     environment: Environment | None,
     stream: Number,
 ) -> tuple[Number, Number, Number]:
-    """Time of a batch in total, of its prompts and of its tail."""
+    """Seconds of generating one batch of answers: in total, for its prompts, and for its long tail."""
     fits = np.asarray(engines.answers <= engines.together)
     found = [
         _batch_where(engines, lengths, point, environment, stream, fits=fit) for fit in sorted({*map(bool, fits.flat)})
@@ -214,7 +214,7 @@ def _batch_where(
     *,
     fits: bool,
 ) -> tuple[Number, Number, Number]:
-    """A batch whose answers all fit at first, or where the others run as they end."""
+    """Seconds of generating a batch whose answers all fit at first (`fits`), or of which some start later."""
     grid, prompt = np.asarray(lengths.grid), lengths.prompt
     with term("prompts"):
         load = engines.inputs.load
@@ -242,7 +242,7 @@ def _batch_where(
 
 
 def _decoded(lengths: Column, times: Number) -> Number:
-    """Time from the first token to the longest length, from the step times at each length."""
+    """Seconds from the first token to the longest answer, from the step time at each length."""
     later = np.asanyarray(times)
     stretches = decoding_time(lengths[:-1], lengths[1:], later[..., :-1], later[..., 1:])
     first = np.asanyarray(lengths[:1] * later[..., :1])
@@ -251,7 +251,7 @@ def _decoded(lengths: Column, times: Number) -> Number:
 
 
 def _steps(engines: RolloutEngines, running: Number, context: Number) -> Number:
-    """Step times with so many running answers at so many tokens of context."""
+    """Step time [s] of an engine for each number of running answers at this context length."""
     if len(engines.layout) > 1:  # the rows of a step are plans, so that lengths are in an axis before them
         with term("host"):
             waiting = returning_time(running, 1.0, _beside_lengths(engines.each_token))
@@ -280,7 +280,7 @@ def _stream_rate(
 
 
 def _again(engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoint, steps: ExactSteps) -> Number:
-    """Time to prefill all running prompts and partial answers again after new weights arrive, in full steps."""
+    """Seconds to prefill all running prompts and partial answers again after new weights arrive."""
     with term("read again"):
         held = lengths.prompt + stream_left(lengths.mean, lengths.square) * lengths.mean
         each = share(steps.mixed(np.atleast_1d(engines.together), point.room) - point.decode, point.room)
@@ -325,7 +325,7 @@ class RlInputs:
 
     @property
     def drawn(self) -> float:
-        """Generated answers over trained answers."""
+        """Ratio of generated answers to answers that are trained on."""
         if self.engines is None:
             return 1.0
         drawn, rounds = _draws(self.case)
@@ -346,13 +346,13 @@ class RlInputs:
 
     @property
     def on_host(self) -> tuple[str, ...]:
-        """Models beside the policy whose weights are on the host except for their pass."""
+        """Names of models whose weights stay on the host except during their pass."""
         moves = self.case.stack.sharing.reference_on_host and self.models["reference"]
         return ("reference",) if moves and "reference" not in self.apart else ()
 
     @property
     def apart(self) -> dict[str, float]:
-        """Accelerators of the models beside the policy that have their own."""
+        """Number of accelerators of each model that has its own."""
         own = self.plan.beside
         ranks = {"critic": own.critic, "reference": own.reference, "reward model": own.reward}
         return {name: float(held) for name, held in ranks.items() if held is not None and self.models[name]}
@@ -474,7 +474,7 @@ def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengt
 def _fullest(
     case: RlCase, plan: RlPlan, split: RankSplit, lengths: AnswerLengths, trainer: Answer, steps: TrainerSteps
 ) -> HeldStep:
-    """The optimizer step for peak memory: its micro-batch has at least the tokens of the longest sequence."""
+    """The optimizer step with the highest memory: a micro-batch with at least the tokens of the longest sequence."""
     longest, block = float(case.scenario.workload.prompt) + float(lengths.limit), trainer.evaluation.block
     plain = trainer.inputs
     if longest <= float(plain.sequence) * number(block.micro_batch):
@@ -536,7 +536,7 @@ def _engines(
 
 
 def _draws(case: RlCase) -> tuple[float, float]:
-    """Answers that are generated at a time, and how often; a stream draws exactly as many as it needs."""
+    """Answers that are generated at a time, and how many times; a stream draws exactly as many as it needs."""
     workload = case.scenario.workload
     with untraced():
         if workload.rollouts != "batch":

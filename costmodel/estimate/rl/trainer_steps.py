@@ -66,7 +66,7 @@ def rank_split(case: RlCase, whole_plan: RlPlan, *, generates: bool) -> RankSpli
 
 
 def _of_kind(nodes: float, case: RlCase) -> ClusterPart:
-    """All nodes of one kind as a cluster part."""
+    """All nodes of one kind as a part of the cluster."""
     cluster = case.cluster.model_copy(update={"nodes": Figure(nodes)})
     return ClusterPart(float(world_size(nodes, case.node.accelerators)), cluster, case.node)
 
@@ -142,6 +142,7 @@ class TrainerSteps:
         return found
 
     def _once(self, work: Any, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Any:
+        """The result of `work`, from the cache if it ran before with the same documents, plan and packing."""
         documents = [getattr(case, name) for name in _DOCUMENTS]
         documents += [getattr(case.scenario, name) for name in _OF_SCENARIO]
         documents += [value for name, value in case.efficiency if name not in _OF_ENGINES]
@@ -149,18 +150,20 @@ class TrainerSteps:
         stated = frozenset(plan.model_fields_set - {"rollout", "beside"})
         key = (work, part.ranks, packing, stated, *map(id, documents), *map(_identity, settings))
         if key not in self._known:
-            held = (documents, settings)  # so that no other objects come to have their identities
-            self._known[key] = work(case, plan, part, packing), held
+            kept_alive = (documents, settings)  # so that no other objects come to have their identities
+            self._known[key] = work(case, plan, part, packing), kept_alive
         return self._known[key][0]
 
 
 def _identity(item: object) -> object:
+    """A key that identifies an input in the cache."""
     return item if item is None or isinstance(item, bool | float | int | str) else id(item)
 
 
 def _timed(
     case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True, rows: int = 1
 ) -> Answer:
+    """The full prediction of one optimizer step."""
     found = _scenario(case, plan, part, packing)
     assert found.scenario.plan is not None
     return answer(training_inputs(found), found.scenario.plan, bands=bands, rows=rows)
@@ -171,6 +174,7 @@ def _timed_alone(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing
 
 
 def _held(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> HeldStep:
+    """The memory of one optimizer step, without its time."""
     found = _scenario(case, plan, part, packing)
     assert found.scenario.plan is not None
     inputs = training_inputs(found)
@@ -179,6 +183,7 @@ def _held(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> He
 
 
 def _scenario(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> ResolvedScenario:
+    """The training scenario of one optimizer step on this part of the cluster, with equal sequences."""
     sized = plan.model_copy(update={"micro_batch": Figure(packing.micro_batch)})
     batch = Figure(packing.micro_batches * packing.micro_batch * packing.dp)
     return case.training_case(sized, part.cluster, part.node, Figure(packing.sequence), batch)

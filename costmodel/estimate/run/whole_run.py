@@ -199,7 +199,7 @@ def cycle(inputs: TrainingInputs, run: RunInputs, saved: Checkpoint, time: Numbe
 
 
 def period_left(run: RunInputs, saved: Checkpoint, interval: Number) -> Number:
-    """Time from the end of a checkpoint's write until the next one begins; negative if they overlap."""
+    """Seconds between the end of one checkpoint's write and the start of the next; negative if they overlap."""
     taken = run.checkpoint.interference * saved.background
     return interval + saved.blocking + taken - saved.background
 
@@ -207,7 +207,7 @@ def period_left(run: RunInputs, saved: Checkpoint, interval: Number) -> Number:
 def _with_failures(
     inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpoint, at: Cycle, between: Number, start: Ends
 ) -> Number:
-    """Useful share of the time, with this mean time between interruptions."""
+    """Share of the time that trains, for this mean time between interruptions."""
     restart = restart_time(run, saved.load, start)
     if run.elastic is not None:
         replicas, lost = replicas_of_the_job(inputs, block), replicas_lost(inputs, block)
@@ -310,7 +310,7 @@ def steps_of(inputs: TrainingInputs, run: RunInputs) -> Number:
 
 
 def fed(inputs: TrainingInputs, run: RunInputs, time: Number, read: Number | None = None) -> Number:
-    """Step time, longer if the data loader or the data store cannot keep up.
+    """Step time [s], longer if the data loader or the data store cannot deliver tokens fast enough.
 
     read: tokens that it reads, if not all that it trains on
     """
@@ -413,7 +413,7 @@ def spares_of(inputs: TrainingInputs, run: RunInputs) -> Number:
 
 
 def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
-    """Spare nodes that replace the nodes in repair for the stated share of the time, else for 99 %.
+    """Number of spare nodes that replace nodes in repair for the stated share of the time, 99 % by default.
 
     Not a number where no repair time is known.
     """

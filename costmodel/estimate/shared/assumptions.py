@@ -31,6 +31,7 @@ def converted(case: ResolvedScenario) -> tuple[Assumption, ...]:
 
 
 def _division(batch: FromTokens) -> str:
+    """How a batch in sequences follows from one in tokens, as text such as "4M tokens / 4096 = 976.6, rounded"."""
     sequences = float(share(batch.tokens, batch.sequence))
     exact = "" if sequences == batch else f" = {significant(sequences, 6)}, rounded"
     return f"{counted(batch.tokens)} tokens / {counted(batch.sequence)}{exact}"
@@ -58,6 +59,7 @@ def relevant_assumptions(assumed: Iterable[Assumption], block: Block, *, leaves_
     """The assumptions that affect the plan of a block of one row."""
 
     def counts(path: str) -> bool:
+        """Whether the assumption at a path affects this plan."""
         if path == "assume.network_share":
             return leaves_domain
         return path not in _NEEDS or any(getattr(block, axis)[0] > 1 for axis in _NEEDS[path])
@@ -222,6 +224,7 @@ def stated_leaves(case: LoadedScenario, sections: Iterable[str]) -> Iterator[str
     files = (COMMAND_LINE, case.file)
 
     def leaves(here: Any, path: str) -> Iterator[str]:
+        """Paths of the values under one mapping or list, down to single values."""
         for key, value in enumerate(here) if isinstance(here, list) else here.items():
             inner, place = f"{path}.{key}", getattr(key, "place", None)
             if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):

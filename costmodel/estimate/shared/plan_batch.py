@@ -90,11 +90,11 @@ class Block:
         return Block(self.structure, *(getattr(self, name)[places] for name in SIZES))
 
     def chosen(self, choices: tuple[str, ...]) -> Structure:
-        """A structure with only these choices; every other choice has its default."""
+        """The structure with only these choices; all others have their defaults, so that plans share cached results."""
         return _structure_of_choices(self.structure, choices)
 
     def under(self, structure: Structure) -> Block:
-        """The plans with another structure."""
+        """The same plans with another structure of choices."""
         return Block(structure, *(getattr(self, name) for name in SIZES), known=self.known)
 
     @functools.cached_property
@@ -133,7 +133,7 @@ def local_sequence(sequence: Number, block: Block) -> Number:
 
 
 def single_rank(ranks: Number) -> bool:
-    """Whether the group has one rank in every row."""
+    """Whether the group has only one rank in every row of the block."""
     return bool(np.all(ranks == 1))
 
 
@@ -192,7 +192,7 @@ def summed(first: Number, *others: Number) -> Number:
 
 
 def largest(first: Number, *others: Number) -> Number:
-    """The largest of several values."""
+    """The largest of several values, row by row."""
     for other in others:
         first = np.maximum(first, other)
     return first
@@ -204,6 +204,7 @@ def added(parts: Mapping[str, Number], names: Sequence[str]) -> Number:
 
 
 def _labelled_change(label: str, change: Callable[[Number], Number], value: Number) -> Number:
+    """The changed value, in a trace under this label; an unset value stays unset."""
     if nothing(value):
         return value
     with term(label):
@@ -321,8 +322,11 @@ def memoized(*choices: str) -> Callable[[Work[S, P, R]], Work[S, P, R]]:
     """
 
     def decorate(work: Work[S, P, R]) -> Work[S, P, R]:
+        """The function with its cache."""
+
         @functools.wraps(work)
         def call(inputs: S, block: Block, /, *others: P.args, **named: P.kwargs) -> R:
+            """The cached result for this block and these choices, computed at the first call."""
             chosen = block.chosen(choices)
             if tracing():
                 return work(inputs, block.under(chosen), *others, **named)

@@ -121,6 +121,7 @@ def run_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> R
 
 
 def _elastic_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> ElasticInputs | None:
+    """Regroup and repair times for elastic training; None if the scenario has none."""
     written, practice, record = asked.elastic, case.practice, case.reliability
     if written is None:
         return None
@@ -136,7 +137,7 @@ def _elastic_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog)
 
 
 def _wants_repair(case: ResolvedScenario, asked: WholeRun) -> None:
-    """An error if repairs matter but no repair time is known."""
+    """Raises an error if repairs matter for this run but no repair time is known."""
     assert case.reliability is not None
     if case.reliability.repair is not None:
         return
@@ -152,6 +153,7 @@ def _wants_repair(case: ResolvedScenario, asked: WholeRun) -> None:
 
 
 def _failure_rates(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> FailureRates:
+    """Interruption rates of a node and of the job with their bands; defaults are recorded as assumptions."""
     record = _of_nodes(case)
     assert record.rate is not None
     if "failures" not in asked.model_fields_set:
@@ -199,11 +201,13 @@ def _highest_rate(rate: float, high: float | None) -> float:
 
 
 def _low_failure_rate(record: Failures) -> float:
+    """The low end of the failure rate's band, or the rate itself without a band."""
     assert record.rate is not None
     return _least_rate(record.rate, record.low if _beside_rate(record, record.low) else None)
 
 
 def _high_failure_rate(record: Failures) -> float:
+    """The high end of the failure rate's band, or the rate itself without a band."""
     assert record.rate is not None
     return _highest_rate(record.rate, record.high if _beside_rate(record, record.high) else None)
 
@@ -215,6 +219,7 @@ def _beside_rate(record: Failures, end: float | None) -> bool:
 
 
 def _checkpoint_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> CheckpointInputs:
+    """Interval, storage rates, blocking time and interference of checkpoints; defaults are recorded as assumptions."""
     practice, written = case.practice, asked.checkpoint
     assert practice is not None
     named, nodes = f"practices/{practice.name}", case.scenario.cluster.nodes
@@ -251,6 +256,7 @@ def _checkpoint_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionL
 
 
 def _restart_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> RestartInputs:
+    """Times of a restart [s] with the band of the start; defaults are recorded as assumptions."""
     practice, written = case.practice, asked.restart
     assert practice is not None
     usual = practice.restart
@@ -268,6 +274,7 @@ def _restart_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog)
 
 
 def _power_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> PowerInputs:
+    """Power draw, cooling overhead, tariff and carbon intensity; defaults are recorded as assumptions."""
     practice, grid, written = case.practice, case.grid, asked.power
     assert practice is not None
     assert grid is not None

@@ -44,7 +44,7 @@ def most_replicas_lost(inputs: TrainingInputs, block: Block) -> Number:
 
 
 def _stride(block: Block) -> Number:
-    """Distance in ranks from one complete copy of the states to the next."""
+    """Distance in ranks from one complete copy of the training states to the next."""
     return strides(block)["dp"] * replicas_together(block)
 
 
@@ -64,7 +64,7 @@ def replica_ranks(block: Block) -> Number:
 
 
 def continues(inputs: TrainingInputs, block: Block, ranks: float) -> Mask:
-    """Whether a job can continue on so many ranks: whole replicas on whole nodes, with at least one node lost."""
+    """Whether the job can continue on `ranks` ranks: whole replicas on whole nodes, with at least one node fewer."""
     each = inputs.case.node.accelerators
     nodes = np.ceil(ranks / each)
     whole = ranks_of_whole_replicas(nodes, each, replica_ranks(block)) == ranks

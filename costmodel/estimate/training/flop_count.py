@@ -57,7 +57,7 @@ from costmodel.ground.record import record
 
 @record
 class FrontWork:
-    """Seconds of the vision tower for a micro-batch, and the work and number of its layers of each kind."""
+    """Seconds of the vision tower for one micro-batch, and its layers by kind with their number."""
 
     both: ForwardBackward
     layers: tuple[tuple[Number, LayerWork], ...]
@@ -80,12 +80,12 @@ class FrontFlop:
 
 
 def is_frozen(inputs: TrainingInputs) -> bool:
-    """Whether the vision tower has no backward pass, because it is not trained."""
+    """Whether the vision tower is not trained, so that it has no backward pass."""
     return inputs.tower_frozen or inputs.tuning is not None
 
 
 def _block(inputs: TrainingInputs, block: Block) -> Block:
-    """The plans with images instead of sequences; ranks that share a sequence divide its images."""
+    """The plans with images in place of sequences, for the vision tower; context-parallel ranks divide the images."""
     assert inputs.images is not None
     structure, one = block.structure, np.ones_like(block.cp)
     if partial(structure):
@@ -242,7 +242,7 @@ def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Numbe
 def _with_layers(
     inputs: TrainingInputs, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
 ) -> tuple[Number, Number]:
-    """Forward FLOP with additional layers of a kind: weight matrices and cores."""
+    """Forward FLOP of weight matrices and of attention, with `count` more layers of one kind added."""
     for _, flop in _multiplied(inputs, kind, tokens):
         linear = linear + count * flop
     own = _core(inputs, kind, causal=causal)
@@ -250,7 +250,7 @@ def _with_layers(
 
 
 def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
-    """Forward FLOP of each weight matrix in a layer; those of routed experts together."""
+    """Name and forward FLOP of each weight matrix in one layer, for `tokens` tokens; routed experts count as one."""
     part = shard(inputs.model, kind, 1.0)
     for matrix in matmuls(inputs.model, part):
         with term(matrix.name):
@@ -260,7 +260,7 @@ def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterato
 
 
 def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | None:
-    """Forward FLOP of the core of a layer's mixer; None without a mixer."""
+    """Forward FLOP of attention scores and values, or of a scan, in one layer; None for a layer without a mixer."""
     part = shard(inputs.model, kind, 1.0)
     if part.mixer is None:
         return None
@@ -269,7 +269,7 @@ def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | Non
 
 
 def cores(inputs: TrainingInputs) -> Iterator[tuple[Layers, Number]]:
-    """Every kind of layer that has a core, with the forward FLOP of all cores."""
+    """Each kind of layer with attention or a scan, and the forward FLOP of those in all its layers."""
     for kind in inputs.model.layers:
         own = _core(inputs, kind, causal=True)
         if own is not None:
@@ -277,7 +277,7 @@ def cores(inputs: TrainingInputs) -> Iterator[tuple[Layers, Number]]:
 
 
 def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number) -> Number:
-    """FLOP of a step in the scenario's convention.
+    """FLOP of a step as the scenario asks to count them (causal or full attention, with or without the head).
 
     For a LoRA run, conventions that count operations count the executed ones; closed forms keep their definition.
     """
@@ -317,7 +317,7 @@ def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
 
 
 def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:
-    """Forward FLOP repeated by recompute; norms and activation functions are negligible."""
+    """Forward FLOP that recompute repeats in a step; norms and activation functions are negligible."""
     model, tokens = inputs.model, tokens_per_step(inputs.global_batch, inputs.layer_sequence)
     if inputs.convention in MEGATRON and inputs.tuning is None and dropped(inputs, structure) == "core":
         return korthikanti_recompute_flop(inputs.global_batch, inputs.sequence, layer_count(model), model.hidden)

@@ -168,7 +168,7 @@ def wrong_step(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def cut_matrices(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows with sharded or offloaded matrices although the optimizer projects whole gradients."""
+    """Rows that shard or offload matrices although the optimizer (GaLore, Muon) needs whole gradients."""
     structure = block.structure
     cut = (block.tp > 1) | (block.shards > 1 if structure.zero >= 1 else False)
     kept = inputs.optimizer.projection is not None
@@ -250,6 +250,7 @@ def counted_as_gpt(inputs: TrainingInputs) -> bool:
 
 
 def _gpt_layer(kind: Layers, wide: float) -> bool:
+    """Whether a layer has a plain MLP of width `wide` and as many KV heads as query heads."""
     mlp, attention = kind.mlp, kind.attention
     if mlp is None or attention is None:
         return False
@@ -257,7 +258,7 @@ def _gpt_layer(kind: Layers, wide: float) -> bool:
 
 
 def odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
-    """For each kind of layer with attention, whether its head width makes the vector units compute it."""
+    """For each kind of layer with attention: whether its head width is too odd for tensor cores."""
     for kind in inputs.model.layers:
         if kind.attention is not None:
             width = kind.attention.head_dim
@@ -332,6 +333,7 @@ def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _not_whole(kind: Layers, block: Block) -> Mask:
+    """Rows where an all-to-all of heads for tokens would split a head of this layer."""
     every = block.structure.cp_type == "a2a"
     counts = kind.head_counts if every else kind.scan_heads
     found = any_of(leaves_rest(heads, block.tp * block.cp) for heads in counts)
@@ -490,6 +492,7 @@ def micro_batches(inputs: TrainingInputs, block: Block) -> Number:
 
 
 def _not_offered(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows whose ZeRO stage, recompute mode, schedule or other choice the stack does not offer."""
     structure, stack = block.structure, inputs.stack
     offered = structure.zero in stack.zero and structure.recompute in stack.recompute
     offered = offered and choices_offered(inputs, block)
@@ -497,42 +500,50 @@ def _not_offered(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _sharded_too_far(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with a ZeRO stage that the stack does not combine with a pipeline."""
     stack = inputs.stack
     return (block.pp > 1) & (block.structure.zero in {*stack.zero} - {*(stack.pipelined_zero or stack.zero)})
 
 
 def _other_world(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows whose degrees do not multiply to the number of accelerators."""
     ranks = inputs.ranks
     return np.asarray(world_ranks(block.dp, block.tp, block.cp, block.pp) != ranks) | leaves_rest(block.dp, 1.0)
 
 
 def _too_long(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with sequences longer than the model's learned positions."""
     if inputs.model.positions != "learned":
         return none(block)
     return none(block) | (inputs.sequence > inputs.model.max_sequence)
 
 
 def _sequence(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where sequence parallelism does not divide the local sequence."""
     if not block.structure.sequence_parallel:
         return none(block)
     return leaves_rest(local_sequence(inputs.layer_sequence, block), block.tp)
 
 
 def _uneven(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows whose shape the pipeline schedule does not allow."""
     return leaves_rest(layer_count(inputs.model), block.pp * block.vpp)
 
 
 def _layers(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows whose pipeline does not divide the layers."""
     if inputs.groups and block.structure.shares == "stages":  # by the speed of each kind, a layer a stage at least
         return np.asarray(block.pp > layer_count(inputs.model))
     return indivisible(inputs.model, block)
 
 
 def _batch(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows whose global batch is no whole number of micro-batches per replica."""
     return leaves_rest(inputs.global_batch, block.dp * block.micro_batch)
 
 
 def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with too few micro-batches for the pipeline schedule."""
     return wrong_batches(block, micro_batches(inputs, block))
 
 
@@ -617,6 +628,7 @@ class Check:
 
 
 def _check(code: str, needs: str, refused: Callable[[TrainingInputs, Block], Mask], *choices: str) -> Check:
+    """A check with its code, the keys that it reads, and its test."""
     return Check(code, frozenset(needs.split()), refused, choices)
 
 

@@ -70,12 +70,12 @@ class RecomputedWork:
 
     @property
     def halves(self) -> float:
-        """Number of layer halves where named modules repeat both products and collectives."""
+        """Number of layer halves (mixer, feed-forward) whose products and collectives are repeated."""
         return float(sum(not self.matrices.isdisjoint(half) for half in ((OUT, *UP_PROJECTIONS), FEEDS[:1])))
 
     @property
     def gathered(self) -> float:
-        """1 where collectives inside the layer are repeated."""
+        """1 if collectives inside the layer are repeated, else 0."""
         return 1.0 if self.gathers else 0.0
 
     @property
@@ -85,7 +85,7 @@ class RecomputedWork:
 
 
 def dropped(inputs: TrainingInputs, structure: Structure) -> Way:
-    """What a plan recomputes of a layer in this stack: modules, the layer, operations, the core, or nothing."""
+    """What a plan recomputes in a layer under this stack: modules, the layer, operations, attention, or nothing."""
     return "modules" if structure.recompute_modules is not None else inputs.dropped(structure.recompute)
 
 
@@ -115,6 +115,7 @@ def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> Reco
 
 
 def _of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
+    """The work that a layer repeats in backward if the plan names modules to recompute."""
     modules = set(structure.recompute_modules or ())
     found: set[str] = set()
     if "mlp" in modules if kind.experts is None else modules & {"moe", "shared-experts"}:
@@ -176,7 +177,7 @@ def again_bytes(
 
 
 def issued_again(inputs: TrainingInputs, structure: Structure, kind: Layers, again: RecomputedWork) -> Number:
-    """Operations issued again by recompute, also of adapters, relative to those of the layer."""
+    """Kernels that recompute launches again, relative to the kernels of a layer."""
     beside = issued(inputs, kind, again.matrices) if inputs.tuning is not None else 0.0
     if again.dropped == "modules":
         return share(_operations(structure, kind), inputs.stack.launch.operations) + beside
@@ -184,7 +185,7 @@ def issued_again(inputs: TrainingInputs, structure: Structure, kind: Layers, aga
 
 
 def _operations(structure: Structure, kind: Layers) -> float:
-    """Number of operations of the named modules in a layer."""
+    """Number of kernels in the named modules of a layer."""
     has = {
         "attention-output": kind.attention or kind.latent or kind.compressed,
         "mla-up-projection": kind.latent,

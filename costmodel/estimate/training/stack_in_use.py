@@ -70,6 +70,7 @@ def model_in_use(case: ResolvedScenario, log: AssumptionLog) -> Model:
 
 
 def _with_all_experts(kind: Layers) -> Layers:
+    """A layer whose code runs every expert on every token, as one with top_k of all experts."""
     experts = kind.experts
     if experts is None or experts.module_runs == "chosen":
         return kind

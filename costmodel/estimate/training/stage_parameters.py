@@ -257,15 +257,17 @@ def routed_adapters(inputs: TrainingInputs, part: Routed | None) -> Iterator[Ada
 
 
 def _cut(inputs: TrainingInputs, ranks: Number) -> Number:
-    """Ranks over which both thin matrices of an adapter are sharded; 1 if the stack replicates one of them."""
+    """Number of ranks that shard both thin matrices of an adapter; 1 if the stack replicates one of them."""
     return ranks if inputs.stack.split_adapters else 1.0
 
 
 def _named(tuning: Tuning, found: Iterable[Adapter]) -> Iterator[Adapter]:
+    """Those adapters whose matrices the fine-tuning names."""
     return (adapter for adapter in found if tuning.modules is None or adapter.name in tuning.modules)
 
 
 def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
+    """The adapters on the weight matrices of a layer's mixer."""
     if part.mixer is None:
         return
     if part.kind.latent is not None:
@@ -304,6 +306,7 @@ def _of_latent(
 
 
 def _of_feed(hidden: Number, feed: Feed[Any], cut: Number, half: str) -> Iterator[Adapter]:
+    """The adapters on the weight matrices of a feed-forward half."""
     for name in feed.projected:
         yield Adapter(name, feed.inner, hidden, "mlp", f"{half} up", inner=cut)
     yield Adapter("down", hidden / cut, feed.inner, "activation", f"{half} down")
@@ -318,7 +321,7 @@ def adapter_matmuls(inputs: TrainingInputs, adapter: Adapter) -> tuple[Matmul, M
 
 
 def issued(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None = None) -> Number:
-    """Operations of a layer's adapters relative to those of the layer.
+    """Kernels of a layer's adapters, relative to the kernels of the layer.
 
     Those of routed experts run as grouped products.
     """
@@ -431,7 +434,7 @@ def _read(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> s
 
 
 def _feeds(part: Shard) -> set[str]:
-    """The modules whose recompute repeats a layer's MLP, or its shared experts."""
+    """The modules whose recompute repeats a layer's MLP or its shared experts."""
     return {"mlp"} if part.kind.experts is None else {"moe", "shared-experts"}
 
 
@@ -491,11 +494,12 @@ def between_of_experts(inputs: TrainingInputs, part: Routed, rows: Number) -> Nu
 
 
 def _between(inputs: TrainingInputs, found: Iterable[Adapter], tokens: Number) -> Number:
+    """Bytes saved between the two thin matrices of these adapters for this many tokens."""
     total: Number = 0.0
     for adapter in found:
         assert inputs.tuning is not None
-        own = tokens / adapter.split
-        total = total + adapter_activations(own, inputs.tuning.rank, inputs.widths.element)
+        tokens_here = tokens / adapter.split
+        total = total + adapter_activations(tokens_here, inputs.tuning.rank, inputs.widths.element)
     return total
 
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 def complete(case: ResolvedScenario, recipe: Recipe) -> None:
-    """An error if the documents lack something that every computation needs."""
+    """Raises an error if the documents lack something that every computation needs."""
     possible(case, recipe)
     tunable(case)
     workload = case.scenario.workload
@@ -78,7 +78,7 @@ def complete(case: ResolvedScenario, recipe: Recipe) -> None:
 
 
 def check_links(case: ResolvedScenario) -> None:
-    """An error if the documents lack a fit that every collective needs, or an algorithm that the stack uses."""
+    """Raises an error if the documents lack a fit that every collective needs, or an algorithm that the stack uses."""
     if case.network.network is None:
         raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
     if not {"all_gather", "all_reduce"} <= set(case.efficiency.collectives):
@@ -108,7 +108,7 @@ def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
 
 
 def tunable(case: ResolvedScenario) -> None:
-    """An error for adapters that are not modelled, or on matrices that the model does not have."""
+    """Raises an error for adapters that are not modelled, or on matrices that the model does not have."""
     workload, model = case.scenario.workload, case.model
     tuning = workload.tuning
     if tuning == "full":
@@ -130,7 +130,7 @@ def tunable(case: ResolvedScenario) -> None:
 
 
 def _beside(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None:
-    """An error for modules that the model does not have, or has only in experts, which the tuning leaves out."""
+    """Raises an error for modules that the model does not have, or has only in experts, which the tuning leaves out."""
     there, everywhere = _names(kinds, experts=tuning.experts), _names(kinds, experts=True)
     remedy = f"workload.tuning.modules of it: {', '.join(there)}"
     modules = tuning.modules or there
@@ -153,6 +153,7 @@ def _place(case: ResolvedScenario, index: int) -> Place | None:
 
 
 def _names(kinds: list[Layers], *, experts: bool) -> list[Adapted]:
+    """Names of the matrices that can have an adapter in any of these layers."""
     return list(dict.fromkeys(name for kind in kinds for name in adaptable(kind, experts=experts)))
 
 
@@ -229,13 +230,13 @@ def overlap_shares(case: ResolvedScenario, log: AssumptionLog) -> OverlapShares:
 
 
 def _of_tensors(case: ResolvedScenario) -> float:
-    """The stack's overlap of tensor parallelism; models with experts have a separate value."""
+    """Share of tensor-parallel communication that the stack overlaps with compute."""
     experts = case.stack.experts
     return case.stack.overlap.tp if experts is None or not case.model.has_experts else experts.tp_overlap
 
 
 def _of_weights(case: ResolvedScenario, log: AssumptionLog, origin: str) -> float:
-    """The hidden share of the weight all-gather, if stated; else the share for gradients."""
+    """Share of the weight all-gather that compute hides, if stated; else the share for gradients."""
     asked, stack = case.scenario.assume.overlap, case.stack.overlap
     if asked.weights is None and stack.weights is None:
         return stack.dp if asked.dp is None else asked.dp
@@ -418,7 +419,7 @@ class TrainingInputs(Machine):
 
     @property
     def of_a_part(self) -> Number:
-        """Slowdown of the tensor cores of one device in a real step, by power and clock throttling."""
+        """Slowdown of one device's tensor cores in real steps by power and clock throttling."""
         with term("by power and clocks"):
             return slowdown_of(self.case)
 
@@ -441,7 +442,7 @@ class TrainingInputs(Machine):
         return self.slowest * found
 
     def dropped(self, recompute: Recompute) -> Dropped:
-        """What a recompute mode recomputes in this stack; with fused attention there is no core to recompute."""
+        """What a recompute mode repeats in this stack; with fused attention there are no scores to recompute."""
         if recompute != "selective":
             return "layer" if recompute == "full" else "nothing"
         kernels = self.stack.kernels
@@ -465,7 +466,7 @@ def training_inputs(case: ResolvedScenario) -> TrainingInputs:
 
 
 def _with_front(found: TrainingInputs) -> TrainingInputs:
-    """Inputs with those of the vision tower, if the workload has images."""
+    """The inputs, with those of the vision tower if the workload has images."""
     tower, images = found.model.vision, found.images
     if tower is None or images is None:
         return found
@@ -526,6 +527,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
 
 
 def _rates(case: ResolvedScenario, linear: Linear, log: AssumptionLog) -> KernelRates:
+    """Peak rates of one accelerator and the fits of its kernels."""
     efficiency, wide = case.efficiency, linear.recipe.wide
     sustained, streams, origin = efficiency.sustained, efficiency.memory, f"efficiencies/{efficiency.of}"
     assert sustained and streams  # noqa: PT018 (narrowing two at once)

@@ -156,13 +156,13 @@ def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
 
 
 def _beside_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
-    """One evaluation for each kind of node if each replica lies on one kind, with its number of micro-batches."""
+    """One evaluation per kind of node if each replica lies on nodes of one kind."""
     shares = micro_batches_of_groups(inputs, block)
     return [_of_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
 
 
 def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
-    """One evaluation for each kind of node if pipelines span all kinds, with the layers of its stages."""
+    """One evaluation per kind of node if pipelines span all kinds."""
     count = micro_batches(inputs, block)
     across = over_stages(inputs)
     kinds = kinds_of_stages(across, block, count)
@@ -225,7 +225,7 @@ def _whole_run(inputs: TrainingInputs, block: Block, step_time: Number) -> RunFi
 
 
 def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, Number]:
-    """Tokens and FLOP per second for a given step time."""
+    """Tokens and FLOP per second of a job whose step takes `time` seconds."""
     ranks = inputs.ranks
     flop = work_of_step(inputs, block)
     step, model, executed = tokens_per_step(inputs.global_batch, inputs.sequence), flop.model, flop.executed
@@ -248,6 +248,7 @@ def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, 
 
 
 def _volumes_sent(step: TrainingStep) -> dict[str, Number]:
+    """Bytes that a rank sends in a step, by parallel axis."""
     volumes: dict[str, Number] = {f"{axis}_volume": 0.0 for axis in EXCHANGING}
     for transfer in step.transfers:
         name = f"{transfer.axis}_volume"

@@ -63,7 +63,7 @@ def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, ND
 
 
 def _of_run(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Masks by reason code: runs that never end, checkpoints written too slowly, copies that exceed host memory."""
+    """Rows that break a limit of the whole run, by reason code: never ends, saves too slowly, exceeds host memory."""
     yield ENDLESS, ~(costs.column("goodput") >= LEAST_FACTOR)
     if run.checkpoint.mode != "sync":
         write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")
@@ -170,6 +170,7 @@ def plan_to_mapping(structure: Structure) -> dict[str, Any]:
 
 
 def _stated(plan: Plan) -> bool:
+    """Whether a plan states any choice of recompute."""
     return plan.first_stage_layers is not None or plan.last_stage_layers is not None
 
 
@@ -303,7 +304,7 @@ def _without_withheld(evaluation: Evaluation, broken: Collection[str]) -> Evalua
 
 
 def _of_foreign(case: ResolvedScenario) -> tuple[Assumption, ...]:
-    """The assumed values of imported files."""
+    """The values that an import of another tool's file assumed."""
     return tuple(item for foreign in case.foreign.values() for item in foreign.assumed)
 
 

@@ -127,7 +127,7 @@ def _launch_wait(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Nu
 
 
 def _time(inputs: TrainingInputs, step: TrainingStep, kinds: list[Layers]) -> Number:
-    """Seconds of the mixers of these layers: attention cores, matrix products, and a share of memory-bound work."""
+    """Seconds that the mixers (attention, scans) of these layers take in a step."""
     done = [(kind, flop) for kind, flop in cores(inputs)]
     with term("cores"):
         every = summed(*(flop for _, flop in done))
@@ -195,7 +195,7 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
 
 
 def _sources_apart(inputs: TrainingInputs) -> Number | None:
-    """Scale of the differences between sources: larger for a GPU without runs; None if your own runs were fitted."""
+    """Factor for how far published runs of one source differ from another's; None if your own runs were fitted."""
     fit, unseen = inputs.case.efficiency.sustained, inputs.stack.spread.unseen
     if fit is None:
         return unseen
@@ -222,7 +222,7 @@ def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
 
 
 def working(step: TrainingStep) -> Number:
-    """Seconds of a step without the bubble."""
+    """Seconds of a step without the pipeline bubble."""
     return added(step.terms, [name for name in TERMS if name != "bubble"])
 
 
@@ -360,7 +360,7 @@ def outside_fits(inputs: TrainingInputs, step: TrainingStep) -> Iterator[Outside
 
 
 def residual(*fits: Fit | None) -> Number:
-    """Spread of a fit from its residual; without one, from the next more general fit."""
+    """Relative spread of the nearest available fit: the fit's own residual, else that of a more general one."""
     for fitted in (fit.fitted for fit in fits if fit is not None):
         if fitted is not None and fitted.median is not None and fitted.p90 is not None:
             return residual_spread(fitted.median, fitted.p90)

@@ -92,6 +92,7 @@ def subject_of(case: LoadedScenario) -> Subject:
 
 
 def _subject_fields(case: LoadedScenario) -> dict[str, Any]:
+    """The model, machine, software and price that every answer shows, by field name."""
     node, nodes = case.node, case.cluster.nodes
     return {
         "model": _named_document(case, "model"),
@@ -167,4 +168,5 @@ def _differs(kind: str, document: Any) -> bool:
 
 
 def _stated_figures(document: Document) -> dict[str, Any]:
+    """The figures of a document without names and sources."""
     return {key: value for key, value in document if key not in _TALK | _SHOWN_APART}

@@ -59,6 +59,7 @@ class RolloutPlan(Document):
 
     @model_validator(mode="after")
     def _ranks(self) -> Self:
+        """Checks that engines have their own accelerators exactly if they are not colocated."""
         if self.colocated and self.ranks is not None:
             sentence = "colocated rollouts take all accelerators; add colocated: false, or leave ranks out"
             raise PydanticCustomError("limit", sentence, {"keys": ("ranks",)})
@@ -128,6 +129,7 @@ class Response(Document):
 
     @model_validator(mode="after")
     def _within(self) -> Self:
+        """Checks that the mean length of answers is within their limit."""
         if self.mean > self.limit:
             words = {"keys": ("mean", "limit")}
             raise PydanticCustomError("limit", "the mean answer is longer than the limit", words)
@@ -193,6 +195,7 @@ class Rl(Document):
     @model_validator(mode="before")
     @classmethod
     def _lengths(cls, given: Any) -> Any:
+        """Checks that the lengths of answers are a mapping with mean and limit."""
         response = given.get("response") if isinstance(given, dict) else None
         if response is not None and not isinstance(response, dict):
             sentence = "a response needs mean and limit, e.g. {{mean: 4 k, limit: 16 k}}: the longest set the time"
@@ -201,6 +204,7 @@ class Rl(Document):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        """Checks that no key contradicts the algorithm."""
         if fault := self._fault():
             key, sentence = fault
             raise PydanticCustomError("limit", sentence, {"keys": (key,)})
@@ -219,6 +223,7 @@ class Rl(Document):
         return self._of_dpo() if self.algorithm == "dpo" else None
 
     def _of_dpo(self) -> tuple[str, str] | None:
+        """The first key that DPO excludes, since it generates nothing, and the reason; None if there is none."""
         if "samples" in self.model_fields_set and self.samples != 2:
             return "samples", "dpo trains on pairs; leave samples out"
         for key in ("staleness", "rollouts", "wave", "reward", "environment", "old_log_probabilities",

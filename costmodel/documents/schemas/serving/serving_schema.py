@@ -60,6 +60,7 @@ class WaitLimit(TimeLimit):
 
     @model_validator(mode="after")
     def _no_least(self) -> Self:
+        """Checks that a waiting time has no lower bound."""
         if self.at_least is not None:
             sentence = "at_least refuses plans that answer sooner; a time that users wait is bounded by at_most"
             raise PydanticCustomError("limit", sentence, {"keys": ("at_least",)})
@@ -229,6 +230,7 @@ class Beginning(Document):
 
     @model_validator(mode="after")
     def _one_frequency(self) -> Self:
+        """Checks that a shared beginning states a count or a spacing, and that some requests have it."""
         if self.spacing is not None and "count" in self.model_fields_set:
             sentence = "count and spacing both state how often a beginning comes back: leave one of the two out"
             raise PydanticCustomError("load", sentence, {"keys": ("count", "spacing")})
@@ -321,6 +323,7 @@ class Serving(Document):
 
     @model_validator(mode="after")
     def _one_load(self) -> Self:
+        """Checks that exactly one load is given: rate, concurrency, users or requests, or a rate with a cap."""
         given = [name for name in LOADS if getattr(self, name) is not None]
         if len(given) != 1 and tuple(given) != CAPPED:
             stated = f"{' and '.join(given)} are given" if given else "no load is given"
@@ -331,6 +334,7 @@ class Serving(Document):
 
     @model_validator(mode="after")
     def _load_and_its_keys(self) -> Self:
+        """Checks that keys such as think_time, traffic and beginnings belong to the kind of load given."""
         if self.think_time is not None and self.users is None and self.turns == 1:
             sentence = "think_time belongs to users, or to the turns of a conversation"
             raise PydanticCustomError("load", sentence, {"keys": ("think_time",)})
@@ -445,6 +449,7 @@ class Speculation(Document):
 
     @model_validator(mode="after")
     def _accepted(self) -> Self:
+        """Checks that acceptance is stated once, and that the draft tree is possible."""
         given = [name for name in ACCEPTED if getattr(self, name) is not None]
         if len(given) != 1:
             fault = f"{' and '.join(given)} are given" if given else "none is given"
@@ -487,6 +492,7 @@ class Instances(Document):
     @model_validator(mode="before")
     @classmethod
     def _without_stages(cls, stated: Any) -> Any:
+        """Checks that prefill and decode instances have no pipeline stages."""
         if isinstance(stated, dict) and "pp" in stated:
             raise PydanticCustomError("plan", _NO_STAGES, {"keys": ("pp",)})
         return stated
@@ -519,6 +525,7 @@ class ReplicaPlan(Document):
 
     @model_validator(mode="after")
     def _both_halves(self) -> Self:
+        """Checks that prefill and decode are stated together, and nothing that contradicts them."""
         if (self.prefill is None) != (self.decode is None):
             words = "state prefill and decode together: each computes what the other does not"
             raise PydanticCustomError("plan", words, {"keys": ("prefill", "decode")})
@@ -546,6 +553,7 @@ class ServingPlan(ReplicaPlan):
 
     @model_validator(mode="after")
     def _of_groups(self) -> Self:
+        """Checks that a plan with groups of nodes states its degrees inside the groups only."""
         beside = [name for name in ("prefill", "decode", *_OF_ONE) if name in self.model_fields_set]
         if self.groups is not None and beside:
             sentence = "{fault} is of one plan, and groups have their own plans; state it in each of groups"
@@ -634,6 +642,7 @@ class ServingAssumptions(Document):
 
     @model_validator(mode="after")
     def _spares(self) -> Self:
+        """Checks that spare replicas have the availability from which they are computed."""
         if self.enough_up is not None and self.availability is None:
             words = {"keys": ("enough_up",)}
             raise PydanticCustomError("spares", "enough_up needs availability: how long each replica is up", words)
@@ -697,12 +706,14 @@ class ServingScenario(Document):
 
     @model_validator(mode="after")
     def _usual_objective(self) -> Self:
+        """Fills in the objective that is usual for the workload."""
         if "objective" not in self.model_fields_set:
             object.__setattr__(self, "objective", usual_objective(self.workload))
         return self
 
     @model_validator(mode="after")
     def _replicas_of_a_rate(self) -> Self:
+        """Checks that keys which count replicas for a rate have a rate."""
         stated = [name for name in ("headroom", "growth", "availability") if getattr(self.assume, name) is not None]
         if stated and self.workload.rate is None:
             words = {"key": stated[0], "keys": ("assume",)}

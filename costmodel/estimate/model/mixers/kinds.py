@@ -81,7 +81,7 @@ from costmodel.ground.equation import Number, term
 
 
 def _projected_pairs(own: Attention, kv_heads: Number) -> Number:
-    """Pairs of keys and values that are projected; if keys are also the values, a key counts as half a pair."""
+    """Number of key-value head pairs that the layer projects; keys that are also the values count as half a pair."""
     if own.shared_kv:
         return 0.0
     with term("projected keys and values"):
@@ -110,11 +110,11 @@ class GroupedKind(MixerKind[Attention]):
         return (f"window of {own.window:,.0f}" if own.window is not None else "full attention") + shared
 
     def token_bytes(self, own: Attention, width: CacheWidth) -> Number:
-        """Cache bytes that each token adds; none where a window holds the cache constant."""
+        """KV-cache bytes that one more token adds; 0 with a sliding window, whose cache has a constant size."""
         return 0.0 if own.window is not None else self.cache(own, 1.0, 1.0, width)
 
     def hold(self, model: Model, own: Attention, tp: Number) -> Mixer:
-        """The mixer as one of tp ranks stores it."""
+        """Heads, widths and parameters of the attention on one of `tp` ranks."""
         heads = own.heads / tp
         kv_heads = kv_heads_per_rank(own.kv_heads, tp)
         biases = {"biases": own.biases, "output_bias": own.output_bias}
@@ -144,7 +144,7 @@ class GroupedKind(MixerKind[Attention]):
         yield Matmul("attention out", hidden, inner)
 
     def flop(self, own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-        """Forward FLOP of the core, inside the window if there is one."""
+        """Forward FLOP of attention scores and weighted values, inside the sliding window if there is one."""
         sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
         causal = causal and not own.bidirectional
         if own.window is None:
@@ -169,7 +169,7 @@ class GroupedKind(MixerKind[Attention]):
         return nbytes
 
     def activations(self, own: Attention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
-        """Saved activations, without the residual stream and the scores."""
+        """Bytes saved for backward, without the residual stream and the attention scores."""
         with term("mixer"):
             made = _computed_kv_heads(own, part)
             kept = attention_activations(tokens, part.heads, made, part.head_dim, element)
@@ -186,12 +186,12 @@ class GroupedKind(MixerKind[Attention]):
         return 0.0 if own.shared_kv else self.read(own, tp, tokens, width)
 
     def read(self, own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-        """KV-cache bytes that a query reads."""
+        """KV-cache bytes that one decode query reads."""
         kept = tokens if own.window is None else window_tokens(tokens, own.window)
         return attention_cache_bytes(kept, kv_heads_per_rank(own.kv_heads, tp), own.core_width, width.cache)
 
     def exchanged(self, _own: Attention, part: Mixer) -> Shapes:
-        """Shapes of queries and results, keys and values, for an exchange of heads for tokens."""
+        """Heads, width and number of the tensors that an all-to-all of heads for tokens moves."""
         return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))
 
 
@@ -199,7 +199,7 @@ INDEX = 4.0  # bytes of the index of a token, as kernels take them
 
 
 def _ranks(own: LatentAttention, heads: Number) -> Number:
-    """Ranks that shard the heads."""
+    """Number of ranks over which the heads are sharded."""
     with term("ranks"):
         return own.heads / heads
 
@@ -224,7 +224,7 @@ class LatentKind(MixerKind[LatentAttention]):
         return "latent attention" + (" with indexer" if own.indexer is not None else "")
 
     def narrow_width(self, hidden: Number, own: LatentAttention) -> Number:
-        """Width of the latents, which tp ranks gather."""
+        """Width of the compressed queries and keys, which tp ranks gather."""
         with term("latents"):
             return (own.query_rank or hidden) + own.kv_rank + own.rope_dim
 
@@ -233,15 +233,15 @@ class LatentKind(MixerKind[LatentAttention]):
         return 0.0 if own.indexer is None else own.indexer.top_k
 
     def shared_keys(self, own: LatentAttention, tokens: Number) -> SharedKeys:
-        """The latents that one query reads."""
+        """The latent vectors that one query reads."""
         return SharedKeys(self.picked(own, tokens), own.kv_rank, own.rope_dim)
 
     def gathered_widths(self, own: LatentAttention) -> tuple[Number, Number, Number] | None:
-        """Widths of latent, rotary part and index key, which the core reads with an indexer."""
+        """Widths per token (latent, rotary part, index key) that a rank with an indexer needs of all tokens."""
         return None if own.indexer is None else (own.kv_rank, own.rope_dim, own.indexer.head_dim)
 
     def hold(self, model: Model, own: LatentAttention, tp: Number) -> Mixer:
-        """The mixer on a rank: down projections are on every rank, up projections are sharded by heads."""
+        """Heads and parameters of MLA on one rank: it has all down projections, and its heads of up projections."""
         heads = own.heads / tp
         query = own.nope_dim + own.rope_dim
         if own.query_rank is None:
@@ -272,7 +272,7 @@ class LatentKind(MixerKind[LatentAttention]):
         yield Matmul("attention out", hidden, part.heads * own.value_dim)
 
     def flop(self, own: LatentAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-        """Forward FLOP of the core; tp ranks share the work of the indexer's queries."""
+        """Forward FLOP of attention scores and values; tp ranks divide the work of the sparse-attention indexer."""
         sizes = (size.sequences, size.sequence)
         if own.indexer is None:
             return attention_flop(*sizes, size.heads, part.head_dim, causal=causal)
@@ -282,7 +282,7 @@ class LatentKind(MixerKind[LatentAttention]):
             return core + scores / _ranks(own, size.heads)
 
     def appended_flop(self, own: LatentAttention, part: Mixer, computed: Number, hit: Number) -> tuple[Number, Number]:
-        """FLOP of new tokens after cached ones: of the core, and of the indexer, whole on every rank of an engine."""
+        """Forward FLOP of new prompt tokens after cached ones: of attention, and of the unsharded indexer."""
         assert own.indexer is not None
         widths = (own.kv_rank, own.rope_dim, own.indexer.top_k)
         found: list[tuple[Number, Number]] = []
@@ -302,7 +302,7 @@ class LatentKind(MixerKind[LatentAttention]):
         return rotary_traffic(tokens, part.heads, part.kv_heads, own.rope_dim, element)
 
     def activations(self, own: LatentAttention, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
-        """Saved activations, without the residual stream and the scores."""
+        """Bytes saved for backward, without the residual stream and the attention scores."""
         with term("mixer"):
             narrow = (own.query_rank or 0.0, own.kv_rank, own.rope_dim)
             latents = latent_activations(tokens, *narrow, element) / split
@@ -325,7 +325,7 @@ class LatentKind(MixerKind[LatentAttention]):
         return found + _keys(own, tokens, width)
 
     def picked(self, own: LatentAttention, tokens: Number) -> Number:
-        """Tokens that a query reads out of so many."""
+        """Number of tokens that one query reads of a context of `tokens` tokens."""
         return tokens if own.indexer is None else np.minimum(tokens, own.indexer.top_k)
 
     def gathered(self, own: LatentAttention, part: Mixer) -> Shapes:
@@ -340,7 +340,7 @@ class LatentKind(MixerKind[LatentAttention]):
         return ((1.0, latent, 1.0), (1.0, own.indexer.head_dim, 1.0))
 
     def exchanged(self, _own: LatentAttention, part: Mixer) -> Shapes:
-        """Shapes of queries and results, keys and values, for an exchange of heads for tokens."""
+        """Heads, width and number of the tensors that an all-to-all of heads for tokens moves."""
         return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))
 
 
@@ -357,13 +357,13 @@ def _entry_parameters(hidden: Number, own: CompressedAttention, entries: Entries
 
 
 def _groups(own: CompressedAttention, part: Mixer) -> Number:
-    """Groups of heads on a rank."""
+    """Number of groups of heads on one rank."""
     with term("groups"):
         return own.output_groups * (part.heads / own.heads)
 
 
 def _core_flop(own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-    """Forward FLOP of scores and values, over the window and over compressed entries."""
+    """Forward FLOP of attention scores and weighted values, over the window and over compressed entries."""
     sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
     core = windowed_attention_flop(*sizes, own.window, causal=causal)
     if own.entries is None:
@@ -432,11 +432,11 @@ class CompressedKind(MixerKind[CompressedAttention]):
         return self.grown(own, 1.0, width)
 
     def gathered_widths(self, own: CompressedAttention) -> tuple[Number, Number, Number]:
-        """Width of the entries of a token."""
+        """Widths of the compressed entries per token that a context-parallel rank needs of the whole sequence."""
         return self.sent(own), 0.0, 0.0
 
     def hold(self, model: Model, own: CompressedAttention, tp: Number) -> Mixer:
-        """Attention on a rank: tp shards heads by whole groups; narrow matrices and compressors are on every rank."""
+        """Heads and parameters on one rank: tp shards groups of heads, but not the narrow matrices."""
         heads = own.heads / tp
         sizes = (own.query_rank, own.output_groups / tp, own.output_rank)
         held = compressed_attention_parameters(model.hidden, heads, own.head_dim, *sizes)
@@ -465,7 +465,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
         yield Matmul("attention out", hidden, _groups(own, part) * own.output_rank)
 
     def flop(self, own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-        """Forward FLOP of the core; tp ranks share the work of the indexer's queries."""
+        """Forward FLOP of attention scores and values; tp ranks divide the work of the indexer."""
         core, scores = _core_flop(own, part, size, causal=causal), _scores_flop(own, size, causal=causal)
         return core + scores * (size.heads / own.heads)
 
@@ -494,7 +494,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
     def activations(
         self, own: CompressedAttention, part: Mixer, tokens: Number, element: Number, split: Number
     ) -> Number:
-        """Saved activations, without the residual stream and the scores."""
+        """Bytes saved for backward, without the residual stream and the attention scores."""
         with term("mixer"):
             groups = _groups(own, part)
             kept = compressed_attention_activations(tokens, part.heads, part.head_dim, groups, own.output_rank, element)
@@ -512,7 +512,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
         return self.held(own, window_tokens(tokens, own.window), tokens, width)
 
     def held(self, own: CompressedAttention, windowed: Number, tokens: Number, width: CacheWidth) -> Number:
-        """Cache bytes of so many window tokens, of entries and index keys, and of tokens not yet compressed."""
+        """KV-cache bytes of `windowed` window tokens, of compressed entries with keys, and of the tokens since."""
         with term("window"):
             found = latent_cache_bytes(windowed, own.head_dim, 0.0, width.cache, width.cache)
         if own.entries is None:
@@ -522,7 +522,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
             return found + self.grown(own, tokens, width) + compressor_state_bytes(*sizes, width.state)
 
     def grown(self, own: CompressedAttention, tokens: Number, width: CacheWidth) -> Number:
-        """Cache bytes of the entries and index keys for the given number of tokens."""
+        """KV-cache bytes of the compressed entries and index keys for a context of `tokens` tokens."""
         if own.entries is None:
             return 0.0
         with term("entries"):
@@ -544,7 +544,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
             return found + entry_cache_bytes(tokens, own.entries.rate, own.entries.indexer.head_dim, width.cache)
 
     def picked(self, own: CompressedAttention, tokens: Number) -> Number:
-        """Keys that a query reads out of the given number of tokens: of its window, and compressed entries."""
+        """Number of keys that one query reads of a context of `tokens` tokens: its window, and selected entries."""
         seen = window_tokens(tokens, own.window)
         return seen if own.entries is None else seen + _picked_entries(own.entries, tokens)
 
@@ -558,14 +558,14 @@ class CompressedKind(MixerKind[CompressedAttention]):
         return ((1.0, self.sent(own), 1.0),)
 
     def sent(self, own: CompressedAttention) -> Number:
-        """Width per token of the compressed entries that context-parallel ranks exchange."""
+        """Width per token of the compressed entries that context-parallel ranks send each other."""
         if own.entries is None:
             return 0.0
         with term("entries"):
             return _width(own, own.entries) / own.entries.rate
 
     def exchanged(self, own: CompressedAttention, part: Mixer) -> Shapes:
-        """Queries and results. Each rank needs all keys, so heads cannot be exchanged for tokens."""
+        """Sizes of queries and results: each rank needs all keys, so heads and tokens are not exchanged."""
         del own
         return ((part.heads, part.head_dim, 2.0),)
 
@@ -578,7 +578,7 @@ class StateSpaceKind(MixerKind[StateSpace]):
         return "state space"
 
     def hold(self, model: Model, own: StateSpace, tp: Number) -> Mixer:
-        """The mixer as one of tp ranks stores it."""
+        """Heads and parameters of a Mamba-2 layer on one of `tp` ranks."""
         heads, groups = own.heads / tp, kv_heads_per_rank(own.groups, tp)
         held = state_space_parameters(model.hidden, heads, own.head_dim, groups, own.state, own.conv)
         if not own.norm:
@@ -591,7 +591,7 @@ class StateSpaceKind(MixerKind[StateSpace]):
         yield Matmul("state out", hidden, part.heads * part.head_dim)
 
     def flop(self, own: StateSpace, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-        """Forward FLOP of the core; a scan is always causal."""
+        """Forward FLOP of the scan, which is always causal."""
         del causal
         tokens = tokens_in_micro_batch(size.sequences, size.sequence)
         return state_space_flop(tokens, size.heads, own.head_dim, part.kv_heads, own.state, own.chunk, own.conv)
@@ -599,12 +599,12 @@ class StateSpaceKind(MixerKind[StateSpace]):
     def traffic(
         self, _model: Model, own: StateSpace, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
-        """Memory traffic of convolution, scan, gate and norm."""
+        """Bytes read and written by convolution, scan, gate and norm for this many tokens."""
         sizes = (own.head_dim, part.kv_heads, own.state)
         return state_space_traffic(tokens, part.heads, *sizes, element, backward=backward)
 
     def activations(self, own: StateSpace, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
-        """Saved activations, without the residual stream."""
+        """Bytes saved for backward, without the residual stream."""
         kept = state_space_activations(tokens, part.heads, own.head_dim, part.kv_heads, own.state, element)
         if own.norm:
             return kept
@@ -617,11 +617,12 @@ class StateSpaceKind(MixerKind[StateSpace]):
         return state_cache_bytes(heads, own.head_dim, groups, own.state, own.conv, width.state, width.wide)
 
     def exchanged(self, own: StateSpace, part: Mixer) -> Shapes:
-        """Shapes of inputs, gates and outputs, and of B and C, for an exchange of heads for tokens."""
+        """Heads, width and number of the tensors (inputs, gates, outputs, B, C) that an all-to-all moves."""
         return ((part.heads, part.head_dim, 3.0), (part.kv_heads, own.state, 2.0))
 
 
 def _linear_projections(hidden: Number, own: LinearAttention, part: Mixer) -> Iterator[Matmul]:
+    """The weight matrices of linear attention: of queries, keys and values, of the gates, of the output."""
     yield Matmul("linear qkv", linear_attention_width(part.heads, own.value_dim, part.kv_heads, own.key_dim), hidden)
     columns = linear_gate_columns(part.heads, own.value_dim, own.key_dim, rule=own.rule)
     yield Matmul("linear gates", columns, hidden)
@@ -640,7 +641,7 @@ class LinearKind(MixerKind[LinearAttention]):
         return "linear attention"
 
     def hold(self, model: Model, own: LinearAttention, tp: Number) -> Mixer:
-        """The mixer as one of tp ranks stores it; tp shards the key heads."""
+        """Heads and parameters of linear attention on one of `tp` ranks, which shard the key heads."""
         heads, key_heads = own.heads / tp, own.key_heads / tp
         part = Mixer(heads, key_heads, own.value_dim, 0.0)
         with term("linear attention"):
@@ -659,7 +660,7 @@ class LinearKind(MixerKind[LinearAttention]):
         yield out
 
     def flop(self, own: LinearAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-        """Forward FLOP of the core; a scan is always causal."""
+        """Forward FLOP of the recurrence, which is always causal."""
         del causal
         tokens = tokens_in_micro_batch(size.sequences, size.sequence)
         sizes = (own.value_dim, part.kv_heads, own.key_dim, own.chunk, own.conv or 0.0)
@@ -668,12 +669,12 @@ class LinearKind(MixerKind[LinearAttention]):
     def traffic(
         self, _model: Model, own: LinearAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
-        """Memory traffic of convolution, scan, gate and norm."""
+        """Bytes read and written by convolution, scan, gate and norm for this many tokens."""
         sizes = (part.heads, own.value_dim, part.kv_heads, own.key_dim, own.chunk)
         return linear_attention_traffic(tokens, *sizes, element, rule=own.rule, backward=backward)
 
     def activations(self, own: LinearAttention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
-        """Saved activations, without the residual stream."""
+        """Bytes saved for backward, without the residual stream."""
         sizes = (part.heads, own.value_dim, part.kv_heads, own.key_dim, own.chunk)
         return linear_attention_activations(tokens, *sizes, element, rule=own.rule)
 
@@ -683,7 +684,7 @@ class LinearKind(MixerKind[LinearAttention]):
         return linear_state_bytes(*sizes, width.state, width.wide)
 
     def exchanged(self, own: LinearAttention, part: Mixer) -> Shapes:
-        """Shapes of values, gates and results, and of queries and keys, for an exchange of heads for tokens."""
+        """Heads, width and number of the tensors (values, gates, results, queries, keys) that an all-to-all moves."""
         return ((part.heads, own.value_dim, 3.0), (part.kv_heads, own.key_dim, 2.0))
 
 
@@ -695,7 +696,7 @@ class SelectiveScanKind(MixerKind[SelectiveScan]):
         return "selective scan"
 
     def hold(self, model: Model, own: SelectiveScan, tp: Number) -> Mixer:
-        """The mixer as one of tp ranks stores it; tp shards the channels."""
+        """Channels and parameters of a Mamba-1 layer on one of `tp` ranks, which shard the channels."""
         inner = own.inner / tp
         options = {"normalised": own.norms, "biases": own.biases}
         held = selective_scan_parameters(model.hidden, inner, own.state, own.rank, own.conv, **options)
@@ -716,7 +717,7 @@ class SelectiveScanKind(MixerKind[SelectiveScan]):
         return own.rank + 2.0 * own.state
 
     def flop(self, own: SelectiveScan, _part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-        """Forward FLOP of the core; a scan is always causal."""
+        """Forward FLOP of the scan, which is always causal."""
         del causal
         tokens = tokens_in_micro_batch(size.sequences, size.sequence)
         return selective_scan_flop(tokens, size.heads, own.state, own.conv)
@@ -733,12 +734,12 @@ class SelectiveScanKind(MixerKind[SelectiveScan]):
     def traffic(
         self, _model: Model, own: SelectiveScan, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
-        """Memory traffic of convolution, scan, gate and norms."""
+        """Bytes read and written by convolution, scan, gate and norms for this many tokens."""
         sizes = (part.heads, own.state, own.rank, element)
         return selective_scan_traffic(tokens, *sizes, normalised=own.norms, backward=backward)
 
     def activations(self, own: SelectiveScan, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
-        """Saved activations, without the residual stream."""
+        """Bytes saved for backward, without the residual stream."""
         return selective_scan_activations(tokens, part.heads, own.state, own.rank, element, normalised=own.norms)
 
     def cache(self, own: SelectiveScan, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
@@ -746,7 +747,7 @@ class SelectiveScanKind(MixerKind[SelectiveScan]):
         return state_cache_bytes(own.inner / tp, 1.0, 0.0, own.state, own.conv, width.state, width.wide)
 
     def exchanged(self, _own: SelectiveScan, part: Mixer) -> Shapes:
-        """Shapes of inputs, steps, gates and outputs for an exchange; plans with cp are refused."""
+        """Heads, width and number of tensors in an all-to-all of heads for tokens; plans with cp are refused."""
         return ((part.heads, part.head_dim, 4.0),)
 
 

@@ -28,7 +28,7 @@ class Matmul:
 
 @record
 class Mixer:
-    """A mixer on one rank: heads, head width and parameters; `beside` is a second, parallel mixer.
+    """A mixer (attention, Mamba …) as one rank stores it: heads, their width, parameters; `beside` is a second one.
 
     The parameters of a mixer with one beside it are those of both.
     """
@@ -42,7 +42,7 @@ class Mixer:
 
 @record
 class CoreSize:
-    """Sizes of an attention core or a scan: sequences, tokens of each, and heads."""
+    """Sizes of an attention computation or a scan: number of sequences, tokens in each, heads."""
 
     sequences: Number
     sequence: Number
@@ -71,17 +71,17 @@ class SharedKeys:
 
 
 class MixerKind(Generic[Own]):
-    """What a kind of mixer states; `own` is the mixer's part of the model document.
+    """What each kind of mixer (attention, MLA, Mamba …) computes; `own` is its description in the model document.
 
     A plain mixer states the methods without a body; the others have the values of one.
     """
 
     def label(self, own: Own) -> str:
-        """Its name in answers."""
+        """Name of the mixer in answers, such as `latent attention`."""
         raise NotImplementedError
 
     def hold(self, model: Model, own: Own, tp: Number) -> Mixer:
-        """The mixer as one of tp ranks stores it."""
+        """Heads, widths and parameters of the mixer on one of `tp` ranks."""
         raise NotImplementedError
 
     def matrices(self, hidden: Number, own: Own, part: Mixer, tp: Number) -> Iterable[Matmul]:
@@ -89,17 +89,17 @@ class MixerKind(Generic[Own]):
         raise NotImplementedError
 
     def flop(self, own: Own, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-        """Forward FLOP of the core."""
+        """Forward FLOP of the mixer without its weight matrices: attention scores and values, or a scan."""
         raise NotImplementedError
 
     def traffic(
         self, model: Model, own: Own, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
-        """Memory traffic without matrix products and scores."""
+        """Bytes read and written by this many tokens, without matrix products and attention scores."""
         raise NotImplementedError
 
     def activations(self, own: Own, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
-        """Saved activations, without the residual stream and the scores."""
+        """Bytes saved for backward, without the residual stream and the attention scores."""
         raise NotImplementedError
 
     def cache(self, own: Own, tp: Number, tokens: Number, width: CacheWidth) -> Number:
@@ -107,7 +107,7 @@ class MixerKind(Generic[Own]):
         raise NotImplementedError
 
     def exchanged(self, own: Own, part: Mixer) -> Shapes:
-        """Heads, their width, and how many such tensors an exchange of heads for tokens moves."""
+        """Heads, their width, and the number of such tensors that an all-to-all of heads for tokens moves."""
         raise NotImplementedError
 
     def cache_label(self, own: Own) -> str:
@@ -119,7 +119,7 @@ class MixerKind(Generic[Own]):
         return self.cache(own, 1.0, 1.0, width)
 
     def read(self, own: Own, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-        """Cache bytes that a query reads."""
+        """KV-cache bytes that one decode query reads."""
         return self.cache(own, tp, tokens, width)
 
     def shared_keys(self, own: Own, tokens: Number) -> SharedKeys | None:
@@ -131,11 +131,11 @@ class MixerKind(Generic[Own]):
         return None
 
     def picked_keys(self, own: Own) -> float:
-        """Keys that an indexer selects per token."""
+        """Number of keys that a sparse-attention indexer selects per token; 0 without one."""
         return 0.0
 
     def score_heads(self, own: Own, part: Mixer) -> Number:
-        """Heads that write scores for one sequence where the core is not fused."""
+        """Heads whose attention scores are written to memory for one sequence if attention is not fused."""
         return part.heads
 
     def summed_inside(self, own: Own) -> float:
@@ -147,5 +147,5 @@ class MixerKind(Generic[Own]):
         return ((part.kv_heads, part.head_dim, 2.0),)
 
     def gathered_widths(self, own: Own) -> tuple[Number, Number, Number] | None:
-        """Widths of what a rank holds of a whole sequence where all heads share it; None for keys and values."""
+        """Widths per token that a rank needs of all tokens if heads share them; None for keys and values."""
         return None

@@ -32,7 +32,7 @@ def layer_words(model: Model) -> str:
 
 
 def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
-    """A layer's mixers as one of tp ranks stores them; None without a mixer."""
+    """A layer's mixers (attention, Mamba …) as one of `tp` ranks stores them; None for a layer without a mixer."""
     held = [KINDS[type(own)].hold(model, own, tp) for own in kind.mixers]
     if len(held) < 2:
         return held[0] if held else None
@@ -45,14 +45,14 @@ def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
 
 
 def each(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind[Any], AnyMixer, Mixer]]:
-    """Each mixer of a layer: its module, its part of the document, and its shard on a rank."""
+    """Each mixer of a layer: its kind, its description in the model document, and its shard on a rank."""
     held = (part, part.beside or part)
     for own, mine in zip(kind.mixers, held, strict=False):
         yield KINDS[type(own)], own, mine
 
 
 def mixer_matmuls(hidden: Number, kind: Layers, part: Mixer, tp: Number) -> Iterator[Matmul]:
-    """The weight matrices of a layer's mixers."""
+    """Name and sizes of each weight matrix in a layer's mixers (attention, Mamba …), as one rank multiplies it."""
     for row, own, mine in each(kind, part):
         for matrix in row.matrices(hidden, own, mine, tp):
             if not kind.shared_output or matrix.name != "attention out":
@@ -60,7 +60,7 @@ def mixer_matmuls(hidden: Number, kind: Layers, part: Mixer, tp: Number) -> Iter
 
 
 def core_flop(kind: Layers, part: Mixer, sequences: Number, sequence: Number, heads: Number, *, causal: bool) -> Number:
-    """Forward FLOP of a layer's cores; `heads` are those of the first mixer."""
+    """Forward FLOP of attention scores and values, or of scans, in one layer; `heads` are those of its first mixer."""
     found: list[Number] = []
     for row, own, mine in each(kind, part):
         size = CoreSize(sequences, sequence, mine.heads if found else heads)
@@ -69,14 +69,14 @@ def core_flop(kind: Layers, part: Mixer, sequences: Number, sequence: Number, he
 
 
 def without_scan(kind: Layers, part: Mixer) -> tuple[Layers, Mixer]:
-    """A layer's attention without the selective scan in parallel to it."""
+    """A layer with its attention only, without the Mamba scan that runs in parallel to it."""
     return kind.model_copy(update={"selective_scan": None, "shared_output": False}), replace(part, beside=None)
 
 
 def mixer_traffic(
     model: Model, kind: Layers, part: Mixer, tokens: Number, element: Number, *, backward: bool
 ) -> Number:
-    """Memory traffic of a layer's mixers, without matrix products and scores."""
+    """Bytes that a layer's mixers read and write, without matrix products and attention scores."""
     found = [row.traffic(model, own, mine, tokens, element, backward=backward) for row, own, mine in each(kind, part)]
     if kind.shared_output and part.beside is not None:
         found.append(shared_output_traffic(tokens, part.beside.heads, element, backward=backward))
@@ -84,7 +84,7 @@ def mixer_traffic(
 
 
 def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
-    """Saved activations of a layer's mixers, without the residual stream and the scores."""
+    """Bytes that a layer's mixers save for backward, without the residual stream and the attention scores."""
     found = [row.activations(own, mine, tokens, element, split) for row, own, mine in each(kind, part)]
     if kind.shared_output and part.beside is not None:
         found.append(shared_output_activations(tokens, part.beside.heads, element))
@@ -120,7 +120,7 @@ def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> 
 
 
 def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-    """Cache bytes that a query reads: of selected tokens in sparse attention; shared keys come from another layer."""
+    """KV-cache bytes that one decode query reads in a layer: in sparse attention, those of the selected tokens."""
     found = [KINDS[type(own)].read(own, tp, tokens, width) for own in kind.mixers]
     return sum(found[1:], start=found[0]) if found else 0.0
 

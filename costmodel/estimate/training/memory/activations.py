@@ -235,6 +235,7 @@ def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, 
 
 
 def _link(inputs: TrainingInputs, nbytes: Number) -> Number:
+    """Time [s] of a transfer over the host link."""
     return link_time(nbytes, inputs.host.link, inputs.host.link_share)
 
 
@@ -265,7 +266,7 @@ def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
 
 
 def _tail(inputs: TrainingInputs, block: Block, updated: Number, update: Number) -> Number:
-    """Transfer of updated weights to the device, pipelined with the update.
+    """Time [s] to send updated weights back to the device that the update on the host does not hide.
 
     Weights that live on the host stay there.
     """

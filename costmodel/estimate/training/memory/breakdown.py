@@ -114,7 +114,7 @@ class RankParameters:
 
 
 def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) -> dict[str, Number]:
-    """Bytes of weights, gradients and optimizer states for some parameters, sharded over some ranks.
+    """Bytes of weights, gradients and optimizer states for `held` parameters, sharded over `over` ranks.
 
     Gradients of FSDP stay unsharded in a pipeline.
     """
@@ -180,7 +180,7 @@ def _updated(inputs: TrainingInputs, block: Block, held: RankParameters) -> Numb
 
 
 def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
-    """Bytes of converted weights of the layers, less the stored weights that they replace.
+    """Bytes of weights converted to a narrow type, less the stored weights that they replace.
 
     FSDP gathers them in the narrow type, and under ZeRO 2 they stay gathered.
     """
@@ -313,6 +313,7 @@ def _worst(stages: PerStage[Number]) -> Number:
 def _held(
     inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters
 ) -> list[RankParameters]:
+    """Parameters of the first, a middle and the last rank: all, in layers, trained, in experts, in adapters."""
     schedule = block.structure.schedule
     whole = parameters.stages(block.pp, schedule)
     own = trained(inputs, block, layers, parameters)
@@ -335,6 +336,7 @@ def _stage(
     micro_batches: Number,
     position: int,
 ) -> dict[str, Number]:
+    """Bytes of each memory line on one pipeline stage; `position` is first, middle or last."""
     stack = inputs.stack
     with term(f"{STAGES[position]} stage"):
         fixed, column_host = _fixed(inputs, block, parameters, held, position)
@@ -370,7 +372,7 @@ def _stage(
 
 
 def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
-    """The larger of a recomputed layer and the loss, and 0 for the other; the loss is freed before recompute."""
+    """The larger of a recomputed layer and the loss, and 0 for the smaller: the loss is freed before recompute."""
     if not np.any(again):
         return again, loss
     larger = again > loss
@@ -426,7 +428,7 @@ def _activations(
 
 
 def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
-    """Additional bytes of a layer during its recompute."""
+    """Bytes that one layer needs in addition while it is recomputed."""
     what = dropped(inputs, block.structure)
     if what == "layer":
         whole = together(block.structure) * whole_activations(inputs, block, part, selective=False)
@@ -454,7 +456,7 @@ def _first(inputs: TrainingInputs, block: Block, live: Number, whole: Number) ->
 
 
 def _context(inputs: TrainingInputs, block: Block) -> Number:
-    """Bytes of other ranks' tokens during the layer that needs most of them."""
+    """Bytes of keys and values from other context-parallel ranks, for the layer that needs most."""
     if single_rank(block.cp):
         return 0.0
     held: Number = 0.0
@@ -580,7 +582,7 @@ def _matrices(inputs: TrainingInputs, block: Block, parameters: StageParameters,
 
 
 def _wire(inputs: TrainingInputs) -> float:
-    """Bytes of an unsharded gradient before its reduction."""
+    """Bytes per element of a gradient before it is reduced."""
     return inputs.widths.reduced if inputs.tuning is None else 0.0
 
 

@@ -46,6 +46,7 @@ def context_traffic(
 def _boundary_traffic(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, mixer: Mixer, core: ForwardBackward
 ) -> LayerTraffic:
+    """Context-parallel traffic of all mixers in a layer together."""
     first, *others = (_of_mixer(inputs, cp, block, row, own, mine, core) for row, own, mine in each(part.kind, mixer))
     for other in others:
         both = (*first.exchanges, *other.exchanges)
@@ -62,7 +63,7 @@ def _of_mixer(
     mine: Mixer,
     core: ForwardBackward,
 ) -> LayerTraffic:
-    """Traffic of one mixer; a scan always exchanges heads for tokens, whatever cp_type."""
+    """Context-parallel traffic of one mixer; a scan always uses an all-to-all of heads for tokens."""
     kind = block.structure.cp_type
     if kind == "a2a" or isinstance(own, ScanMixer):
         return _all_to_all(inputs, cp, block, row.exchanged(own, mine))

@@ -73,6 +73,7 @@ class CodecPractice:
 
 
 def _taken(value: float, what: str) -> Figure:
+    """The value as a figure with its name in traces."""
     return Figure(value, Place("compression", path=what))
 
 
@@ -193,6 +194,7 @@ def summed_as(inputs: TrainingInputs, block: Block, raw: Transfer) -> tuple[Tran
 
 
 def _again(inputs: TrainingInputs, raw: Transfer, message: Number, operation: Operation) -> Transfer:
+    """The same transfers with another message and collective."""
     time = np.where(raw.count > 0, collective_time(inputs, message, raw.group, operation), 0.0)
     return Transfer(raw.group, operation, message, time, raw.count)
 
@@ -227,6 +229,7 @@ def by_servers(inputs: TrainingInputs, block: Block, raw: Transfer) -> Transfer:
 
 
 def _time(inputs: TrainingInputs, message: Number, group: Group, servers: float) -> Number:
+    """Time [s] of a gradient sum by parameter servers: inside each node first, then to the servers and back."""
     inside = inside_time(inputs, message, group, "all_reduce")
     if np.all(group.domains == 1):
         return inside
@@ -326,6 +329,7 @@ def _summing(inputs: TrainingInputs, block: Block) -> Operation:
 
 
 def _sum(times: Sequence[Number]) -> Number:
+    """The sum of times without a start value, so that a trace shows the times only."""
     first, *others = times
     return sum(others, start=first)
 
@@ -345,7 +349,7 @@ def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: N
 
 
 def _shown(inputs: TrainingInputs, back: Buffer, forward: Number) -> Number:
-    """Exposed time of the weight all-gather, of which the next forward hides a part."""
+    """Exposed time [s] of gathering updated weights, after the part that the next forward pass hides."""
     with term("dp weights"):
         return exposed_time(back.time, forward, inputs.overlap.weights, back.tail)
 
@@ -372,7 +376,7 @@ class FsdpUnits:
         return np.where(self.shared, 1.0, self.micro_batches)
 
     def placed(self, each: Number) -> tuple[Number, Number]:
-        """A layer's exposed time of transfers: in every micro-batch, or once per step if they are shared."""
+        """Exposed time of a layer's transfers: in every micro-batch, and once per step if micro-batches share them."""
         return np.where(self.shared, 0.0, each), np.where(self.shared, self.layers * each, 0.0)
 
 
@@ -394,7 +398,7 @@ def _moved(
     operation: Operation,
     times: Number,
 ) -> tuple[Transfer, Transfer]:
-    """Transfers of a layer's weights or gradients, and of a table, with their counts per step.
+    """Transfers of one FSDP layer's weights or gradients and of one embedding table, with their counts per step.
 
     Adapters are wide too.
     """
@@ -456,7 +460,7 @@ def _with_replicas(
 def _ends(
     inputs: TrainingInputs, moved: FsdpTraffic, units: FsdpUnits, times: Number, beside: Number, taken: Number
 ) -> tuple[Number, Number]:
-    """Exposed time of embedding and head, and the link time per layer that they take.
+    """Exposed time [s] of FSDP transfers of embedding and head, and the link time that they take from each layer.
 
     They hide behind the compute time that the layers leave; one table of a step has nothing to hide behind.
     """
@@ -562,7 +566,7 @@ def data_traffic(
 
 
 def _mixed(part: float, one: DataTraffic, other: DataTraffic) -> DataTraffic:
-    """The mean of two kinds of traffic; `part` is the share of steps of the first kind."""
+    """The weighted mean of two kinds of traffic; `part` is the share of steps of the first kind."""
     with term("warm-up"):
         sent = [replace(each, count=part * each.count) for each in one.transfers]
         sent += [replace(each, count=(1.0 - part) * each.count) for each in other.transfers]
@@ -606,7 +610,7 @@ def _data_traffic(
 
 
 def one_by_one(inputs: TrainingInputs, block: Block, edp: Group, held: Number, data: DataTraffic) -> DataTraffic:
-    """The traffic if the host gathers matrices of experts one after the other; recompute gathers them again."""
+    """Data-parallel traffic if experts' matrices are gathered one after the other; recompute gathers them again."""
     kernels = inputs.stack.experts
     if kernels is None or kernels.fetched is None or not kernels.looped:
         return data
@@ -631,13 +635,13 @@ def fullest(inputs: TrainingInputs, block: Block, parameters: StageParameters) -
 
 @memoized("order", "schedule")
 def _holders(inputs: TrainingInputs, block: Block, placed: Groups) -> Groups:
-    """The groups, with data-parallel ranks of both directions in a bidirectional pipeline."""
+    """The process groups with the data-parallel ranks of both directions in a bidirectional pipeline."""
     return replace(placed, dp=replicas_both_ways(inputs, block, placed.dp))
 
 
 @memoized()
 def _passing(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Number, Number]:
-    """Forward and backward time that can hide traffic once per step."""
+    """Forward and backward time [s] that can hide traffic which occurs once per step."""
     passes = _passes(inputs, block, micro_batches)
     forward, backward = work.fullest
     return passes * forward, passes * backward
@@ -645,6 +649,7 @@ def _passing(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: 
 
 @memoized()
 def _passes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
+    """Number of micro-batch passes that run beside the traffic of a step."""
     with term("passes beside"):
         return passes_beside(block.pp, micro_batches, block.vpp)
 

@@ -82,7 +82,7 @@ def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: Recomp
 def _again(
     inputs: TrainingInputs, block: Block, held: Routed, rows: Number, once: TimeByCategory, again: RecomputedWork
 ) -> TimeByCategory:
-    """Recompute of the experts in backward: all of them, a part, or only their activation function."""
+    """Time added to backward by recomputing the experts: all of them, a part, or only the activation function."""
     if again.routed:
         return in_part(again, once)
     if "moe-activation" not in (block.structure.recompute_modules or ()):
@@ -106,7 +106,7 @@ def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: N
 
 
 def _masks(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number) -> ForwardBackward:
-    """Products with masks that gather tokens for experts and return them; only masks with weights have a gradient."""
+    """Time of the matrix products with dispatch masks, which gather tokens for experts and return them."""
     rows = mask_rows(tokens, held.of.top_k, stated.load)
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
     for name, weighted in (("fill", False), ("empty", True)):
@@ -257,7 +257,7 @@ def expert_traffic(
 
 
 def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
-    """Exposed time, plus the compute time lost because hidden traffic slows it down."""
+    """Exposed time [s], with the compute time lost because hidden traffic slows kernels down."""
     exposed = exposed_time(sent, compute, overlap, 0.0)
     return exposed + lost_time(sent - exposed, occupied) if np.any(occupied) else exposed
 
@@ -288,7 +288,7 @@ def _dispatch(
 def _sharing(
     inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, etp: Group
 ) -> tuple[Exchange, ...]:
-    """All-gather of rows from the ranks that share each expert, and reduce-scatter of their partial outputs."""
+    """Collectives among ranks that shard each expert (etp): all-gather of rows, reduce-scatter of partial outputs."""
     if np.all(etp.ranks == 1):
         return ()
     message = activation_message(held.rows(tokens, stated.load), held.hidden, inputs.widths.element)

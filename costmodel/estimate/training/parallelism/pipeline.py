@@ -81,6 +81,7 @@ FORMS: dict[Schedule, ScheduleShape] = {
 
 
 def _schedules_laid(how: Lying) -> tuple[Schedule, ...]:
+    """The schedules whose chunks lie over the ranks in this way."""
     return tuple(schedule for schedule, form in FORMS.items() if form.lying == how)
 
 
@@ -89,7 +90,7 @@ LOOPED, FOLDED, BOTH_WAYS = _schedules_laid("looped"), _schedules_laid("folded")
 
 
 def summed_once(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
-    """Rows whose gradients stay unsharded until the last micro-batch: with PyTorch's FSDP in a pipeline."""
+    """Rows whose gradients stay unsharded until the last micro-batch, as with PyTorch FSDP in a pipeline."""
     return np.asarray((block.pp > 1) & inputs.stack.states.sharded_master)
 
 
@@ -176,7 +177,7 @@ def holds_embedding_and_head(schedule: Schedule, position: int) -> tuple[bool, b
 
 
 def head_holder(block: Block, held: Number, position: int) -> Number:
-    """An amount of the head, if the first, a middle or the last rank holds the head; else 0."""
+    """The amount `held` if the rank at this position has the head, else 0."""
     _, at_last = holds_embedding_and_head(block.structure.schedule, position)
     return held if at_last else np.where(block.pp == 1, held, 0.0)
 
@@ -187,7 +188,7 @@ def separate_embedding_and_head(schedule: Schedule) -> bool:
 
 
 def stepped(block: Block, held: Number) -> Number:
-    """Parameters whose states a replica updates; of two copies of weights, a sharded optimizer stores one."""
+    """Parameters that one replica's optimizer updates; of two copies of weights, a sharded optimizer updates one."""
     copies = weight_replication(block.structure.schedule)
     return held / copies if copies > 1 and block.structure.zero >= 1 else held
 
@@ -361,7 +362,7 @@ def _full_chunk_layers(layers: Number, block: Block) -> tuple[Number, Number]:
 
 
 def _before(held: StageLayers, block: Block) -> Before:
-    """A function from a chunk's position to the layers of the model before it."""
+    """A function from a chunk's position to the number of model layers before that chunk."""
     layers, sizes = held.total, (block.pp, block.vpp)
     if block.structure.split == "stated":
         first, _ = held.mirrored or (held.first, held.last)
@@ -492,7 +493,7 @@ def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Numb
 
 
 def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:
-    """Leading layers in each chunk of a rank; in a bidirectional pipeline in its stage of each direction."""
+    """Dense-first layers in each chunk of a rank; of both directions in a bidirectional pipeline."""
     schedule, back = block.structure.schedule, block.pp - 1 - rank
     yield _layers_of_chunk(count, before, rank)
     if schedule in FOLDED:
@@ -507,6 +508,7 @@ def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Itera
 
 
 def _layers_of_chunk(count: Number, before: Before, stage: Number) -> Number:
+    """Dense-first layers in the chunk at this position."""
     start = before(stage)
     return leading_layers(count, start, before(stage + 1) - start)
 
@@ -550,7 +552,7 @@ class Rank:
             return self.of(lambda both: both.deferred)
 
     def of(self, part: Part) -> Number:
-        """A part of the time, summed over layers, embedding and head."""
+        """Seconds of one category on this rank: its layers, and embedding or head."""
         return summed(self.of_layers(part), known_as("its ends", self.of_ends(part)))
 
     def of_layers(self, part: Part) -> Number:
@@ -562,7 +564,7 @@ class Rank:
             return self.layers * each
 
     def of_ends(self, part: Part) -> Number:
-        """A part of the time of embedding and head."""
+        """Seconds of one category for embedding and head."""
         return _where(self.only, part(self.all_ends), part(self.ends))
 
 
@@ -612,7 +614,7 @@ def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Num
 
 
 def _latest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
-    """The value of the last rank that is slower than all before it."""
+    """The value that belongs to the slowest rank, the last one if several are equal."""
     latest = values[0]
     for mask, value in zip(slower, values[1:], strict=True):
         latest = _where(mask, value, latest)
@@ -620,10 +622,11 @@ def _latest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
 
 
 def _where(mask: Any, one: Number, other: Number) -> Number:
-    """`np.where` that stays an unset zero if both arguments are unset."""
+    """`np.where`, but 0 if both values are unset."""
     return other if one is other or (nothing(one) and nothing(other)) else np.where(mask, one, other)
 
 
 @functools.cache
 def _time_of_part(name: str) -> Part:
+    """A function that reads one category of a rank's time."""
     return lambda both: summed(getattr(both.forward, name), getattr(both.backward, name))

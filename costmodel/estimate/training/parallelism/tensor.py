@@ -91,7 +91,7 @@ def tensor_traffic(
 def _of_adapters(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork, *, sequence_parallel: bool
 ) -> Iterator[Exchange]:
-    """All-gathers of adapter results where both thin matrices are sharded, and with sequence parallelism of gradients.
+    """All-gathers of adapter results if both thin matrices are sharded; with sequence parallelism also of gradients.
 
     The traffic between two thin matrices is negligible.
     """
@@ -109,7 +109,7 @@ ONCE: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
 
 
 def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "again"]) -> Number:
-    """Total time of several collectives in one direction."""
+    """Total time [s] of several collectives in one direction."""
     total: Number = 0.0
     for item in made:
         total = total + getattr(item, part) * item.time
@@ -117,7 +117,7 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
 
 
 def _copy(inputs: TrainingInputs, tp: Group, item: Exchange, micro_batch: Number) -> Number:
-    """Time to reorder data after an all-gather or before a reduce-scatter; a gathered single sequence is in order."""
+    """Time [s] to reorder data after an all-gather or before a reduce-scatter; 0 for a single sequence."""
     with term("tp copies"):
         nbytes = READ_AND_WRITTEN * item.message
         time = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
@@ -129,7 +129,7 @@ READ_AND_WRITTEN = 2.0
 
 
 def _sums(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers) -> Number:
-    """Time to add the input gradients of separate projections that read one gathered input, over all its tokens.
+    """Time [s] to add the input gradients of separate projections that read the same gathered input.
 
     Eager kernels read two tensors and write one for each projection after the first; a compiled one reads each once.
     """
@@ -162,10 +162,12 @@ def _rotated_heads(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Laye
 
 
 def _whole_heads(inputs: TrainingInputs, kind: Layers) -> bool:
+    """Whether the stack normalises queries and keys of all heads on each rank."""
     return inputs.stack.kernels.head_norms == "gathered" and kind.attention is not None and kind.attention.qk_norm
 
 
 def _normed_width(kind: Layers) -> float:
+    """Width of queries and keys of all heads together."""
     assert kind.attention is not None
     return float((kind.attention.heads + kind.attention.kv_heads) * kind.attention.head_dim)
 
@@ -184,7 +186,7 @@ def _summed(
 def _inside(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
-    """All-reduce inside a mixer, and all-reduce of its gradient."""
+    """The all-reduce inside a mixer, such as Mamba's scan inputs, and that of its gradient."""
     width = summed_inside(kind)
     if width:
         yield _sum(inputs, tp, tokens, width, (1.0, 1.0, 1.0 if again.dropped == "layer" else 0.0))
@@ -205,7 +207,7 @@ def _picks(
 def _sum(
     inputs: TrainingInputs, tp: Group, tokens: Number, width: Number, counts: tuple[float, float, float]
 ) -> Exchange:
-    """All-reduces of this width, with counts for forward, backward and recompute."""
+    """All-reduces of a tensor of this width, with their counts in forward, backward and recompute."""
     message = activation_message(tokens, width, inputs.widths.element)
     with term("tp all-reduce"):
         time = collective_time(inputs, message, tp, "all_reduce")
@@ -256,6 +258,7 @@ def ends_traffic(inputs: TrainingInputs, block: Block) -> EndsTraffic:
     message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
 
     def of(operation: Operation) -> Number:
+        """Time [s] of one such collective over the tensor-parallel group."""
         with term(f"tp {operation.replace('_', '-')}"):
             return collective_time(inputs, message, tp, operation)
 
@@ -272,4 +275,5 @@ def ends_traffic(inputs: TrainingInputs, block: Block) -> EndsTraffic:
 
 
 def _both(forward: Number, backward: Number) -> ForwardBackward:
+    """One time for forward and one for backward, as communication."""
     return ForwardBackward(TimeByCategory(tp=forward), TimeByCategory(tp=backward))

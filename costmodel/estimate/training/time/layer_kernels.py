@@ -61,7 +61,7 @@ Converted = tuple[Number, Number]  # ranks that divide the conversion of a produ
 def product(
     inputs: TrainingInputs, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False
 ) -> Number:
-    """Time of a matrix product, from the accelerator's fit for that type."""
+    """Time [s] of a matrix product with this work and traffic, from the accelerator's fit for the data type."""
     fit = inputs.rates.linear.fit if narrow else inputs.rates.matmul
     return matmul_time(
         flop,
@@ -102,6 +102,7 @@ def multiplied(
     operand, element = inputs.recipe.operand if narrow else inputs.widths.element, inputs.widths.element
 
     def of_all(nbytes: Number) -> Number:
+        """Bytes of all groups of a grouped product."""
         return nbytes if groups is None else groups * nbytes
 
     with term("forward"):
@@ -230,7 +231,7 @@ def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
 
 
 def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
-    """Time of one product of unfused attention, for so many heads."""
+    """Time [s] of one of the products of unfused attention, for `batches` heads."""
     sequence, element = inputs.layer_sequence, inputs.widths.element
     flop = batches * matmul_flop(sequence, sequence, head_dim)
     nbytes = batches * matmul_bytes(sequence, sequence, head_dim, element, element)
@@ -312,7 +313,7 @@ def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBack
 
 
 def in_part(again: RecomputedWork, work: TimeByCategory) -> TimeByCategory:
-    """Recomputed work, with a part of the matrix products; memory-bound work is repeated in full."""
+    """Recomputed work with a part of its matrix products; memory-bound work is repeated in full."""
     return work if again.times == 1 else replace(work, matmul=again.times * work.matmul)
 
 
@@ -360,7 +361,7 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
 
 
 def core_of(again: RecomputedWork, layer: ForwardBackward) -> ForwardBackward:
-    """The attention time of a layer without recompute."""
+    """The attention time of a layer, without what recompute adds."""
     forward, backward = layer.forward.attention, layer.backward.attention
     if again.core:
         backward = backward - forward

@@ -62,7 +62,7 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
 
 
 def _calls(traffic: LayerTraffic, tp: Number) -> tuple[Number, Number]:
-    """Collectives that a layer issues forward and backward; zero without tensor parallelism."""
+    """Numbers of collectives that a layer launches forward and backward; 0 without tensor parallelism."""
     forward = sum(item.forward for item in traffic.exchanges)
     backward = sum(item.backward + item.again for item in traffic.exchanges)
     return np.where(tp > 1, forward, 0.0), np.where(tp > 1, backward, 0.0)

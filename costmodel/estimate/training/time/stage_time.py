@@ -119,10 +119,13 @@ def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBac
         return same_on_all_stages(works[0])
 
     def mean(position: int) -> ForwardBackward:
-        found = ForwardBackward(TimeByCategory(), TimeByCategory())
+        """The mean time of a layer on one rank, weighted by the kinds of layers there."""
+        mean_layer = ForwardBackward(TimeByCategory(), TimeByCategory())
         for kind, work in zip(inputs.model.layers, works, strict=True):
-            found = found + work.each(functools.partial(operator.mul, held.share_of(inputs.model, kind, position)))
-        return found
+            mean_layer = mean_layer + work.each(
+                functools.partial(operator.mul, held.share_of(inputs.model, kind, position))
+            )
+        return mean_layer
 
     return held.at_each(mean)
 
@@ -210,6 +213,7 @@ def slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowe
 
 @memoized(*WAITING)
 def _slowed_time(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed:
+    """Slowdown by jitter, device-to-device spread and one slow GPU, as the scenario assumes them."""
     stated, sync = inputs.case.scenario.assume.stragglers, sync_of(block.structure.sync)
     with term("stragglers"):
         ranks: Number = np.ones(len(block))
@@ -225,7 +229,7 @@ def _slowed_time(inputs: TrainingInputs, block: Block, micro_batches: Number) ->
 
 
 def _jitter(inputs: TrainingInputs, block: Block, micro_batches: Number, sync: Sync) -> Number:
-    """Extra compute time by jitter, relative.
+    """Relative compute time that jitter adds to a step.
 
     Ranks of a replica wait for each other in each micro-batch, replicas at the end of a step, or in each micro-batch as
     well where they share weights or gradients layer by layer.

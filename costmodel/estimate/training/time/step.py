@@ -119,7 +119,7 @@ def training_step(
 
 @memoized("sequence_parallel")
 def _addition(inputs: TrainingInputs, block: Block) -> Number:
-    """Bytes of an addition to the residual stream on a rank: two reads and one write."""
+    """Bytes read and written by one addition to the residual stream on a rank."""
     with term("residual addition"):
         each = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
         return 3.0 * each / block.sequence_ranks
@@ -157,7 +157,7 @@ def _pipeline_time(
 
 
 def _ranks(block: Block, work: Stages, shown: ForwardBackward, slow: Slowed | None) -> PerStage[Rank]:
-    """The first, a middle and the last rank; the last one has the slow GPU."""
+    """Work of the first, a middle and the last pipeline rank; the last one has the slow GPU."""
     held, each, only = work.held, work.each, block.pp == 1
     layers = each.each(lambda layer: layer + shown)
     none, both = ForwardBackward(TimeByCategory(), TimeByCategory()), work.embedding + work.head
@@ -288,7 +288,7 @@ def _step_collectives(
 def _ends(
     inputs: TrainingInputs, block: Block, tp: Group, traffic: EndsTraffic, micro_batches: Number
 ) -> Iterator[Transfer]:
-    """Collectives of embedding and head on the rank with most of them; multi-token prediction repeats the head."""
+    """Collectives of embedding and head in a step, on the rank with most of them."""
     heads = 1.0 if inputs.model.prediction is None else 1.0 + inputs.model.prediction.depth
     for item in traffic.exchanges:
         head = heads * item.head
@@ -371,6 +371,6 @@ def with_sites(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Trai
 
 
 def to_use_well(sites: Sites, found: SiteExchange, time: Number) -> tuple[Number, Number]:
-    """Bandwidth of a site, or steps between exchanges, at which it computes for 95 % of the time."""
+    """Bandwidth of a site, and steps between exchanges, with which sites compute for 95 % of the time."""
     needed = local_bandwidth(found.wire, sites.every, time, WELL_USED, found.hidden)
     return needed, inner_steps_needed(time, found.time, WELL_USED, found.hidden)

@@ -41,7 +41,7 @@ def micro_batches_of_groups(inputs: TrainingInputs, block: Block) -> list[Number
 
 
 def _pace(inputs: TrainingInputs, block: Block, count: Number) -> tuple[Number, Number]:
-    """Micro-batches per second of a replica, and the fixed time of a step, from two numbers of micro-batches."""
+    """Micro-batches per second of a replica, and the fixed time of a step [s], from two numbers of micro-batches."""
     twice = 2.0 * count
     once_time, twice_time = (_step_time(inputs, block, each) for each in (count, twice))
     speed = count / (twice_time - once_time)
@@ -49,6 +49,7 @@ def _pace(inputs: TrainingInputs, block: Block, count: Number) -> tuple[Number, 
 
 
 def _step_time(inputs: TrainingInputs, block: Block, count: Number) -> Number:
+    """Seconds of a step with `count` micro-batches per replica."""
     layers = stage_layers(inputs.model, block)
     return training_step(inputs, block, layers, stage_parameters(inputs, block, layers), count).total
 

@@ -119,6 +119,7 @@ class ForeignKeys:
         return found + [StatedKey(printable(name), "not expressible", place) for name, place in self._unknown]
 
     def _verdict(self, name: str) -> Verdict:
+        """What became of a stated key: read, lost, without effect."""
         row, value = self.table[name], self.stated[name][0]
         if name in self._lost:
             return self._lost[name]
@@ -201,6 +202,7 @@ class ForeignKeys:
         return [Fault("X007", sentence, self._unknown[0][1], hint)]
 
     def _read(self, name: str) -> OriginValue:
+        """The value of a key with its origin: as stated, or the default of the software's version."""
         rule = self.table[name]
         value, place = self.stated.get(name, (None, None))
         if value is None or self.is_open(name):

@@ -175,6 +175,7 @@ def _nodes(tree: Any, depth: int) -> Iterator[tuple[str, int, Place]]:
 
 
 def _node_of_tree(tree: Mapping) -> tuple[str, int, Place] | None:
+    """GPU model, number of GPUs and place of a Kubernetes node; None if the tree is none."""
     metadata, status = tree.get("metadata"), tree.get("status")
     labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
     labels = labels if isinstance(labels, Mapping) else {}

@@ -53,6 +53,7 @@ def document_text(tree: Mapping[str, Any], comments: Mapping[str, str], head: It
 
 
 def _mapping(tree: Mapping[str, Any], path: str, comments: Mapping[str, str]) -> CommentedMap:
+    """The YAML mapping of a tree, with comments behind its values."""
     built = CommentedMap()
     for name, value in tree.items():
         inner = f"{path}.{name}" if path else str(name)
@@ -63,6 +64,7 @@ def _mapping(tree: Mapping[str, Any], path: str, comments: Mapping[str, str]) ->
 
 
 def _node(value: Any, path: str, comments: Mapping[str, str]) -> Any:
+    """The YAML node of a value: a mapping, a list or a scalar."""
     if isinstance(value, Mapping):
         return _mapping(value, path, comments)
     if isinstance(value, list):
@@ -122,11 +124,12 @@ def twins_of(model: Model) -> tuple[str, ...]:
 
 
 def _alike(model: Model) -> Iterator[str]:
+    """Names of the model documents with the same shape as a model."""
     for name in names("model"):
         try:
             text = file_text(str(find("model", name)))
-            near = said_first(text, "hidden"), said_first(text, "vocab")
-            if _figures(near) == (model.hidden, model.vocab) and shape(read("model", name)) == shape(model):
+            widths = said_first(text, "hidden"), said_first(text, "vocab")
+            if _figures(widths) == (model.hidden, model.vocab) and shape(read("model", name)) == shape(model):
                 yield name
         except CostModelError:  # a broken document of the working folder is no twin
             continue

@@ -112,6 +112,7 @@ def _title(tree: Mapping, name: str, family: Family) -> str:
 
 
 def _add_refusals(config: Config, refusal: Refusal) -> None:
+    """Records a fault if the config has an option at a value that no model document expresses."""
     value, place = config.written(refusal.name)
     if place is None:
         return
@@ -250,10 +251,11 @@ def least_parameters(tree: dict[str, Any]) -> float:
 
 
 def _feed_matrices(hidden: int, kind: Half) -> float:
+    """Parameters in the feed-forward matrices of a layer with this hidden width."""
     experts = kind.get("experts", {})
-    parts = [(1, kind.get("mlp")), (1, experts.get("shared")), (experts["count"].value if experts else 0, experts)]
-    found = 0.0
-    for times, part in parts:
+    networks = [(1, kind.get("mlp")), (1, experts.get("shared")), (experts["count"].value if experts else 0, experts)]
+    total = 0.0
+    for times, part in networks:
         if part:
-            found += times * (3 if part["gated"].value else 2) * hidden * part["ffn_hidden"].value
-    return found
+            total += times * (3 if part["gated"].value else 2) * hidden * part["ffn_hidden"].value
+    return total

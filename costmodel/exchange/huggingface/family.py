@@ -367,6 +367,7 @@ class Config:
         return here, place
 
     def _resolved(self, name: str, source: Source | None) -> OriginValue:
+        """The value of a document field with its origin: from the family, a rule, the file, or the class's default."""
         field = FIELDS[name]
         if source is None:
             assert field.optional or field.kind == "flag", f"{self.family.name} does not state {name}"
@@ -408,6 +409,7 @@ class Config:
         return OriginValue(self._checked(name, spelling, value, place), Origin("file", spelling, place))
 
     def _by_default(self, name: str, option: ForeignOption) -> OriginValue | None:
+        """The default of an option that the file leaves out; None if there is none."""
         spelling = option.names[0]
         for before, earlier in option.was:
             if self.version and self.version < version(before):

@@ -88,6 +88,7 @@ def by_type(otherwise: Mixers) -> Mixers:
     """A function that reads the mixer of every layer from layer_types, or uses another order if there is no list."""
 
     def typed(config: Config) -> list[Mixer]:
+        """The mixer of each layer by `layer_types` of the file, else by the other pattern."""
         types, count = config["layer_types"], layer_count(config)
         if types.value is None:
             return otherwise(config)
@@ -133,6 +134,7 @@ def windowed(config: Config) -> Mixer:
 
 
 def _mixer_of_item(config: Config, item: Any) -> Mixer:
+    """The mixer that an entry of `layer_types` names; a fault for an unknown name."""
     known = _TYPES.get(item) if isinstance(item, str) else None
     if item == "linear_attention" and "linear_heads" in config.family.fields:
         return "linear"
@@ -183,6 +185,7 @@ def by_mlp_type(otherwise: Feeds) -> Feeds:
     """A function that reads the feed-forward half of every layer from a list, or uses another order without a list."""
 
     def typed(config: Config) -> list[Feed]:
+        """The feed-forward half of each layer by `mlp_layer_types` of the file, else by the other pattern."""
         types, count = config["mlp_types"], layer_count(config)
         if types.value is None:
             return otherwise(config)

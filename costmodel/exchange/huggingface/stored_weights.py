@@ -144,6 +144,7 @@ _NO_TYPE = "no type of weights here stands for it; workload.weights states the n
 def _quantization_settings(
     tree: Mapping[Any, Any], whole: Mapping[Any, Any], beside: Mapping[Any, Any] | None
 ) -> _Settings | None:
+    """The quantisation settings of a checkpoint, from config.json or the file beside it; None without any."""
     for each in (tree, whole):
         for key in (key for key in each if str(key) in KEYS and each[key]):
             return _Settings(each[key], str(key), getattr(key, "place", None))
@@ -260,10 +261,12 @@ def _of_modules(config: Config, types: _Types, losses: list[Loss], found: _Setti
 
 
 def _typed_modules(config: Config, types: _Types) -> TypedModules:
+    """The stored type of each weight matrix, layer by layer."""
     marks: Sequence[Hashable] = config.family.layers(config)
     hidden = config.number("hidden")
 
     def modules(mark: Any) -> list[WeightModule]:
+        """The weight matrices of the layer that a mark stands for."""
         return modules_of(hidden, config.family.build(config, mark))
 
     return typed_modules(marks, modules, types.of, alike=not types.distinguish_layers)
@@ -307,6 +310,7 @@ def _groups(settings: Mapping[Any, Any]) -> Iterator[tuple[object, _Kept]]:
 
 
 def _kept_types(method: str, settings: Mapping[Any, Any]) -> _Kept:
+    """The types of stored weights under a quantisation method with these settings."""
     if method in ("fp8", "fbgemm_fp8", "finegrained_fp8", "ptpc_fp8"):
         return _Kept("fp8-block" if settings.get("weight_block_size") else "fp8")
     if method in ("awq", "awq_marlin", "gptq", "gptq_marlin", "auto-round", "auto_round", "intel/auto-round", "hqq"):
@@ -402,15 +406,16 @@ def _of_group(group: Mapping[Any, Any]) -> _Kept:
 
 
 def _integer_types(bits: float, size: float) -> _Kept:
+    """The stored type for integer weights with this number of bits and weights per scale."""
     if bits == 8:
         return _Kept("int8")
     if bits != 4:
         return _Kept(None)
-    near = _GROUPS.get(int(size) if 0 < size < 1e6 else 0, "int4-g128")
+    nearest_type = _GROUPS.get(int(size) if 0 < size < 1e6 else 0, "int4-g128")
     if _GROUPS.get(int(size) if 0 < size < 1e6 else 0) and size != 64:
-        return _Kept(near)
+        return _Kept(nearest_type)
     words = "a whole column" if size <= 0 else shown(size).strip("'").removesuffix(".0")
-    return _Kept(near, f"scales of {words} weights, taken as of {near.removeprefix('int4-g')}")
+    return _Kept(nearest_type, f"scales of {words} weights, taken as of {nearest_type.removeprefix('int4-g')}")
 
 
 def _number(value: object) -> float:

@@ -76,6 +76,7 @@ def _attention_maps(hidden: float, of: dict[str, Any]) -> Maps:
 
 
 def _latent_maps(hidden: float, of: dict[str, Any]) -> Maps:
+    """Checkpoint name and number of weights of each matrix in latent attention (MLA)."""
     heads, queries = of["heads"], of["heads"] * (of["nope_dim"] + of["rope_dim"])
     if rank := of.get("query_rank"):
         yield "q_a_proj fused_qkv_a_proj", hidden * rank
@@ -88,6 +89,7 @@ def _latent_maps(hidden: float, of: dict[str, Any]) -> Maps:
 
 
 def _compressed_maps(hidden: float, of: dict[str, Any]) -> Maps:
+    """Checkpoint name and number of weights of each matrix in compressed attention."""
     queries = of["heads"] * of["head_dim"]
     yield "wq_a q_a_proj", hidden * of["query_rank"]
     yield "wq_b q_b_proj", of["query_rank"] * queries
@@ -137,6 +139,7 @@ class Patterns:
         }
 
     def _add(self, text: str) -> None:
+        """Adds a pattern over module names: a regular expression, a wildcard or a plain name."""
         if text.startswith("re:"):
             compiled = _safe_pattern(text.removeprefix("re:"))
             if compiled is None or len(self._expressions) == _MOST:
@@ -164,6 +167,7 @@ class Patterns:
         return any(self._matches(index, name) for name in module.names)
 
     def _matches(self, index: int, name: str) -> bool:
+        """Whether any pattern matches the module `name` of layer `index`."""
         words = name.split(".")
         for begin, end in itertools.combinations(range(len(words) + 1), 2):
             part = ".".join(words[begin:end])
@@ -171,11 +175,13 @@ class Patterns:
                 return True
         if str(index) in self._parts:
             return True
-        full = f"{index}.{name}"
+        indexed_name = f"{index}.{name}"
         for wild in (self._wild.get(str(index)), self._wild.get("")):
-            if wild is not None and any(wild.match(own) for own in (full, f"model.layers.{full}")):
+            if wild is not None and any(wild.match(own) for own in (indexed_name, f"model.layers.{indexed_name}")):
                 return True
-        return any(each.match(f"{root}layers.{full}") is not None for each in self._expressions for root in _ROOTS)
+        return any(
+            each.match(f"{root}layers.{indexed_name}") is not None for each in self._expressions for root in _ROOTS
+        )
 
 
 def _safe_pattern(text: str) -> re.Pattern[str] | None:

@@ -146,6 +146,7 @@ def _plain_name(name: str) -> str:
 
 
 def _table_rows(text: str, file: str) -> Iterator[_Row]:
+    """The requests of a trace in CSV, one per row."""
     reader, line, form = csv.reader(io.StringIO(text, newline=""), strict=True), 1, "CSV"
     lines = text.split("\n")
     columns: list[str | None] = []
@@ -184,6 +185,7 @@ def _columns(cells: Sequence[str], place: Place) -> list[str | None]:
 
 
 def _json_rows(text: str, file: str) -> Iterator[_Row]:
+    """The requests of a trace in JSON: a list, or one object per line."""
     placed: Iterable[tuple[int, str, Any]]
     if text.lstrip()[:1] == "[":
         placed = ((0, "", item) for item in _parse_json(text, file, 0))
@@ -213,6 +215,7 @@ def _json_rows(text: str, file: str) -> Iterator[_Row]:
 
 
 def _parse_json(text: str, file: str, line: int) -> Any:
+    """The value of a JSON text; a fault with its place if it is no JSON."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -241,6 +244,7 @@ def _of_talk(talk: list[Any]) -> dict[str, Any]:
 
 
 def _collect_trace(rows: Iterator[_Row], file: str) -> Trace:
+    """The columns of a trace: times, prompt and answer lengths, hashes of shared blocks."""
     times, prompts, answers = list[float](), list[float](), list[float]()
     hashes, form, empty = list[Sequence[Any]](), "", 0
     for row in rows:
@@ -270,6 +274,7 @@ def _collect_trace(rows: Iterator[_Row], file: str) -> Trace:
 
 
 def _token_count(row: _Row, name: str) -> float:
+    """The number of tokens in a cell; a fault if it is no such number."""
     value = row.cells[name]
     try:
         found = float(value) if not isinstance(value, bool) else math.nan
@@ -300,12 +305,13 @@ def _seconds(row: _Row) -> float:
 
 
 def _sorted_by_time(trace: Trace) -> Trace:
+    """The trace with its requests in order of time."""
     assert trace.times is not None
     if all(one <= other for one, other in itertools.pairwise(trace.times)):
         return trace
     order = sorted(range(len(trace.times)), key=trace.times.__getitem__)
-    times, prompts, answers = ([each[place] for place in order] for each in (trace.times, trace.prompts, trace.answers))
-    hashes = [trace.hashes[place] for place in order] if trace.hashes else ()
+    times, prompts, answers = ([each[index] for index in order] for each in (trace.times, trace.prompts, trace.answers))
+    hashes = [trace.hashes[index] for index in order] if trace.hashes else ()
     return replace(trace, times=times, prompts=prompts, answers=answers, hashes=hashes)
 
 
@@ -439,6 +445,7 @@ def _beginnings(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _span_words(times: Column | None) -> str:
+    """The duration of a trace in words, such as " in 3 days"; empty without times."""
     if times is None:
         return ""
     span = float(times[-1] - times[0])

@@ -206,17 +206,19 @@ def _memories(text: str) -> Iterator[float]:
 
 
 def _step_lines(text: str, entry: LogFormat, marks: Sequence[re.Match[str]], file: str) -> tuple[StepLine, ...]:
-    found: dict[int, list[StepLine]] = {}
+    """The steps of a log in order, each with the figures that its line states."""
+    lines_by_step: dict[int, list[StepLine]] = {}
     line, counted = 1, 0
     for mark, before, behind in _windows(text, marks):
         line, counted = line + text.count("\n", counted, mark.start()), mark.start()
         number = int(next(filter(None, mark.groups())))
         step = StepLine(number, _figures_in(before + behind, entry), Place(file, line, 1), _wall(before))
-        found.setdefault(number, []).append(step)
-    return tuple(_together(found[number]) for number in sorted(found))
+        lines_by_step.setdefault(number, []).append(step)
+    return tuple(_together(lines_by_step[number]) for number in sorted(lines_by_step))
 
 
 def _figures_in(text: str, entry: LogFormat) -> dict[str, float]:
+    """The figures that the text around a step states, in SI units, by name."""
     found = {}
     for name, measure in entry.figures.items():
         match = measure.pattern.search(text)

@@ -74,6 +74,7 @@ def _norm_kind(flags: MegatronFlags) -> OriginValue:
 
 
 def _position_kind(flags: MegatronFlags) -> OriginValue:
+    """The kind of position embedding, with faults for contradicting options."""
     kind = flags["position-embedding-type"]
     old = flags["use-rotary-position-embeddings"]
     without = flags["no-position-embedding"]  # beside rope, where it states nothing more
@@ -184,6 +185,7 @@ def _hybrid(flags: MegatronFlags) -> list[LayerMark]:
 
 
 def _layer_entry(flags: MegatronFlags, mark: LayerMark) -> dict[str, Any]:
+    """The document of one layer from its halves: attention or a state space, MLP or experts."""
     layer: dict[str, Any] = {}
     if len(mark.halves) == 1:
         layer["norms"] = flags.fixed(1, "a norm in front of the only half")
@@ -202,6 +204,7 @@ def _layer_entry(flags: MegatronFlags, mark: LayerMark) -> dict[str, Any]:
 
 
 def _attention_entry(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
+    """The attention of a layer: heads, KV heads, head width, window."""
     heads = _required_option(flags, "num-attention-heads")
     hidden = flags.number("hidden-size", 1)
     width = flags["kv-channels"]
@@ -243,6 +246,7 @@ def _attention_biases(flags: MegatronFlags) -> dict[str, OriginValue]:
 
 
 def _latent_entry(flags: MegatronFlags) -> dict[str, Any]:
+    """The latent attention (MLA) of a layer, with losses for what the document does not express."""
     if flags.on("group-query-attention"):
         sentence = "--group-query-attention and --multi-latent-attention exclude each other"
         flags.refuse("X005", sentence, flags["group-query-attention"].place)
@@ -265,6 +269,7 @@ def _latent_entry(flags: MegatronFlags) -> dict[str, Any]:
 
 
 def _state_space(flags: MegatronFlags) -> dict[str, OriginValue]:
+    """The Mamba-2 mixer of a layer."""
     width = flags["mamba-head-dim"]
     heads = flags["mamba-num-heads"]
     if not heads.value:
@@ -281,6 +286,7 @@ def _state_space(flags: MegatronFlags) -> dict[str, OriginValue]:
 
 
 def _is_gated(flags: MegatronFlags) -> OriginValue:
+    """Whether MLPs are gated; a fault if several activation functions are stated."""
     gates = [name for name in ("swiglu", "quick-geglu") if flags.on(name)]
     squared = flags.on("squared-relu")
     if len(gates) + squared > 1:
@@ -291,14 +297,15 @@ def _is_gated(flags: MegatronFlags) -> OriginValue:
 
 
 def _ffn_width(flags: MegatronFlags) -> OriginValue:
+    """The inner width of MLPs: as stated, else Megatron's default from the hidden width."""
     width = flags["ffn-hidden-size"]
     if width.value:
         return width
     hidden = flags.number("hidden-size", 1)
     if flags.on("swiglu"):
-        found = int((4 * hidden * 2 / 3) / _ROUNDED) * _ROUNDED
+        gated_width = int((4 * hidden * 2 / 3) / _ROUNDED) * _ROUNDED
         return flags.derived(
-            max(1, found), "two thirds of 4 times the hidden size, down to a multiple of 64", "hidden-size"
+            max(1, gated_width), "two thirds of 4 times the hidden size, down to a multiple of 64", "hidden-size"
         )
     return flags.derived(4 * hidden, "4 times the hidden size", "hidden-size")
 
@@ -309,6 +316,7 @@ def _mlp_entry(flags: MegatronFlags, width: OriginValue) -> dict[str, OriginValu
 
 
 def _experts_entry(flags: MegatronFlags) -> dict[str, Any]:
+    """The experts of a layer, with a fault if their number is not stated."""
     width = flags["moe-ffn-hidden-size"]
     if not width.value:
         width = _ffn_width(flags)._replace(
@@ -467,6 +475,7 @@ def _router(part: Experts, remarks: TrainingRemarks) -> None:
 
 
 def _written_attention(part: Attention) -> dict[str, Any]:
+    """Megatron options for attention."""
     found: dict[str, Any] = {"num-attention-heads": round(part.heads), "kv-channels": round(part.head_dim)}
     if part.kv_heads != part.heads:
         found |= {"group-query-attention": True, "num-query-groups": round(part.kv_heads)}
@@ -480,6 +489,7 @@ def _written_attention(part: Attention) -> dict[str, Any]:
 
 
 def _written_latent(part: LatentAttention) -> dict[str, Any]:
+    """Megatron options for latent attention (MLA)."""
     found = {
         "multi-latent-attention": True,
         "num-attention-heads": round(part.heads),
@@ -493,6 +503,7 @@ def _written_latent(part: LatentAttention) -> dict[str, Any]:
 
 
 def _written_windows(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
+    """Megatron options for sliding windows; a refusal if layers have different windows."""
     windows = [kind.attention.window if kind.attention is not None else None for kind in layers_in_order(model)]
     widths = {window for window in windows if window is not None}
     if len(widths) > 1:
@@ -506,6 +517,7 @@ def _written_windows(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
 
 
 def _written_experts(part: Experts, model: Model) -> dict[str, Any]:
+    """Megatron options for experts, and which layers have them."""
     found: dict[str, Any] = {
         "num-experts": round(part.count),
         "moe-router-topk": round(part.top_k),

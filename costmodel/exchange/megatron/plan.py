@@ -39,6 +39,7 @@ def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, An
 
 
 def _degree_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
+    """The degrees tp, pp, cp, ep and etp of a plan."""
     found = {key: flags[name] for key, name in _DEGREES.items()}
     for key, value in found.items():
         if not value.value:
@@ -60,6 +61,7 @@ def _degree_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
 
 
 def _context_keys(flags: MegatronFlags, cp: OriginValue) -> dict[str, OriginValue]:
+    """The kind of context-parallel exchange; a fault if cp does not divide the sequence."""
     sequence = flags.first("seq-length", "encoder-seq-length")
     if sequence.value and sequence.value % (2 * cp.value):
         flags.refuse("X005", f"--seq-length {sequence.value} is no multiple of 2 × cp {cp.value}", sequence.place)
@@ -117,6 +119,7 @@ def _micro_batch(flags: MegatronFlags) -> OriginValue:
 
 
 def _sequence_parallel(flags: MegatronFlags) -> OriginValue:
+    """Whether sequence parallelism is on; Megatron switches it off without tensor parallelism."""
     value = flags["sequence-parallel"]
     if value.value and flags.number("tensor-model-parallel-size", 1) <= 1:
         text = "--sequence-parallel is switched off at tp 1"
@@ -129,6 +132,7 @@ def _sequence_parallel(flags: MegatronFlags) -> OriginValue:
 
 
 def _sharding_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
+    """The ZeRO stage and the number of shard replicas."""
     copies = flags["num-distributed-optimizer-instances"]
     found = {"dp_replicate": copies} if (copies.value or 1) > 1 else {}
     if flags.on("use-torch-fsdp2"):
@@ -150,6 +154,7 @@ def _sharding_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
 
 
 def _check_fsdp2(flags: MegatronFlags) -> None:
+    """Records a fault for each option that torch FSDP 2 excludes."""
     at = flags["use-torch-fsdp2"].place
     for name, key in (("pipeline-model-parallel-size", "pp"), ("expert-model-parallel-size", "ep")):
         if flags.number(name, 1) > 1:
@@ -161,6 +166,7 @@ def _check_fsdp2(flags: MegatronFlags) -> None:
 
 
 def _recompute_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
+    """The recompute mode with its method, layers and modules."""
     mode = _recompute_granularity(flags)
     found = {"recompute": mode}
     method, layers = flags["recompute-method"], flags["recompute-num-layers"]
@@ -178,6 +184,7 @@ def _recompute_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
 
 
 def _recompute_granularity(flags: MegatronFlags) -> OriginValue:
+    """The recompute mode: full, selective or none."""
     if flags.on("recompute-activations"):
         return flags["recompute-activations"]._replace(value="selective")
     mode = flags["recompute-granularity"]
@@ -189,6 +196,7 @@ def _recompute_granularity(flags: MegatronFlags) -> OriginValue:
 
 
 def _recompute_modules(flags: MegatronFlags) -> dict[str, OriginValue]:
+    """The modules that selective recompute names, and a loss for those that are not modelled."""
     names = flags["recompute-modules"]
     chosen = list(names.value or ())
     if flags.on("moe-layer-recompute"):
@@ -201,6 +209,7 @@ def _recompute_modules(flags: MegatronFlags) -> dict[str, OriginValue]:
 
 
 def _offload_keys(flags: MegatronFlags) -> dict[str, OriginValue]:
+    """What is offloaded to the host: optimizer, activations, and of how many layers."""
     what: list[str] = []
     places: list[Place | None] = []
     found: dict[str, OriginValue] = {}
@@ -252,6 +261,7 @@ def pipeline(flags: MegatronFlags) -> dict[str, OriginValue]:
 
 
 def _chunks_per_rank(flags: MegatronFlags, stages: int) -> OriginValue | None:
+    """The number of model chunks per pipeline rank (vpp); None if the options contradict each other."""
     pattern = flags.first("hybrid-layer-pattern", "hybrid-override-pattern")
     if pattern.value and "|" in pattern.value:
         segments = pattern.value.split("/")[0].count("|") + 1
@@ -283,6 +293,7 @@ def _chunks_of_layers(flags: MegatronFlags, stages: int, each: OriginValue) -> O
 
 
 def _split_keys(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
+    """How layers are split over pipeline stages."""
     layout = flags["pipeline-model-parallel-layout"]
     if layout.value:
         return _laid_out(flags, stages, layout)

@@ -83,6 +83,7 @@ def _model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any
 
 
 def _refuse_options(flags: MegatronFlags) -> None:
+    """Records a fault for each stated option that no document expresses."""
     program = flags.statement.program
     if program in OTHER_MODELS:
         flags.refuse("X003", f"{program} trains {OTHER_MODELS[program]}", None, "no document expresses such a model")

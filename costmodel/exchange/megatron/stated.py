@@ -83,6 +83,7 @@ def read_statement(text: str, file: str) -> Statement:
 
 
 def _options_of_script(text: str, file: str) -> Statement:
+    """The options of the training command in a shell script."""
     script = read_script(text, file)
     commands = [command._replace(words=_flat(command.words)) for command in script.commands]
     scored = [(_count_known_options(command.words), command) for command in commands]
@@ -144,6 +145,7 @@ def _of_variables(script: Script, file: str) -> Statement:
 
 
 def _options_of_command(command: ShellCommand, script: Script) -> Statement:
+    """The options of one command, and what stands before its program."""
     words = command.words
     first = next(
         index for index, word in enumerate(words) if word.text.startswith("--") and _option_name(word.text) in TABLE
@@ -185,6 +187,7 @@ def _belongs(option: Stated, word: Word) -> bool:
 
 
 def _options_of_yaml(text: str, file: str) -> Statement:
+    """The options in a YAML text."""
     tree = parse(text, file, quoted=True)
     if not isinstance(tree, Mapping):
         raise fail("X001", "no options of Megatron-LM stand here", Place(file))
@@ -195,6 +198,7 @@ def _options_of_yaml(text: str, file: str) -> Statement:
 
 
 def _add_entries(statement: Statement, tree: Mapping, depth: int) -> None:
+    """Adds the entries of a YAML mapping as options; nested mappings too."""
     for key, value in tree.items():
         name = _option_name(str(key)).replace("_", "-")
         if isinstance(value, Mapping) and name not in TABLE and depth < 2:
@@ -212,6 +216,7 @@ def _add_entries(statement: Statement, tree: Mapping, depth: int) -> None:
 
 
 def _options_of_log(text: str, file: str) -> Statement:
+    """The options in the arguments that Megatron prints at the head of its log."""
     lines = Lines(text, file)
     statement = Statement("arguments at the head of a log", [], resolved=True)
     head = _HEAD.search(text)
@@ -233,6 +238,7 @@ def _options_of_log(text: str, file: str) -> Statement:
 
 
 def _add_attribute(statement: Statement, attribute: str, value: str, place: Place) -> None:
+    """Adds an argument of a log as an option, unless it is derived or costs nothing."""
     if value == "None" or attribute in _DERIVED:
         return
     if attribute in _INVERTED:
@@ -361,6 +367,7 @@ class MegatronFlags:
     # --- reading one option
 
     def _read(self, name: str, option: Row) -> OriginValue:
+        """The value of an option with its origin: as stated, or Megatron's default."""
         stated = self.stated.get(name)
         if stated is None:
             default = False if option.kind.name == "flag" else option.default
@@ -380,6 +387,7 @@ class MegatronFlags:
         return OriginValue(value, Origin("file", f"--{name}", stated.place))
 
     def _doubtful(self, name: str, stated: Stated, doubt: Doubt) -> None:
+        """Records a fault for an option whose value the text does not decide."""
         self._unsound.add(name)
         if doubt.kind in ("unset", "argument"):
             self.refuse("X002", f"--{name} is {doubt.sentence}", stated.place, "write its value into the text")
@@ -388,6 +396,7 @@ class MegatronFlags:
         self.refuse("X008", f"--{name} hangs on {doubt.sentence}: nothing is run here", stated.place, hint)
 
     def _checked(self, name: str, option: Row, stated: Stated) -> Any:
+        """The value of an option from its words; a fault if they do not fit its kind."""
         texts = [word.text for word in stated.words]
         kind = option.kind
         if kind.name == "flag":
@@ -414,6 +423,7 @@ class MegatronFlags:
         return value
 
     def _items(self, name: str, option: Row, stated: Stated, items: list[str]) -> tuple[Any, ...] | None:
+        """The values of an option that takes several; None with a fault if their number is wrong."""
         if option.kind.name == "words":
             words = option.kind.words
             wrong = [item for item in items if words and item not in words]
@@ -457,6 +467,7 @@ def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
 
 
 def _global_batch(flags: MegatronFlags, dp: OriginValue | None) -> OriginValue | None:
+    """The sequences of a step: as stated, at the end of a schedule, or micro-batch × dp."""
     batch = flags["global-batch-size"]
     if flags["step-batch-size-schedule"].value:
         return _last_scheduled_batch(flags, batch)
@@ -486,6 +497,7 @@ def _last_scheduled_batch(flags: MegatronFlags, batch: OriginValue) -> OriginVal
 
 
 def _token_budget(flags: MegatronFlags, sequence: OriginValue, batch: OriginValue | None) -> OriginValue | None:
+    """The tokens of the whole run, from samples or iterations; None if neither is stated."""
     iterations, samples = flags["train-iters"], flags["train-samples"]
     if iterations.value and samples.value:
         flags.refuse("X005", "--train-iters and --train-samples exclude each other", samples.place)
@@ -501,6 +513,7 @@ def _token_budget(flags: MegatronFlags, sequence: OriginValue, batch: OriginValu
 
 
 def _precision_value(flags: MegatronFlags) -> OriginValue:
+    """The precision: bf16, fp16, or a recipe for fp8 or fp4."""
     wide = [name for name in ("bf16", "fp16") if flags.on(name)]
     eight, four = flags["fp8-format"], flags["fp4-format"]
     if len(wide) > 1 or (eight.value and four.value):
@@ -541,6 +554,7 @@ def _gradients(flags: MegatronFlags) -> OriginValue:
 
 
 def _optimizer_name(flags: MegatronFlags) -> OriginValue:
+    """The optimizer, with the types of its moments."""
     kind = flags["optimizer"]
     name = OPTIMIZERS.get(kind.value)
     if name is None:
@@ -589,6 +603,7 @@ def stack(flags: MegatronFlags) -> tuple[OriginValue, dict[str, Any]]:
 
 
 def _expert_assumptions(flags: MegatronFlags) -> dict[str, OriginValue]:
+    """Assumptions about experts: deduplicated dispatch, capacity."""
     dispatcher = flags["moe-token-dispatcher-type"]
     if dispatcher.value == "allgather":
         sentence = "tokens are gathered on all ranks of ep (allgather), here sent to their experts alone"

@@ -121,6 +121,7 @@ def offloaded_layers(job: Job, remarks: TrainingRemarks, software: str) -> int |
 
 
 def _sharding_options(job: Job) -> dict[str, Any]:
+    """Megatron options for the ZeRO stage."""
     zero = job.plan.zero
     if not zero:
         return {}
@@ -148,6 +149,7 @@ def _token_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
 
 
 def _type_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+    """Megatron options for the precision."""
     precision = job.workload.precision
     wide = "fp16" if precision == "fp16" else "bf16"
     found: dict[str, Any] = {wide: True}

@@ -118,6 +118,7 @@ _TABLE = known(
 
 
 def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds to `layer`, the facts of the file, what the table of options does not express: staleness, batches."""
     refers = (keys["actor.kl_ctl"].value or 0) > 0 and keys.under("ref")
     stated_if(keys, layer, "workload.reference", refers, "actor.kl_ctl", "ref.path")
     age = keys["rollout.max_head_offpolicyness"]
@@ -189,6 +190,7 @@ def _degrees_in(text: str) -> dict[str, int]:
 
 
 def _read_megatron(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds recompute, sharding and pipeline chunks of the Megatron trainer to `layer`, the facts of the file."""
     mode = keys["actor.megatron.recompute_granularity"]
     on = keys["actor.gradient_checkpointing"].value == "full"
     layer.fill("plan.recompute", mode if on else mode._replace(value="none"))
@@ -201,6 +203,7 @@ def _read_megatron(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_engine(keys: ForeignKeys, layer: Layer, engine: str) -> None:
+    """Adds the rollout engine with its memory share and batch limit to `layer`, the facts of the file."""
     name = engine if engine in ENGINES else "sglang"
     if engine and engine not in ENGINES:
         keys.refuse("X003", f"rollout.backend {engine[:40]}: no document describes it", "rollout.backend")

@@ -170,6 +170,7 @@ def _lengths(found: Settled) -> None:
 
 
 def _needs(found: Settled) -> None:
+    """Records each value that the files do not state and the scenario needs, with the option that sets it."""
     limit = found.facts.get("workload.response.limit")
     most = f"; at most {int(limit.value):,} by {limit.origin.text}" if limit is not None else ""
     prompt_asked = any("tokens of a prompt" in fault.sentence for fault in found.missing)

@@ -129,6 +129,7 @@ _TABLE = known(
 
 
 def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds to `layer`, the facts of the file, what the table of options does not express: limits, batches, types."""
     _read_algorithm(keys, layer)
     _micro_batch(keys, layer)
     whole, limit = keys[f"{_P}.max_total_sequence_length"], keys["policy.generation.max_new_tokens"]
@@ -150,6 +151,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_algorithm(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the algorithm, dynamic sampling and staleness to `layer`, the facts of the file."""
     name, dropped = keys["grpo.adv_estimator.name"], keys["grpo.use_dynamic_sampling"]
     if name.value not in ("grpo", "reinforce_plus_plus"):
         lose_algorithm(keys, name.value, "grpo.adv_estimator.name")
@@ -165,6 +167,7 @@ def _read_algorithm(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _micro_batch(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the micro-batch to `layer`, the facts of the file; packed sequences count tokens."""
     each = keys[f"{_P}.train_micro_batch_size"]
     packed = next((name for name in _PACKED if keys[f"{_P}.{name}.enabled"].value), "")
     if packed:
@@ -174,6 +177,7 @@ def _micro_batch(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_types(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the precision of trainer and engines to `layer`, the facts of the file."""
     narrow, plain = keys[f"{_G}.fp8_cfg.enabled"], keys[f"{_P}.precision"]
     trained = keys[f"{_G}.fp8_cfg.fp8_recipe"].value if narrow.value and keys[f"{_G}.enabled"].value else plain.value
     layer.fill("workload.precision", (narrow if narrow.value else plain)._replace(value=trained))
@@ -188,6 +192,7 @@ def _read_types(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_accelerators(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the numbers of nodes and GPUs for training and generation to `layer`, the facts of the file."""
     counts = counted_by_node(keys["cluster.gpus_per_node"], keys["cluster.num_nodes"], "cluster")
     for path, value in counts.items():
         layer.fill(path, value)

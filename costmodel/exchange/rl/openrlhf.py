@@ -134,6 +134,7 @@ _TABLE = known(
 
 
 def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds to `layer`, the facts of the file, what the table of options does not express: batches, engines."""
     fill_algorithm(keys, layer, "algo.advantage.estimator", _EXACT, "algo.dynamic_filtering_enable")
     if keys["train.async_enable"].value and keys["train.partial_rollout_enable"].value:
         layer.fill("workload.rollouts", keys["train.partial_rollout_enable"]._replace(value="partial"))

@@ -183,6 +183,7 @@ def fill_references(tree: Mapping) -> list[str]:
 
 
 def _fill_texts(here: Mapping, tree: Mapping, above: str, left: list[str]) -> None:
+    """Replaces references such as ${a.b} by their values; appends the paths of unknown ones to `left`."""
     for key, value in here.items():
         path = f"{above}.{key}" if above else str(key)
         if isinstance(value, Mapping):

@@ -145,6 +145,7 @@ _TABLE = {**{name: _of_trainer(row) for name, row in MEGATRON.items() if not row
 
 
 def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds to `layer`, the facts of the file, what the table of options does not express: algorithm, batches, GPUs."""
     fill_algorithm(keys, layer, "advantage-estimator", _EXACT, "dynamic-sampling-filter-path")
     _further_prompts(keys, layer)
     if keys["program"].value == _ASYNC:
@@ -175,6 +176,7 @@ def _further_prompts(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_accelerators(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the numbers of GPUs for training and generation to `layer`, the facts of the file."""
     names = ("actor-num-gpus-per-node", "actor-num-nodes")
     each, nodes = (keys[name] for name in names)
     trainer = keys.derived(each.value * nodes.value, "nodes × GPUs of the actor", names[0])

@@ -63,6 +63,7 @@ _TABLE = known(
 
 
 def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds to `layer`, the facts of the file, what the table of options does not express: batches, types, engine."""
     _batches(keys, layer)
     if (keys["max_steps"].value or -1) > 0:
         layer.fill("workload.iterations", keys["max_steps"])
@@ -105,6 +106,7 @@ def _sharding_facts(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_engine(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the vLLM engine to `layer`, the facts of the file; a fault if Transformers generates."""
     on = keys["use_vllm"]
     if not on.value:
         place = on.place or (keys.stated[next(iter(keys.stated))][1] if keys.stated else None)

@@ -179,6 +179,7 @@ _TABLE = known(
 
 
 def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds to `layer`, the facts of the file, what the table of options does not express: batches, engine."""
     fill_algorithm(keys, layer, "algorithm.adv_estimator", _EXACT, "algorithm.filter_groups.enable")
     _batches(keys, layer)
     _accelerators(keys, layer)
@@ -215,6 +216,7 @@ def _batches(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the numbers of GPUs for training and generation to `layer`, the facts of the file."""
     own, each = keys["rollout.nnodes"], keys["rollout.n_gpus_per_node"]
     counts = counted_by_node(keys["trainer.n_gpus_per_node"], keys["trainer.nnodes"], "trainer")
     if own.value and each.value:
@@ -226,6 +228,7 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _micro_batch(keys: ForeignKeys, layer: Layer, ranks: int) -> None:
+    """Adds the micro-batch of a rank to `layer`, the facts of the file; dynamic batches count tokens."""
     each, whole = keys[f"{_A}.ppo_micro_batch_size_per_gpu"], keys[f"{_A}.ppo_micro_batch_size"]
     if keys[f"{_A}.use_dynamic_bsz"].value:
         keys.without_effect(f"{_A}.ppo_micro_batch_size_per_gpu", "use_dynamic_bsz: tokens are counted")
@@ -237,6 +240,7 @@ def _micro_batch(keys: ForeignKeys, layer: Layer, ranks: int) -> None:
 
 
 def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds Ulysses degree, shards and offload of the FSDP trainer to `layer`, the facts of the file."""
     names = (f"{_A}.ulysses_sequence_parallel_size", f"{_A}.fsdp_config.ulysses_sequence_parallel_size")
     cp = next((keys[name] for name in names if (keys[name].value or 1) > 1), keys[names[0]])
     layer.fill("plan.cp", cp)
@@ -251,6 +255,7 @@ def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _megatron(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds offload and micro-batch of the Megatron trainer to `layer`, the facts of the file."""
     for name in _DEGREES:
         _reference(keys, f"{_F}.megatron.{name}", keys[f"{_A}.megatron.{name}"].value)
     keys.without_effect(f"{_M}.enable_gradient_checkpointing", "Megatron Core has recompute_granularity")

@@ -113,6 +113,7 @@ def _lengths(keys: ForeignKeys, layer: Layer, *, of_sglang: bool) -> None:
 
 
 def _read_load(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the load of a benchmark (rate, concurrency, number of requests) to `layer`, the facts of the file."""
     rate, most, count = keys["request-rate"], keys["max-concurrency"], keys["num-prompts"]
     try:
         figure = float(rate.value)

@@ -121,6 +121,7 @@ def unknown_value(what: str, doubt: Doubt, place: Place, fills: str, ours: str) 
 def _state_option(
     found: OptionWords, name: str, word: Word, value: Word | None, *, off: bool, rule: Row | None
 ) -> None:
+    """Stores one option of a command in the tree; an option whose value is undecided becomes a fault."""
     doubt = word.doubt or (value.doubt if value is not None else None)
     if doubt is not None:
         if rule is not None and rule.fills:

@@ -197,6 +197,7 @@ def _nodes_of(service: Mapping) -> int:
 
 
 def _commands_of_containers(tree: Mapping, file: str) -> Iterator[ContainerCommand]:
+    """The command of each container in a manifest, with its image, environment and place."""
     spec = tree.get("spec")
     group = spec.get("leaderWorkerTemplate") if isinstance(spec, Mapping) else None
     size = copies_of(group, "size", file) if isinstance(group, Mapping) else None  # pods that are one replica
@@ -339,6 +340,7 @@ def _for_shell(text: str, environment: Environment, composed: bool) -> str:
         return text.replace("$$", "$")
 
     def one(match: re.Match[str]) -> str:
+        """The value of a variable $(NAME) that Kubernetes replaces; other text unchanged."""
         name = match["name"]
         if name is None:
             return "$("  # which Kubernetes leaves to the shell
@@ -408,6 +410,7 @@ def serve_commands(text: str, file: str) -> list[ServeCommand]:
 def _commands_of_words(
     words: Sequence[Word], doubt: Doubt | None, file: str, depth: int, given: Environment
 ) -> Iterator[ServeCommand]:
+    """The serve commands among some words, also inside `sh -c '…'`."""
     image: OriginValue | None = None
     for index, word in enumerate(words):
         behind, image = words[index + 1 :], image_fact(word.text, word.place) or image

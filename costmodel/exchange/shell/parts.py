@@ -129,6 +129,7 @@ class ScriptReader:
             self.at = len(self.text) if end < 0 else end
 
     def _redirected(self, found: re.Match[str]) -> None:
+        """Skips a redirection and its target."""
         self.at = found.end()
         if found.group(2):
             return
@@ -144,6 +145,7 @@ class ScriptReader:
             self.pending.append(self.text[start : self.at].strip("'\"\\"))
 
     def _here_documents(self) -> None:
+        """Skips the bodies of the here documents that the last line opened."""
         for end in self.pending:
             while self.at < len(self.text):
                 stop = self.text.find("\n", self.at)
@@ -155,6 +157,7 @@ class ScriptReader:
         self.pending = []
 
     def _word(self) -> Token:
+        """The next word, as its literal, quoted and variable parts."""
         start, parts = self.at, list[Part]()
         while self.at < len(self.text):
             plain = _PLAIN.match(self.text, self.at)
@@ -200,6 +203,7 @@ class ScriptReader:
             parts.append(self._dollar(quoted=False))
 
     def _double_quoted(self, start: int, parts: list[Part]) -> None:
+        """Adds the parts of a text in double quotes."""
         parts.append(Literal("", self.at, True))
         while self.at < len(self.text):
             letter = self.text[self.at]
@@ -220,6 +224,7 @@ class ScriptReader:
         raise self.broken("a double quote that nothing closes", start)
 
     def _escaped(self, parts: list[Part]) -> None:
+        """Adds the character after a backslash in double quotes."""
         after = self.text[self.at + 1 : self.at + 2]
         if after in ('"', "\\", "$", "`"):
             parts.append(Literal(after, self.at + 1, True))
@@ -228,6 +233,7 @@ class ScriptReader:
         self.at += 2
 
     def _dollar(self, quoted: bool) -> Part:
+        """What a dollar sign begins: arithmetic, a command substitution or a variable."""
         start = self.at
         if self.text.startswith("$((", start):
             end = self._past_code(start + 2, ")")
@@ -250,6 +256,7 @@ class ScriptReader:
         return Variable(variable.group(1), "", "", (), start, quoted)
 
     def _braced(self, quoted: bool) -> Part:
+        """The variable in ${…} with its operator."""
         start = self.at
         found = _BRACED.match(self.text, start)
         if found is None:

@@ -42,6 +42,7 @@ def holds(words: Sequence[Word]) -> bool | None:
 
 
 def _test_result(texts: Sequence[str]) -> bool | None:
+    """The result of `[ … ]` on these texts; None if it is unknown."""
     if len(texts) == 1:
         return bool(texts[0])
     if len(texts) == 2 and texts[0] in ("-n", "-z"):
@@ -149,6 +150,7 @@ class _Walk:
         return outcome
 
     def node(self, node: Node, doubt: Doubt | None) -> bool | None:
+        """Goes through one command or compound; whether it succeeds, None if unknown."""
         if isinstance(node, Simple):
             return self.simple(node, doubt)
         if isinstance(node, Chain):
@@ -172,6 +174,7 @@ class _Walk:
             self.variables.held = before
 
     def chain(self, node: Chain, doubt: Doubt | None) -> bool | None:
+        """Goes through commands joined by && and ||; whether the last one succeeds, None if unknown."""
         outcome: bool | None = True
         for sign, link in node.links:
             if outcome is {"&&": False, "||": True}.get(sign, ...):
@@ -197,6 +200,7 @@ class _Walk:
                 return
 
     def case(self, node: CaseStatement, doubt: Doubt | None) -> None:
+        """Goes through the arm of a case statement that matches, or through all that may match."""
         subject = self.joined(node.word)
         for patterns, body in node.arms:
             words = [self.joined(pattern) for pattern in patterns]
@@ -211,6 +215,7 @@ class _Walk:
         return self.word(tuple(piece for entry in self.variables.expanded(token.parts, split=False) for piece in entry))
 
     def loop(self, node: Loop, doubt: Doubt | None) -> None:
+        """Goes through the body of a loop once, with values that are in doubt."""
         if node.condition and self.nodes(node.condition, doubt) is False:
             return
         doubt = doubt or Doubt("branch", f"a loop on line {self.line(node.at)}")
@@ -221,6 +226,7 @@ class _Walk:
     # --- simple commands
 
     def simple(self, node: Simple, doubt: Doubt | None) -> bool | None:
+        """Goes through a simple command: assignments, functions, or a program; whether it succeeds."""
         words = list(node.words)
         if words[0].plain in _DECLARING:
             if words[0].plain == "export":

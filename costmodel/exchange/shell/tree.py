@@ -114,6 +114,7 @@ class _Parser:
             found.append(self.chain())
 
     def chain(self) -> Node:
+        """Parses commands joined by && and ||."""
         start, links, sign = self.now.at, list[tuple[str, Node]](), ""
         turned = self.now.plain == "!"
         if turned:
@@ -128,6 +129,7 @@ class _Parser:
         return links[0][1] if len(links) == 1 and not turned else Chain(tuple(links), turned, start)
 
     def command(self) -> Node:
+        """Parses one command, simple or compound."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise fail("X010", f"nested more than {DEEPEST} deep", self.reader.lines.place(self.now.at))
@@ -146,6 +148,7 @@ class _Parser:
         return node
 
     def conditional(self) -> If:
+        """Parses an if statement."""
         start, branches = self.step().at, []
         while True:
             condition = self.nodes()
@@ -161,6 +164,7 @@ class _Parser:
         return If(tuple(branches), start)
 
     def loop(self, kind: str) -> Loop:
+        """Parses a for, select, while or until loop."""
         start, name, condition = self.step().at, "", tuple[Node, ...]()
         if kind in ("for", "select"):
             name = self.now.plain
@@ -174,6 +178,7 @@ class _Parser:
         return Loop(name, condition if kind == "while" else (), body, start)
 
     def case(self) -> CaseStatement:
+        """Parses a case statement."""
         start, word = self.step().at, self.step()
         arms: list[tuple[tuple[Token, ...], tuple[Node, ...]]] = []
         self.wanted("in")
@@ -185,6 +190,7 @@ class _Parser:
             arms.append(self.arm())
 
     def arm(self) -> tuple[tuple[Token, ...], tuple[Node, ...]]:
+        """Parses one arm of a case statement: its patterns and its body."""
         if self.now.sign == "(":
             self.step()
         patterns = []
@@ -226,6 +232,7 @@ class _Parser:
         return Simple(tuple(words), words[0].at)
 
     def simple(self) -> Node:
+        """Parses a simple command, or the definition of a function."""
         start, words = self.now.at, list[Token]()
         while self.now.is_word:
             words.append(self.step())

@@ -243,6 +243,7 @@ def _kind_of(place: Place, names: list[str]) -> Kind:
 
 
 def _check_columns(place: Place, names: list[str], layout: TableColumns) -> None:
+    """Raises a fault for columns that are missing or repeated."""
     faults = repeated(place, names)
     for name, column in layout.columns.items():
         if name not in names:

@@ -261,6 +261,7 @@ def _inferred_test(run: _Run, lines: list[str]) -> str:
 
 
 def _parse_number(text: str, place: Place) -> float:
+    """The finite number in a text; a fault otherwise."""
     try:
         number = float(text)
         if math.isfinite(number):

@@ -201,6 +201,7 @@ def _read_precision(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds FSDP version and ZeRO stage to `layer`, the facts of the file."""
     version, reshard = keys[f"{_F}.fsdp_version"], keys[f"{_F}.fsdp_reshard_after_forward"]
     if version.value not in (1, 2):
         keys.refuse("X005", f"fsdp_version is {version.value}, not 1 or 2", f"{_F}.fsdp_version")
@@ -237,6 +238,7 @@ def _sharded_by_strategy(keys: ForeignKeys, layer: Layer, reshard: str) -> None:
 
 
 def _read_deepspeed(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the settings of a DeepSpeed plugin to `layer`, the facts of the file, or the name of its file."""
     named = keys[f"{_D}.deepspeed_config_file"]
     layer.facts["stack"] = keys["distributed_type"]._replace(value="deepspeed")
     layer.weak["plan.recompute"] = keys.assumed("none", "a call in the model decides it, not this file")
@@ -255,6 +257,7 @@ def _read_deepspeed(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_degrees(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the degrees of parallelism to `layer`, the facts of the file."""
     if not keys.under(_P):
         return
     fill_rows(keys, layer, _P)
@@ -299,6 +302,7 @@ def write_accelerate(job: Job, remarks: TrainingRemarks) -> str:
 
 
 def _written_shards(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+    """Settings of FSDP for a job; a refusal for what it cannot express."""
     plan = job.plan
     if plan.recompute == "selective":
         remarks.refuse("plan.recompute", "selective: whole layers are recomputed, or nothing")
@@ -420,6 +424,7 @@ def _put_value(tree: Mapping, name: str, value: Any, place: Place) -> None:
 
 
 def _arguments_of_command(text: str, file: str, table: Table) -> ArgumentText:
+    """The arguments of the one training command in a shell script."""
     script = read_script(text, file)
     scored = [(_count_known_options(command, table), command) for command in script.commands]
     chosen = [command for score, command in scored if score >= _FEWEST]

@@ -146,6 +146,7 @@ def _either(keys: ForeignKeys, name: str) -> Any:
 
 
 def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds recompute, DeepSpeed or FSDP settings to `layer`, the facts of the file."""
     again = keys["gradient_checkpointing"]
     engine = keys["deepspeed"]
     word = str(again.value).lower()
@@ -182,6 +183,7 @@ def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_types(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the precision to `layer`, the facts of the file."""
     wide, half = keys["bf16"], keys["fp16"]
     for name in ("bfloat16", "float16"):
         if keys[name].value:

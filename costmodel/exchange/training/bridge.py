@@ -142,6 +142,7 @@ def read_bridge(tree: Any, file: str) -> Layer:
 
 
 def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the ZeRO stage to `layer`, the facts of the file."""
     fsdp = next((name for name in ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp") if keys[name].value), "")
     strategy, plain, older = (
         keys[name]
@@ -164,6 +165,7 @@ def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_modules(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the modules of selective recompute to `layer`, the facts of the file."""
     modules = keys["model.recompute_modules"]
     names = re.findall(r"[a-z_]+", str(modules.value or ""))
     lost = [name for name in names if name not in MODULES]

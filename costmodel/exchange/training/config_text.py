@@ -37,6 +37,7 @@ def is_toml(text: str) -> bool:
 
 
 def _parse_toml(text: str, file: str) -> Mapping:
+    """The tree of a TOML text, with the places of its keys."""
     if len(text) > MAXIMUM_BYTES // 4:
         raise fail("X010", f"{len(text):,} letters of TOML are more than are read", Place(file))
     try:
@@ -61,6 +62,7 @@ def _places(text: str, file: str) -> dict[str, Place]:
 
 
 def _with_places(plain: dict[str, Any], above: str, places: dict[str, Place], whole: Place, depth: int) -> Mapping:
+    """The same tree with places; `above` is the path of the mapping."""
     if depth > _DEEPEST:
         raise fail("X010", f"nested over {_DEEPEST} levels", whole)
     built = Mapping()

@@ -137,6 +137,7 @@ def _first_stated(keys: ForeignKeys) -> str:
 
 
 def _read_offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
+    """Adds what is offloaded, and where to, to `layer`, the facts of the file."""
     optimizer, weights = keys[f"{_Z}.offload_optimizer.device"], keys[f"{_Z}.offload_param.device"]
     old = {name: keys[f"{_Z}.{name}"] for name in ("cpu_offload", "cpu_offload_params")}
     if old["cpu_offload"].value and optimizer.value == "none":

@@ -124,6 +124,7 @@ def effective(plan: Plan, *, experts: bool) -> dict[str, Any]:
 
 
 def _keys_without_effect(plan: Plan, *, experts: bool) -> set[str]:
+    """The keys of a plan that its other choices switch off."""
     dropped: set[str] = set()
     for switched_off, keys in (
         (plan.pp == 1, "schedule split first_stage_layers last_stage_layers vpp"),

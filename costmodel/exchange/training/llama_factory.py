@@ -91,6 +91,7 @@ def read_llama_factory(tree: Any, file: str) -> Layer:
 
 
 def _read_types(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds precision and GaLore to `layer`, the facts of the file."""
     on = next((name for name in ("bf16", "fp16", "pure_bf16") if keys[name].value), None)
     if on is not None:
         layer.facts["workload.precision"] = keys[on]._replace(value=on.removeprefix("pure_"))
@@ -105,6 +106,7 @@ def _read_types(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_tuning(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds LoRA or QLoRA to `layer`, the facts of the file."""
     kind, narrow = keys["finetuning_type"], keys["quantization_bit"]
     if kind.value == "freeze":
         keys.refuse("X003", "finetuning_type freeze: no workload trains a part of the layers", "finetuning_type")

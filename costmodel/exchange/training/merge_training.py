@@ -51,6 +51,7 @@ class Settled:
             self.facts.setdefault(path, value)  # a default of one format counts more than what another assumes
 
     def _state(self, path: str, value: OriginValue) -> None:
+        """Adds a fact; a fault if another file states another value."""
         before = self.facts.get(path)
         if before is not None and before.value != value.value and value.origin.kind != "assumed":
             place = before.place
@@ -252,6 +253,7 @@ def _batch(found: Settled) -> None:
 
 
 def _check_batch(found: Settled, batch: OriginValue, micro: OriginValue, steps: OriginValue | None, dp: int) -> None:
+    """Records a fault unless global batch = micro-batch × accumulation × dp."""
     if steps is not None and batch.value != micro.value * steps.value * dp:
         product = micro.value * steps.value * dp
         sentence = (
@@ -284,6 +286,7 @@ def _chunks(found: Settled, depth: int | None) -> None:
 
 
 def _settle_tokens(found: Settled) -> None:
+    """Adds the tokens of the run from steps, batch and sequence length."""
     steps = found.facts.pop("steps", None)
     batch, sequence = found.facts.get("workload.global_batch"), found.facts.get("workload.sequence")
     if steps is None or steps.value < 1 or batch is None or sequence is None:

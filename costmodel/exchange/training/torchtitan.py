@@ -227,6 +227,7 @@ def _of_recipe(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _model(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the model, from its name and flavor or from the recipe, to `layer`, the facts of the file."""
     name, flavor, hub = keys["model.name"], keys["model.flavor"], keys["hf_model"]
     if hub.value:
         layer.facts["model"] = hub
@@ -247,6 +248,7 @@ def _model(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _degrees(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the data-parallel degrees and the ZeRO stage to `layer`, the facts of the file."""
     shard, copies = keys[f"{_P}.data_parallel_shard_degree"], keys[f"{_P}.data_parallel_replicate_degree"]
     if shard.value != -1:
         layer.facts["shards"] = shard
@@ -273,6 +275,7 @@ def _degrees(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds schedule, chunks and split of the pipeline to `layer`, the facts of the file."""
     if keys[f"{_P}.pipeline_parallel_degree"].value < 2:
         return
     name = keys[f"{_P}.pipeline_parallel_schedule"]
@@ -291,6 +294,7 @@ def _pipeline(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
+    """Adds sequence length, global batch and micro-batch to `layer`, the facts of the file."""
     sequence = keys[f"{_T}.max_context_length" if recipe else f"{_T}.seq_len"]
     layer.fill("workload.sequence", sequence)
     local, total = _recipe_batch(keys, sequence) if recipe else _plain_batch(keys)
@@ -338,6 +342,7 @@ def _recipe_batch(keys: ForeignKeys, sequence: OriginValue) -> tuple[OriginValue
 
 
 def _recompute(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the recompute mode to `layer`, the facts of the file."""
     mode = keys["activation_checkpoint.mode"]
     if "activation_checkpoint" in keys.table:
         mode = keys["activation_checkpoint"]
@@ -355,6 +360,7 @@ def _recompute(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _types(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the precision, with fp8 or nvfp4 converters, to `layer`, the facts of the file."""
     if keys[f"{_T}.dtype"].value == "bfloat16":
         sentence = "weights, gradients and moments in bf16: here fp32 states"
         keys.lose("not expressible", sentence, f"{_T}.dtype")
@@ -482,6 +488,7 @@ def _written_model(job: Job, remarks: TrainingRemarks) -> tuple[str, str, str]:
 
 
 def _check_shards(job: Job, remarks: TrainingRemarks) -> None:
+    """Records a refusal for sharding that torchtitan does not offer."""
     plan = job.plan
     if plan.zero not in (2, 3):
         remarks.refuse("plan.zero", f"{plan.zero}: FSDP 2 has 3, or 2")
@@ -494,6 +501,7 @@ def _check_shards(job: Job, remarks: TrainingRemarks) -> None:
 
 
 def _written_pipeline(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+    """Settings of torchtitan's pipeline; a refusal for what it cannot express."""
     plan = job.plan
     schedule = plan.schedule or "1f1b"
     if plan.vpp > 1 and schedule in _ONE_STAGE:

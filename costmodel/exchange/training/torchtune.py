@@ -97,6 +97,7 @@ def _model(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _read_optimizer(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds the optimizer to `layer`, the facts of the file."""
     name = keys["optimizer._component_"]
     last = str(name.value or "").rpartition(".")[2].lower()
     if last in _OPTIMIZERS:

@@ -138,6 +138,7 @@ def with_launcher(layer: Layer, found: ArgumentText) -> Layer:
 
 
 def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
+    """Adds DeepSpeed or FSDP settings to `layer`, the facts of the file."""
     engine, sharded = keys["deepspeed"], keys["fsdp"]
     if isinstance(engine.value, Mapping):
         inner = read_deepspeed(engine.value, keys.file)

@@ -63,6 +63,7 @@ def placed(tree: dict[str, Any], whole: Place) -> tuple[Mapping, dict[str, Origi
 
 
 def _placed_mapping(tree: dict[str, Any], whole: Place, path: str, origins: dict[str, Origin]) -> Mapping:
+    """A document's mapping whose keys have places; records the origin of each value by its path."""
     built = Mapping()
     built.place = whole
     for name, value in tree.items():
@@ -73,6 +74,7 @@ def _placed_mapping(tree: dict[str, Any], whole: Place, path: str, origins: dict
 
 
 def _placed_value(value: Any, whole: Place, path: str, origins: dict[str, Origin]) -> Any:
+    """A document's value with places; records its origin by its path."""
     if isinstance(value, dict):
         return _placed_mapping(value, whole, path, origins)
     if isinstance(value, list):
@@ -84,6 +86,7 @@ def _placed_value(value: Any, whole: Place, path: str, origins: dict[str, Origin
 
 
 def _placed_leaf(plain: Any, place: Place) -> Any:
+    """A plain value in which everything has this place."""
     if isinstance(plain, list):
         items = Items(_placed_leaf(item, place) for item in plain)
         items.places = [place] * len(items)
@@ -167,6 +170,7 @@ class _TextReader:
         return self.text[self.at : self.at + 1]
 
     def document(self) -> Any:
+        """The tree of the whole JSON text."""
         found = _UNPRINTABLE.search(self.text)
         if found:
             raise fail("D006", "control characters are not used here", self.lines.place(found.start(), ""))
@@ -178,6 +182,7 @@ class _TextReader:
         return tree
 
     def value(self, path: str) -> Any:
+        """The next value; a fault if the text has too many values or is nested too deep."""
         self.values += 1
         if self.values > MOST_VALUES:
             raise fail("X010", f"the text has over {MOST_VALUES:,} values", self.lines.place(self.at, path))
@@ -192,6 +197,7 @@ class _TextReader:
         return tree
 
     def mapping(self, path: str) -> Mapping:
+        """The next mapping."""
         built = Mapping()
         built.place = self.lines.place(self.at, path)
         self.at += 1
@@ -207,6 +213,7 @@ class _TextReader:
                 raise self.broken("a key in double quotes", "no comma stands behind the last entry")
 
     def entry(self, built: Mapping, path: str, lines: dict[str, int]) -> None:
+        """Adds the next key and value to a mapping."""
         if self.skip() != '"':
             raise self.broken("a key in double quotes")
         start = self.at
@@ -229,6 +236,7 @@ class _TextReader:
         built[key_at(name, place, self.lines.place(value_start, inner, width))] = value
 
     def items(self, path: str) -> Items:
+        """The next list."""
         built = Items()
         built.places = []
         self.at += 1
@@ -252,6 +260,7 @@ class _TextReader:
         return letter == end
 
     def scalar(self, letter: str, path: str) -> Any:
+        """The next string, number, truth value or null, with its place."""
         start = self.at
         value = self.string(path) if letter == '"' else self.word(path)
         if value is None or isinstance(value, bool):
@@ -262,6 +271,7 @@ class _TextReader:
         return placed
 
     def string(self, path: str) -> str:
+        """The next text in double quotes."""
         start = self.at
         try:
             text, self.at = json.decoder.scanstring(self.text, self.at + 1)  # type: ignore[attr-defined]
@@ -275,6 +285,7 @@ class _TextReader:
         return str(text)
 
     def word(self, path: str) -> Any:
+        """The next number, truth value, null or infinity."""
         number = _NUMBER.match(self.text, self.at)
         if number:
             self.at = number.end()

@@ -49,6 +49,7 @@ def evaluated(text: str, names: Mapping[str, int] | None = None) -> Any:
 
 
 def _evaluate(node: ast.expr, names: Mapping[str, int]) -> Any:
+    """The integer or list of integers that a parsed expression stands for."""
     if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) <= _LARGEST:
         return node.value
     if isinstance(node, ast.Name) and node.id in names:
@@ -64,6 +65,7 @@ def _evaluate(node: ast.expr, names: Mapping[str, int]) -> Any:
 
 
 def _apply_operator(kind: type[ast.operator], left: Any, right: Any) -> Any:
+    """The result of an operator on integers, or on lists that are joined or repeated."""
     lists = [side for side in (left, right) if isinstance(side, list)]
     if lists:
         wanted = {1: ast.Mult, 2: ast.Add}[len(lists)]

@@ -88,6 +88,7 @@ def _compressed_layers(config: Config) -> Sequence[CompressedLayer]:
 
 
 def _layer_half(config: Config, mark: CompressedLayer) -> Half:
+    """The document of one layer: compressed attention and its experts."""
     rates = {_SPARSE: "sparse_rate", _HEAVY: "heavy_rate"}
     rate, sparse = rates.get(mark.attention), mark.attention == _SPARSE
     own = compressed_attention(config, rate=rate, indexed=sparse)

@@ -85,6 +85,7 @@ def _layers(config: Config) -> Sequence[SharingLayer]:
 
 
 def _layer_section(config: Config, mark: SharingLayer) -> Half:
+    """The document of one layer: attention, and experts or an MLP."""
     layer: Half = {"norms": config["norms"], "attention": _attention_half(config, mark)}
     if config["side_rank"].value is not None:
         layer["side_rank"] = config["side_rank"]
@@ -98,6 +99,7 @@ def _layer_section(config: Config, mark: SharingLayer) -> Half:
 
 
 def _attention_half(config: Config, mark: SharingLayer) -> Half:
+    """The attention of one layer, as a window or over all tokens, with keys of its own or shared ones."""
     half = attention(config, windowed=mark.windowed)
     if not mark.windowed:
         half["head_dim"] = config["global_head_dim"]

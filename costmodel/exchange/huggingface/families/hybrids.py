@@ -88,14 +88,15 @@ def _beside_head_dim(config: Config) -> OriginValue:
 
 
 def _one_of(config: Config, types: Sequence[object], known: dict[str, Mixer]) -> list[Mixer]:
-    found: list[Mixer] = []
+    """The mixer of each layer from a list of type names; a fault for an unknown name."""
+    mixers: list[Mixer] = []
     for item in types:
         kind = known.get(item) if isinstance(item, str) else None
         if kind is None:
             place = config["block_types"].place
             config.refuse("X003", f"{config.family.classes[0]} with a layer {shown(item)}", place, "no such layer here")
-        found.append(kind or "full")
-    return found
+        mixers.append(kind or "full")
+    return mixers
 
 
 _MIXERS: dict[str, Mixer] = {

@@ -53,6 +53,7 @@ def _numbers(listed: Any) -> list[int]:
 
 
 def _layer_section(config: Config, mark: HymbaLayer) -> Half:
+    """The document of one layer: attention and a Mamba scan in parallel, then an MLP."""
     half = attention(config, windowed=mark.windowed) | {"value_dim": config["attention_value_dim"]}
     if mark.shared:
         half["shared_kv"] = config.derived(True, "not the first of its group", "block_types")

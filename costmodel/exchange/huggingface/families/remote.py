@@ -96,6 +96,7 @@ def _block(config: Config, entry: object) -> _Block | None:
 
 
 def _nas_layers(config: Config) -> Sequence[Hashable]:
+    """The blocks of a model from architecture search, one per layer; a fault for entries that are not modelled."""
     listed, count = config["block_types"], layer_count(config)
     if not listed.value or len(listed.value) != count:
         config.refuse("X005", f"block_configs has to have {count} entries", listed.place, "one for every layer")

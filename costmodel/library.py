@@ -266,6 +266,7 @@ def function(name: str) -> Callable[..., Result]:
     signature = _signature(own, flags, asks=asks)
 
     def answered(*given: Any, **named: Any) -> Result:
+        """Answers the question: checks the arguments and runs the command's function."""
         from costmodel.commands.progress import quiet
 
         bound = _bound(name, signature, own, given, named)

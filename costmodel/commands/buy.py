@@ -219,6 +219,7 @@ def _answers(
     with paced("offers") as pace:
 
         def answer(case: LoadedScenario, offers: Offers) -> Bought:
+            """The result for one job on these offers."""
             return buy(workload_of(case), offers, MOST if further else most[0], pace, most[1])
 
         first = _of_optimal_size(question, answer, offers) if case is None else answer(case, offers)
@@ -237,7 +238,7 @@ def _leaves_the_model_open(question: Question) -> bool:
 
 
 def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: Offers) -> Bought:
-    """The result for the dense model and the tokens that a budget trains best, whatever the machine.
+    """The result for the model size and token count that a training budget fits best on any machine.
 
     Sizes after the first are tried on the cheapest machines of that one.
     """
@@ -247,6 +248,7 @@ def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: 
     nodes = set[str]()
 
     def cost(model: DenseModel) -> float:
+        """The smallest cost of training a model of this size [USD]."""
         few = tuple(each for each in offers.machines if not nodes or each.node in nodes)
         found = answer(_training(question, model, budget=None), replace(offers, machines=few))
         nodes.update(row.machine.node for row in (*found.working[:_CHEAPEST], found.best) if row is not None)
@@ -305,7 +307,7 @@ def _quantity(text: str, unit: str, example: str) -> float:
 
 
 def _again(question: Question, case: LoadedScenario, jobs: Sequence[str], **given: str | int | bool | None) -> str:
-    """The command that asks the same question; of a day without the rate of its fullest hour.
+    """The command that asks the same question again.
 
     jobs: further ones. given: options of this command
     """

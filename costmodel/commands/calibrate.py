@@ -156,7 +156,7 @@ def calibrate(
 
 
 def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
-    """The runs of a folder, and what they change in documents."""
+    """The runs of a folder of logs, and what they change in documents."""
     from costmodel.explore.import_export.import_file import GivenBesideFile
     from costmodel.explore.import_export.import_log_folder import followed
     from costmodel.report.answers import calibrate as report
@@ -199,6 +199,7 @@ def _refuse_unsuited(file: str, held: str, of_kernels: Mapping[str, bool], of_ru
 def _calibrate_from_runs(
     files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
+    """The answer of fitting constants to tables of training runs."""
     from costmodel.evidence.calibrate.fit_from_runs import refine, texts
     from costmodel.report.answers import calibrate as report
 
@@ -217,6 +218,7 @@ def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:
 def _calibrate_from_benchmarks(
     files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
+    """The answer of fitting constants of an engine to serving benchmarks."""
     from costmodel.evidence.calibrate.engine_fit import engine_fit, engine_texts
     from costmodel.report.answers import calibrate as report
 

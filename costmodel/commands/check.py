@@ -168,6 +168,7 @@ def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
 
 
 def _parse_share(text: str) -> float:
+    """The share in a text such as "2 %"; a fault otherwise."""
     from costmodel.ground.parsing import UnitError, parse
 
     try:

@@ -226,7 +226,7 @@ def _figure(question: Question, label: str, depth: int | None, worth: bool) -> R
 
 
 def _worth(costs: Mapping[str, float], label: str, figures: Sequence[str]) -> Reply:
-    """What terms of a step are worth in published steps, with their shares in this plan."""
+    """How much each term of a step improves predictions of published steps, beside its share in this plan."""
     from costmodel.commands.validate import StepTerm, worth_reply
     from costmodel.evidence.validate.validate import validated
 
@@ -244,7 +244,7 @@ def _no_worth(label: str) -> CostModelError:
 
 
 def _is_quantity(word: str) -> bool:
-    """Whether a word is a figure of plans: then the word before it may be a misspelt scenario."""
+    """Whether a word names a figure of plans, so that the word before it may be a misspelt scenario."""
     from costmodel.explore.explain.explain import quantities
 
     return word in quantities()
@@ -262,6 +262,7 @@ def _is_word(words: str) -> bool:
 
 
 def _without_figure(question: Question, what: str) -> CostModelError:
+    """The fault for a scenario without the name of a figure, with an example."""
     figure = "step_time"
     try:
         from costmodel.explore.workloads import workload_of

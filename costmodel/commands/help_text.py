@@ -140,7 +140,7 @@ _DEFAULT = re.compile(r"default: \((.*?)\)(?=[;\]])")  # as Typer writes one in 
 
 
 def _listed(command: Any, ctx: Any, *, whole: bool) -> tuple[list[Any], int]:
-    """The parameters that a help lists, and how many it leaves out; options that the command refuses are absent."""
+    """The parameters that a help lists, and the number that it hides."""
     params, entry = command.get_params(ctx), COMMANDS.get(ctx.info_name)
     if entry is None or isinstance(command, TyperGroup):
         return params, 0
@@ -193,10 +193,11 @@ def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterato
 
 
 def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that usage errors are printed as plain lines; Typer draws them in coloured boxes."""
+    """The function, but with usage errors printed as plain lines, not in Typer's coloured boxes."""
 
     @functools.wraps(run)
     def running(*args: Any, **options: Any) -> Any:
+        """Runs the function; prints a usage error and exits with its code."""
         try:
             return run(*args, **options)
         except Exception as error:
@@ -228,7 +229,7 @@ def _usage_error(error: Any) -> Iterator[Text]:
 
 
 def _other_way(error: Any, known_options: Collection[str]) -> str:
-    """The command to type for an unknown command name, or `--set` for settings without an option."""
+    """What to type for an unknown command, or the --set that a bare setting needs."""
     message, unknown = error.format_message(), re.search(r"No such command '([^']*)'", error.format_message())
     if unknown:
         return next(

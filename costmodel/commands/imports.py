@@ -139,7 +139,7 @@ def import_file(
 
 
 def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Reply:
-    """Files as a model or a scenario."""
+    """The model or scenario that files of other tools are converted to."""
     from costmodel.explore.import_export.import_file import import_files
     from costmodel.report.data_formats.answer_fields import plain
     from costmodel.report.terminal.documents import imports as report
@@ -162,7 +162,7 @@ def _is_lossy(found: Imported | ImportedResults) -> bool:
 
 
 def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None, *, strict: bool) -> Reply:
-    """A log as a row of a table of measured runs."""
+    """The row of a table of measured runs that a log is converted to."""
     from costmodel.explore.import_export.import_logs import import_results, import_run
     from costmodel.report.terminal.documents import imports as report
 

@@ -106,7 +106,7 @@ def measure(
 
 
 def _points(scenario: str, other: bool) -> Reply:
-    """The benchmarks of an engine to run, with their commands."""
+    """The benchmarks of an engine to run for calibration, with their commands."""
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.explore.serving.benchmark_points import benchmark_points
     from costmodel.report.answers import calibrate as report

@@ -46,20 +46,23 @@ def drawn(
     found: object = None,
     filed: Filed | None = None,
 ) -> Reply:
-    """A document as a reply: lines, plain values, and a page with its figure; `others` override these forms."""
+    """An answer as terminal lines, JSON fields and a page; `yes` sets the exit code, `others` override forms."""
     document = functools.cache(make)
 
     def lines() -> list[Line]:
+        """The answer as terminal lines."""
         from costmodel.report.terminal.style.document_lines import document_lines
 
         return document_lines(document())
 
     def page() -> HtmlPage:
+        """The answer as an HTML page."""
         from costmodel.report.page.document_page import document_page
 
         return document_page(document(), command_line())
 
     def figure() -> Draw | None:
+        """The drawing of the answer's figure; None without one."""
         from costmodel.report.page.document_page import document_figure
 
         return document_figure(document())
@@ -94,11 +97,13 @@ def plan_forms(view: PlanView, figure: str) -> dict[str, Form]:
     """The page of a plan and the named figure as forms; the figure of the run adds the run to the page."""
 
     def page() -> HtmlPage:
+        """The page of the plan."""
         from costmodel.report.page.plan_page import RUN, known_run, plan_page
 
         return plan_page(view, command_line(), run=known_run(view) if figure == RUN else None)
 
     def draw() -> Draw | None:
+        """The drawing of the named figure; None if the plan has none."""
         from costmodel.report.page.plan_page import plan_figure
 
         return plan_figure(view, figure)

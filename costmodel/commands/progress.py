@@ -39,6 +39,7 @@ class WaitingLine:
         self.timer.start()
 
     def _draw(self) -> None:
+        """Draws the line, unless it was stopped."""
         from costmodel.report.terminal.style.layout import live_console
         from costmodel.report.terminal.style.progress import waiting_line
 
@@ -106,7 +107,7 @@ def working_on(words: str) -> None:
 
 @contextmanager
 def _other_progress() -> Iterator[None]:
-    """Hide the line of `working` while another progress display is active."""
+    """A context in which the line of `working` is hidden, because another progress display is active."""
     for line in _waiting:
         line.stop()
     try:

@@ -76,7 +76,7 @@ def report(
 
 
 def _names_a_machine(question: Question) -> None:
-    """A fault where flags ask which machine answers a load or keeps a limit, and name none."""
+    """Raises a fault if flags state a load or a limit but no machine."""
     asked = [name for name in ("rate", "users", "deadline", "budget") if question.flags[name] is not None]
     named = any(question.flags[name] is not None for name in ("gpu", "node", "gpus"))
     if question.is_alone and asked and not named and question.mapping is None and question.held is None:
@@ -105,6 +105,7 @@ def _answers_while_watching(question: Question, path: str, figure: FigureName | 
     before = marks(files)
 
     def again() -> Reply:
+        """The answer after the next change of the files."""
         nonlocal before
         while True:
             wait_for_change(files, before, gone=_print_gone)
@@ -126,6 +127,7 @@ def _print_gone(path: Path) -> None:
 
 
 def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
+    """The report of one scenario, one figure of it, or several scenarios side by side."""
     cases = [question.loaded() for question in questions]
     if len(cases) > 1:
         if figure is not None:
@@ -142,7 +144,7 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
 
 
 def _forms(view: PlanView) -> dict[str, Form]:
-    """The forms of a report; the analyses next to the plan are computed when a form is requested."""
+    """The forms of a report (page, text, JSON); expensive parts are computed when a form is requested."""
     from costmodel.commands.progress import working_on
     from costmodel.report.data_formats.formats import markdown_text
     from costmodel.report.page.forms import html_form

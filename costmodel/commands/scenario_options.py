@@ -132,7 +132,7 @@ class Question:
         return [f"{self.key_of(name.strip())}{separator}{values}" for name, separator, values in parts]
 
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
-        """The error with a better remedy: `option` takes several values of a key, which a flag does not."""
+        """The error with a better remedy, if a flag was given several values that `option` takes."""
         from costmodel.explore.flags.default_node import values_of_gpus
         from costmodel.explore.flags.workload_flags import FLAGS
 
@@ -152,7 +152,7 @@ class Question:
         return CostModelError(*found)
 
     def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
-        """Each setting of the command line: its words, and the key it sets."""
+        """The words and the key of each setting on the command line."""
         from costmodel.documents.keys.overrides import path_of
         from costmodel.explore.flags.workload_flags import keys_of
 
@@ -185,7 +185,7 @@ class Question:
         return case if self.write is None else write_scenario(case, self.write)
 
     def _held(self, case: LoadedScenario) -> LoadedScenario:
-        """The scenario passed in, with the changes of --set and the requested chance."""
+        """The scenario that the caller passed in, with the changes of --set and the requested chance."""
         from costmodel.documents.reader.override_case import vary_any
         from costmodel.documents.schemas.default_values import SAFE
         from costmodel.explore.flags.workload_flags import OFF, keys_of
@@ -225,6 +225,7 @@ def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[...,
 
     @functools.wraps(command)
     def run(**given: Any) -> Reply:
+        """Runs the command on the question that its options make."""
         asked = {**dict.fromkeys(known), **{name: given.pop(name) for name in flags}}
         changes, path = tuple(given.pop("assignments") or ()), given.pop("write")
         return command(Question(given.pop("scenario"), asked, changes, path), **given)

@@ -185,7 +185,7 @@ def _put_answer(reply: Reply, wanted: str, output: Path | None, *, verbose: bool
 
 
 def _file(reply: Reply, filed: Filed, path: Path) -> None:
-    """Write a document into its file where the reply is yes, and print the remarks."""
+    """Writes a document into its file if the reply is yes, and prints the remarks."""
     if reply.yes:
         _write(path, filed.text(path))
     printed(laid(filed.summary(path if reply.yes else None), terminal_width()))
@@ -249,6 +249,7 @@ def answering_in(*forms: str) -> Callable[[Callable[..., Reply]], Callable[..., 
 def _answering(
     forms: Sequence[str], command: Callable[..., Reply], *, suffixes: Sequence[str] | None
 ) -> Callable[..., None]:
+    """A command that runs a function and delivers its reply in the requested form."""
     own = inspect.signature(command, eval_str=True)
     common = [*_delivery_options()]
     if forms:
@@ -256,6 +257,7 @@ def _answering(
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        """Runs the function with its own options, and delivers its reply with the common ones."""
         how = {option.name: given.pop(option.name) for option in common}
         _one_form(how)
         if how["output"] == STDOUT:
@@ -284,7 +286,7 @@ def _answering(
 
 
 def flowing(command: Callable[..., object]) -> str:
-    """The words of a command, whose sentences the terminal breaks."""
+    """The help text of a command as one paragraph that the terminal breaks into lines."""
     return re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(command) or "")
 
 

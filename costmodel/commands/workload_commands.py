@@ -97,9 +97,7 @@ def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Rep
 def _next_measurement(
     words: SearchWords[Inputs, Plan], asked: SearchQuestion
 ) -> tuple[Sequence[Section], dict[str, Any], Sequence[Line]]:
-    """The recommended measurements as a section and as plain values, and the command for the best plan after them;
-    all empty unless the user asks for measurements.
-    """
+    """Recommended measurements as a section and as fields, with the next command; empty unless asked for."""
     if not (asked.measure_next or asked.measured):
         return (), {}, ()
     from costmodel.explore.search.next_measurement import advised

@@ -138,6 +138,7 @@ class UnitError(ValueError):
 
 
 def _unit_factor(symbol: str) -> tuple[float, dict[str, int]]:
+    """The SI factor and dimension of a unit symbol such as "GiB"; an error for an unknown one."""
     if symbol in WHOLE:
         return WHOLE[symbol], {"s": 1}
     for length in (0, 1, 2):

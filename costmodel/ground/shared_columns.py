@@ -60,6 +60,7 @@ def _operator(ufunc: np.ufunc) -> tuple[Operator, Operator]:
     """A binary operator and its reflection, which avoid the slower array protocol."""
 
     def forward(self: Factored, other: Any) -> Factored:
+        """The result of the operator on the shared values alone, or on whole columns if they share nothing."""
         if type(other) is Factored:
             level = self.level | other.level
             return Factored(ufunc(self.at(level), other.at(level)), level, self.plans)

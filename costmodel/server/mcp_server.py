@@ -79,6 +79,7 @@ def description() -> dict[str, Any]:
 
 
 def _openapi_operation(name: str) -> dict[str, Any]:
+    """The OpenAPI description of a question."""
     words = inspect.getdoc(QUESTIONS[name].load()) or ""
     keys = {key: schema_of(option) for key, option in options_of(name).items()}
     required = [key for key, option in options_of(name).items() if option.required]
@@ -137,6 +138,7 @@ def tools() -> list[Tool]:
 
 
 def _mcp_tool(name: str) -> Tool:
+    """The tool of the Model Context Protocol for a question."""
     keys = {key: schema_of(option) for key, option in options_of(name).items()}
     whole = {"type": "boolean", "default": False, "description": "The whole answer as JSON, which is long"}
     texts = {"type": "object", "additionalProperties": {"type": "string"}, "description": "Files by name, as text"}

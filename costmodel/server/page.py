@@ -40,6 +40,7 @@ def shown(question: str, body: bytes, whole: bool) -> Answered:
     """
 
     def answer() -> Answered:
+        """The page of the answer, with its command and the scenario as YAML."""
         asked = parsed(question, body)
         with only_texts(asked.texts), contextlib.nullcontext() if whole else without_traces():
             result = asked.answer()

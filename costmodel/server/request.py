@@ -281,6 +281,7 @@ def in_short(question: str, keys: dict[str, Any], whole: bool, most: int) -> Ans
     """An answer as text of at most `most` lines, or whole as JSON; and the command line that gives it."""
 
     def answer() -> Answered:
+        """The answer as a few lines of text, or as whole JSON, followed by its command."""
         asked = parsed(question, json.dumps(keys).encode())
         with only_texts(asked.texts):
             result = asked.answer()

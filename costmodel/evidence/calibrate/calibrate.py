@@ -33,7 +33,7 @@ class Fit:
 
     @property
     def points(self) -> int:
-        """Measurements."""
+        """Number of measurements."""
         return len(self.sample.measured)
 
 
@@ -83,7 +83,7 @@ def _fits(kernels: KernelTimings) -> list[Fit]:
 
 
 def held_against(sample: Sample, why: str) -> Fit:
-    """The error of the constants in use, on timings that are not fitted."""
+    """The error of the constants in use on timings to which nothing is fitted, and the reason why not."""
     assert sample.now
     return Fit(sample, {}, None, None, error_of(sample.form.time(sample.now, sample.columns), sample.measured), why)
 

@@ -81,6 +81,7 @@ class EngineConstant:
 def _engine_constant(
     name: str, path: str, stacks: Sequence[str], spread: float = 0.5, most: float = UNLIMITED
 ) -> EngineConstant:
+    """A constant at one path of several stacks, with the prior spread of its logarithm."""
     group, key = path.split(".")
     return EngineConstant(name, tuple(LeafPath("stack", stack, (group,), key) for stack in stacks), spread, most)
 
@@ -158,7 +159,7 @@ def shipped_entry(leaf: LeafPath, shelf: CachedReader) -> Any:
 
 
 def _versions(leaf: LeafPath, shelf: CachedReader) -> Iterator[Any]:
-    """All versions of a document, the working folder's first; the default document comes last if none is shipped."""
+    """All versions of the document that has a number: that of the working folder first, the default one last."""
     found = [path for path in places(leaf.kind, leaf.document) if path.is_file()]
     yield from (shelf.document(leaf.kind, str(path)) for path in found)
     if not any(map(is_shipped, found)):
@@ -166,7 +167,7 @@ def _versions(leaf: LeafPath, shelf: CachedReader) -> Iterator[Any]:
 
 
 def _entry(document: Any, path: Sequence[str]) -> Any:
-    """The value at a path of a document; None where there is none."""
+    """The value at a path of a document; None if there is none."""
     for name in path:
         document = document.get(name) if isinstance(document, Mapping) else getattr(document, name, None)
     return document
@@ -186,6 +187,7 @@ def with_values(case: ServingCase, constants: Sequence[EngineConstant], values: 
 
 
 def _document_with_value(document: Any, leaf: LeafPath, value: float) -> Any:
+    """A copy of a document with the number at a path changed."""
     return _section_with_value(document, (*leaf.path, leaf.key), value)
 
 
@@ -200,7 +202,7 @@ def _section_with_value(part: Any, path: Sequence[str], value: float) -> Any:
 
 
 def written(constant: EngineConstant, value: float) -> str:
-    """A value as documents write it."""
+    """The value as text in the form of documents."""
     if constant.key.endswith("share"):
         return f"{100 * value:.3g} %"
     return f"{value * 1e6:.3g} us" if value < 1e-3 else f"{value * 1e3:.3g} ms"
@@ -294,7 +296,7 @@ class ServingProblem:
         return np.array([[_scaled_residual(each, row, name) for name in self.quantities] for each, row in pairs])
 
     def slopes(self, logs: Array) -> Array:
-        """Change of each residual with the logarithm of each constant: rows, quantities, constants."""
+        """Derivative of each residual with the logarithm of each constant: rows × quantities × constants."""
         return np.concatenate([self._slopes(group, logs) for group in self.groups])
 
     def _slopes(self, group: BenchmarkGroup, logs: Array) -> Array:
@@ -326,6 +328,7 @@ def serving_problem(
 
 
 def _mask_of_rows(which: Mask | None, first: int, last: int) -> Collection[bool]:
+    """The rows of a group that a mask over all rows selects."""
     return [True] * (last - first) if which is None else which[first:last].tolist()
 
 
@@ -337,6 +340,7 @@ def _predicted_figures(case: ServingCase, rows: Sequence[ServingRow]) -> list[Fi
 
 
 def _scaled_residual(figures: Figures, row: ServingRow, name: ServingQuantity) -> float:
+    """The log of predicted over measured, divided by its spread; NaN without a measurement."""
     value, column = measured(row, name), COLUMN[name]
     return math.log(figures[column] / value) / figures[f"{column}_spread"] if value else math.nan
 
@@ -352,6 +356,7 @@ def errors_of(figures: Sequence[Figures], rows: Sequence[ServingRow]) -> dict[st
 
 
 def _errors_of_column(pairs: Sequence[tuple[Figures, float]], column: str) -> Errors:
+    """The errors of one quantity over pairs of row and prediction."""
     ratios = np.array([figures[column] / value - 1 for figures, value in pairs])
     inside = [figures[f"{column}_low"] <= value <= figures[f"{column}_high"] for figures, value in pairs]
     median, p90 = np.percentile(np.abs(ratios), [50, 90])
@@ -463,6 +468,7 @@ def _table_of_runs(name: str) -> ServingTable:
 
 
 def _too_few(tables: Sequence[str], count: int, left: Sequence[SkippedRow]) -> CostModelError:
+    """The fault for tables with too few benchmarks to fit."""
     near = all(map(is_near, tables))  # a reason repeats words of the table
     why = f"; {left[0].run}: {left[0].why}" if left and near else ""
     sentence = f"{count} runs are modelled, and {FEWEST} are needed{why}"
@@ -545,7 +551,7 @@ def _values(problem: ServingProblem, grouping: str, shelf: CachedReader) -> list
 
 
 def identified_fit(problem: ServingProblem, start: Linearised, rows: Mask) -> tuple[Linearised, Array, Mask]:
-    """The fit in which only identified constants move, the spreads of a fit of all, and which are identified."""
+    """The fit that moves only identified constants, the spread of each constant, and which are identified."""
     everything = np.ones(len(problem.prior), bool)
     found, spreads = most_probable(problem, start, rows, everything)
     each = zip(problem.spreads, spreads, found.logs - problem.prior, strict=True)

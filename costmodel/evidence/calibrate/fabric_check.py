@@ -37,7 +37,7 @@ class SizeComparison:
 
 @record
 class Soundness:
-    """The bus bandwidth of large messages: measured, predicted for a sound fabric by the fit in use, and the spread."""
+    """Bus bandwidth of large messages: measured, predicted for a healthy fabric, and the spread of the fit."""
 
     message: float
     measured: float
@@ -51,7 +51,7 @@ class Soundness:
 
     @property
     def verdict(self) -> str:
-        """Slower than sound fabrics, faster, or the same."""
+        """Whether the fabric is slower than healthy ones, faster, or the same."""
         if abs(self.error) <= self.apart:
             return "sound"
         return "slower" if self.error < 0 else "faster"
@@ -64,7 +64,7 @@ def predicted(fit: Fit) -> Array:
 
 
 def beside(fit: Fit) -> list[SizeComparison]:
-    """Every size with its median times, in the order of the measurements."""
+    """For each message size, the median measured and predicted time, in the order of the measurements."""
     sample, ours = fit.sample, predicted(fit)
     sizes = np.array(sample.groups)
     found = []
@@ -77,11 +77,12 @@ def beside(fit: Fit) -> list[SizeComparison]:
 
 
 def _size_words(name: str, value: str) -> str:
+    """The name and value of a size, in words."""
     return f"{name} {show(float(value), _UNITS.get(name, '1'))}"
 
 
 def soundness(fit: Fit) -> Soundness | None:
-    """Compares large messages of a collective with sound fabrics; None where no fit is in use."""
+    """Compares large messages of a collective with healthy fabrics; None if no fit is in use."""
     sample, key = fit.sample, fit.sample.key
     if key.part not in ("collectives", "network") or not sample.now:
         return None
@@ -97,7 +98,7 @@ def soundness(fit: Fit) -> Soundness | None:
 
 
 def _allowed_deviation(fit: Fit) -> float:
-    """The deviation that sound fabrics may have: the p90 error of the fit in use, or of its fallback."""
+    """The deviation that healthy fabrics may have: the P90 error of the fit in use, or of its fallback."""
     key, of = fit.sample.key, fit.sample.of
     device = read("fabric" if key.part == "network" else "accelerator", of)
     for name in (efficiency_of(device), UNMEASURED):

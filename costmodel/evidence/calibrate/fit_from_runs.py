@@ -81,7 +81,7 @@ def decide(found: Calibrated, *, replace: bool) -> list[Decision]:
 
 
 def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
-    """The reason why a fit is not written; empty if it is."""
+    """The reason why a fit is not written into a document; empty if it is written."""
     sample, outside = fit.sample, fit.outside
     if fit.unfitted:
         return fit.unfitted
@@ -105,7 +105,7 @@ def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
 
 
 def _at_a_bound(fit: Fit) -> str:
-    """A constant of a product that the fit pushed to a bound, as where no product is long in reading its weights.
+    """The name of a matmul constant that the fit pushed to its bound, since no product determines it.
 
     Attention of a prompt reads so little that its share of the bandwidth may stand at a bound.
     """
@@ -150,6 +150,7 @@ def _text_of(kind: Part, name: str, fits: list[Fit], source: str | None) -> str:
 
 
 def _defined(source: str, name: str, own: Iterable[str]) -> None:
+    """Adds a source to the document if it is not defined there."""
     if source not in own and source not in bibliography():
         hint = f"define it under sources in efficiencies/{name}.yaml, or leave --source out"
         raise fail("D013", f"'{source}' is no source of {name}, nor of the bibliography", Place("command line"), hint)
@@ -179,7 +180,7 @@ def _changes(fit: Fit, source: str, shelf: CachedReader, *, new: bool) -> dict[t
 
 
 def _twin(fit: Fit, shelf: CachedReader) -> bool:
-    """Whether fp16 has the same peak and was not measured itself."""
+    """Whether fp16 gets the constants of bf16: the same peak rate, and no own measurement."""
     peak = shelf.document("accelerator", fit.sample.of).peak
     return bool(peak.fp16 == peak.bf16)
 
@@ -209,7 +210,7 @@ def _values(fit: Fit, shelf: CachedReader) -> dict[str, Any]:
 
 
 def _gain(fit: Fit, shelf: CachedReader) -> float:
-    """Rate of backward products over forward ones, from the document in use, else from `unmeasured`."""
+    """Ratio of the rates of backward and forward products, from the document in use, else from `unmeasured`."""
     in_use = efficiency_of(shelf.document("accelerator", fit.sample.of))
     held = (shelf.document("efficiency", name).matmul for name in (in_use, UNMEASURED))
     entry = next(products[fit.sample.key.entry] for products in held if fit.sample.key.entry in products)
@@ -273,7 +274,7 @@ class StepFit:
 
 
 def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, Array]:
-    """Constants on their scales, with errors and slopes: Gauss-Newton steps, halved when they overshoot."""
+    """Fitted constants (on their scales), log errors and their derivatives, by Gauss-Newton steps."""
     scaled = problem.prior_means.copy()
     if start is not None:
         free = [prior.name not in problem.kept for prior in problem.priors]
@@ -308,7 +309,7 @@ def without(free: Problem, group: str, scaled: Array, errors: Array, slopes: Arr
 def _refitted(
     problem: Problem, others: NDArray[np.bool_], scaled: Array, errors: Array, slopes: Array
 ) -> tuple[Array, Array]:
-    """Constants and curvature for some of the runs; fixed constants stay at their priors."""
+    """Constants and curvature fitted to the runs in `others`; fixed constants stay at their priors."""
     free = np.array([prior.name not in problem.kept for prior in problem.priors])
     found = np.where(free, scaled, problem.prior_means)
     for _ in range(ROUNDS):
@@ -370,7 +371,7 @@ def step_fit(
 
 
 def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> tuple[Scores, dict[str, float]]:
-    """Scores of each group with constants and widths fitted without it, and the widths fitted to all groups."""
+    """Scores of each held-out group under constants fitted to the others, and the widths fitted to all groups."""
     groups = _groups(free.runs)
     found = Scores(errors.copy(), np.zeros(len(errors)), np.zeros(len(errors), bool))
     for group, members in groups.items():
@@ -388,27 +389,30 @@ def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> tuple
 
 
 def _parted(parts: Mapping[str, NDArray[np.bool_]], inside: Scores, unseen: Scores) -> dict[str, tuple[Errors, Errors]]:
-    """Errors of each part of the runs, in sample and held out."""
+    """The errors of each part of the runs, in sample and held out."""
     return {name: (inside.of(which), unseen.of(which)) for name, which in parts.items() if which.any()}
 
 
 def _groups(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
+    """The runs of each group that is held out in turn, as masks."""
     names = dict.fromkeys(run.group for run in runs)
     return {name: np.array([run.group == name for run in runs]) for name in names}
 
 
 def _kinds(runs: Sequence[TimedRun]) -> dict[str, NDArray[np.bool_]]:
+    """The runs of dense models and of mixtures of experts, as masks."""
     mixed = np.array([run.case.model.has_experts for run in runs])
     return {"dense": ~mixed, "with experts": mixed}
 
 
 def _learned(problem: Problem, column: int, scaled: Array, spread: Array, felt: Array) -> Posterior:
-    prior, feel = problem.priors[column], _affected(felt[:, column])
-    families = dict.fromkeys(run.family for run, feels in zip(problem.runs, feel, strict=True) if feels)
+    """The posterior of one constant: its value, its spread, and the runs that determine it."""
+    prior, affected_runs = problem.priors[column], _affected(felt[:, column])
+    families = dict.fromkeys(run.family for run, feels in zip(problem.runs, affected_runs, strict=True) if feels)
     value, resolved = off_scale(prior, scaled[column]), prior.name not in problem.kept
-    left = float(spread[column])
-    interval = around(prior, value, left)
-    return Posterior(prior, value, left, int(feel.sum()), tuple(families), resolved, interval)
+    spread_left = float(spread[column])
+    interval = around(prior, value, spread_left)
+    return Posterior(prior, value, spread_left, int(affected_runs.sum()), tuple(families), resolved, interval)
 
 
 # --- widths of the error bands
@@ -540,7 +544,7 @@ def refine(
 
 
 def _with_its_own(case: ResolvedScenario, shelf: CachedReader) -> ResolvedScenario:
-    """The scenario with default efficiency documents for an accelerator or network without one."""
+    """The scenario with default efficiency documents for an accelerator or network that has none."""
     if case.efficiency.of == UNMEASURED:
         case = replace(case, efficiency=registered("accelerator", case.accelerator.name, shelf))
     if case.network.of == UNMEASURED:
@@ -579,10 +583,12 @@ def _text(kind: str, name: str, changes: Changes) -> str:
 
 
 def _source_before(prior: Prior, document: str) -> str:
+    """The source key of a constant before this fit."""
     return str(getattr(before(prior.leaf, document, CachedReader()), prior.group).source)
 
 
 def _posterior_value(part: Posterior) -> Any:
+    """The fitted value as documents write it."""
     value = unit_value(part.prior, part.value)
     return value if part.prior.key == SECONDS else float(value)
 

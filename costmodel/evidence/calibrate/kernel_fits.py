@@ -124,7 +124,7 @@ class KernelTimings:
         *,
         of: str = "",
     ) -> Sample:
-        """These timings in a form, grouped by some sizes; by default the document is that of the key."""
+        """These timings for one closed form, grouped by some sizes; `now` are the constants in use."""
         rows = zip(*(self.table[name] for name in group), strict=True)
         groups = [" ".join(f"{value:g}" for value in row) for row in rows]
         return Sample(
@@ -157,6 +157,7 @@ def samples_of(kernels: KernelTimings) -> list[Sample]:
 
 
 def _matmul_samples(kernels: KernelTimings) -> list[Sample]:
+    """The timings of matmuls with FLOP, bytes and rates as columns."""
     key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
     m, n, k = table["m"], table["n"], table["k"]
     recipe, count = RECIPES[key.entry], table.get("groups", np.ones_like(m))
@@ -183,6 +184,7 @@ def _matmul_samples(kernels: KernelTimings) -> list[Sample]:
 
 
 def _attention_samples(kernels: KernelTimings) -> list[Sample]:
+    """The timings of attention with FLOP, bytes and sizes as columns."""
     key, table, accelerator = kernels.key, kernels.table, kernels.accelerator
     batch, sequence, heads, head_dim = (table[name] for name in ("batch", "seq", "heads", "head_dim"))
     precision = next((name for name in PRECISIONS.values() if name in key.detail.split()), "bf16")
@@ -215,17 +217,20 @@ def _attention_samples(kernels: KernelTimings) -> list[Sample]:
 
 
 def _decode_samples(kernels: KernelTimings) -> list[Sample]:
+    """The timings of decode attention as columns."""
     key = kernels.key
     columns = decode_columns(kernels.table, kernels.accelerator, key.entry, key.detail.split()[0])
     return [kernels.sample(DECODE, columns, ("batch", "heads", "kv_heads", "head_dim"), None)]
 
 
 def _expert_samples(kernels: KernelTimings) -> list[Sample]:
+    """The timings of fused experts as columns."""
     columns = expert_columns(kernels.table, kernels.accelerator, kernels.key.entry)
     return [kernels.sample(EXPERTS, columns, ("hidden", "inter", "topk", "experts", "tp", "ep"), None)]
 
 
 def _collective_samples(kernels: KernelTimings) -> list[Sample]:
+    """The timings of collectives inside a node with message sizes and link rates as columns."""
     key, table = kernels.key, kernels.table
     link = link_of(key.of, kernels.shelf)
     if link is None:
@@ -255,6 +260,7 @@ def link_of(accelerator: str, shelf: CachedReader) -> float | None:
 
 
 def _memory_samples(kernels: KernelTimings) -> list[Sample]:
+    """The timings of memory-bound kernels as columns."""
     columns: Columns = {"nbytes": kernels.table["nbytes"], "bandwidth": float(kernels.accelerator.memory.bandwidth)}
     memory = kernels.efficiency.memory
     now = {"share": float(memory.share), "start": 0.0} if memory else None
@@ -262,6 +268,7 @@ def _memory_samples(kernels: KernelTimings) -> list[Sample]:
 
 
 def _network_samples(kernels: KernelTimings) -> list[Sample]:
+    """The timings of collectives between nodes as columns."""
     key, table = kernels.key, kernels.table
     form, fabric, now = network_form(key.of, key.entry)  # type: ignore[arg-type]
     columns: Columns = {"message": table["bytes"], "ranks": table["ranks"]}
@@ -291,6 +298,7 @@ _ANY_HEADS = (128.0, 1.0, 1.0)  # a fit is of heads of one width
 
 
 def _matmul_time(constants: Mapping[str, float], columns: Columns) -> Array:
+    """Seconds of matmuls with these constants."""
     return np.asarray(
         matmul_time(
             columns["flop"],
@@ -307,6 +315,7 @@ def _matmul_time(constants: Mapping[str, float], columns: Columns) -> Array:
 
 
 def _quantised_time(constants: Mapping[str, float], columns: Columns) -> Array:
+    """Seconds of matmuls whose inputs are quantised first."""
     nbytes = columns["inputs"] * constants["quantise"]
     return np.asarray(_matmul_time(constants, columns) + stream_time(nbytes, columns["bandwidth"], 1.0))
 
@@ -319,6 +328,7 @@ def _backward_time(constants: Mapping[str, float], columns: Columns) -> Array:
 
 
 def _collective_time(constants: Mapping[str, float], columns: Columns) -> Array:
+    """Seconds of collectives with these constants."""
     latency = group_latency(columns["ranks"], constants["start"], constants["hop"])
     handled = handled_bytes(columns["wire"], columns["ranks"], constants["own"])
     bandwidth = constants["share"] * columns["link"]
@@ -344,6 +354,7 @@ def _attention_rate_time(constants: Mapping[str, float], columns: Columns) -> Ar
 
 
 def _stream_time(constants: Mapping[str, float], columns: Columns) -> Array:
+    """Seconds of memory-bound kernels with these constants."""
     return np.asarray(constants["start"] + stream_time(columns["nbytes"], columns["bandwidth"], constants["share"]))
 
 
@@ -408,6 +419,7 @@ def network_form(node: str, operation: Operation) -> tuple[FittedForm, str, dict
     network = inputs.network
 
     def time(constants: Mapping[str, float], columns: Columns) -> Array:
+        """Seconds of the collective between nodes with these constants."""
         changed = network.model_copy(update={"added": constants["added"]})
         here = replace(inputs, network=changed, network_share=constants["share"])
         ranks = cast(Array, columns["ranks"])
@@ -422,5 +434,5 @@ def network_form(node: str, operation: Operation) -> tuple[FittedForm, str, dict
 
 
 def wire_of(message: Array, ranks: Array, operation: Operation) -> Array:
-    """Bytes that a rank sends."""
+    """Bytes that a rank sends in a collective with this message."""
     return np.asarray(wire_bytes(message, ranks, operation=operation))

@@ -59,7 +59,7 @@ class Error:
 
 
 def subset(columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
-    """Some rows of the columns; a single number for all rows stays."""
+    """The rows of the columns where `chosen` is true; single numbers stay."""
     return {name: value[chosen] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
 
 
@@ -72,6 +72,7 @@ def error_of(predicted: Array, measured: Array) -> Error:
 
 
 def _loss_of_residuals(residuals: Array) -> Array:
+    """The robust loss of each residual, which grows more slowly for outliers."""
     losses: Array = 2 * SCALE**2 * (np.sqrt(1 + (residuals / SCALE) ** 2) - 1)
     return losses
 
@@ -89,9 +90,11 @@ def fitted(form: FittedForm, columns: Columns, measured: Array, groups: Sequence
     spread = np.array([constant.spread for constant in form.constants]) / np.sqrt(alike)
 
     def off(point: Array) -> Array:
+        """The residuals at a point: logarithms of predicted over measured time, and pulls to the usual values."""
         return np.log(form.time(dict(zip(names, np.exp(point).tolist(), strict=True)), columns) / measured)
 
     def best(point: Array, noise: float) -> Array:
+        """The best constants from a starting point at this level of noise."""
         return _minimise(lambda at: np.concatenate([off(at), noise * (at - usual) / spread]), point, low, high)
 
     point = best(np.clip(usual, low, high), SCALE)
@@ -140,7 +143,7 @@ def second_half(groups: Sequence[str], draw: int) -> NDArray[np.bool_]:
 
 
 def held_out(form: FittedForm, columns: Columns, measured: Array, groups: Sequence[str]) -> Error | None:
-    """The error on halves of the groups with constants fitted on the other halves, over several draws.
+    """The error on one half of the groups with constants fitted to the other half, over several draws; None if too few.
 
     None where a half would hold no more rows than there are constants.
     """

@@ -58,7 +58,7 @@ _NOT_OF = {
 
 
 def part_with(group: str) -> Part:
-    """The part whose efficiency document contains a group."""
+    """Accelerator or fabric: the kind of efficiency document that contains a group of constants."""
     return "fabric" if group == "network" else "accelerator"
 
 
@@ -70,7 +70,7 @@ def changed(of: Part, name: str, changes: Changes) -> str:
 
 
 def beginning(of: Part, name: str) -> Efficiency:
-    """The default efficiency document of a part, before any fit."""
+    """The default efficiency document of an accelerator or fabric, before any fit."""
     found: Efficiency = document_of("efficiency", _new_document_text(of, name, {}), str(place_of("efficiency", name)))
     return found
 
@@ -84,6 +84,7 @@ def registered(of: Part, name: str, shelf: CachedReader) -> Efficiency:
 
 
 def _new_document_text(of: Part, name: str, changes: Changes) -> str:
+    """The text of a new efficiency document with these changes."""
     known, text = _constants_without_fit(name) if of == "accelerator" else {}, document_text("efficiency", UNMEASURED)
     body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))
     own = {(): {"of": name}} | known | {path: {**known.get(path, {}), **mine} for path, mine in changes.items()}
@@ -114,6 +115,7 @@ def _constants_without_fit(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
 
 
 def _three_digits(value: Number) -> float:
+    """The number rounded to three significant digits."""
     return float(f"{float(value):.3g}")
 
 
@@ -168,6 +170,7 @@ def shipped(prior: Prior, shelf: CachedReader) -> float:
 
 
 def _leaf_value(document: Any, prior: Prior) -> float:
+    """The value that a document has for a constant; a fault if it has none."""
     value = getattr(getattr(document, prior.group), prior.key, None)
     if value is None:
         name = getattr(document, "name", None) or document.of
@@ -193,6 +196,7 @@ def with_values(
 
 
 def _document_with_value(document: D, name: str, prior: Prior, value: float, shelf: CachedReader) -> D:
+    """A copy of a document with the constant changed, if the document uses the shared value."""
     if name not in prior.documents:
         return document
     if _leaf_value(document, prior) != _leaf_value(shelf.document(prior.kind, name), prior):
@@ -208,9 +212,7 @@ def uses(case: ResolvedScenario, prior: Prior, shelf: CachedReader) -> bool:
 
 
 def own(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, ...]:
-    """Priors of the constants that a few of your own runs can improve: sustained, network and launch, near the shipped
-    values. Constants that are zero are left out, such as the launches of a stack that compiles a whole step.
-    """
+    """Priors of the constants that a few own runs can improve (sustained, network, launch), near shipped values."""
     made: dict[tuple[str, str], Prior] = {}
     for case in cases:
         named: tuple[tuple[Leaf, str, float, bool], ...] = (
@@ -230,9 +232,7 @@ def own(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, 
 
 
 def before(leaf: Leaf, name: str, shelf: CachedReader) -> Any:
-    """A document before your own runs changed the group that contains a leaf; the default document of a part without a
-    fit.
-    """
+    """A document as it was before your own runs changed the group of constants that a leaf belongs to."""
     kind, group = kind_of(leaf), leaf.partition(".")[0]
     document = None
     for path in places(kind, name):
@@ -367,6 +367,7 @@ class Problem:
     def _answers(
         self, scaled: Array, which: Sequence[int] | None
     ) -> Iterator[tuple[TimedRun, TrainingInputs, TrainingStep]]:
+        """Each run with its inputs and its predicted step, under these constants."""
         values = [off_scale(prior, place) for prior, place in zip(self.priors, scaled, strict=True)]
         for run in self.runs if which is None else [self.runs[index] for index in which]:
             inputs = training_inputs(with_values(run.case, self.priors, values, self.shelf))
@@ -411,7 +412,7 @@ class Problem:
         return found
 
     def turned(self, scaled: Array, errors: Array, slopes: Array, others: Array | None = None) -> tuple[Array, Array]:
-        """Gradient and curvature of the loss in the constants; of some of the runs, all by default."""
+        """Gradient and curvature of the loss in the constants, over the runs in `others` or all."""
         left = errors - self.member @ self.offsets(errors, others)
         pulls = self._pulls(left, others)
         uphill: Array = slopes.T @ (pulls * left) + self.precision @ (scaled - self.prior_means)
@@ -422,7 +423,7 @@ class Problem:
         return uphill, curved
 
     def _pulls(self, errors: Array, others: Array | None) -> Array:
-        """The weight of each run in the fit, reduced for outliers; for some runs, all by default."""
+        """The weight of each run in the fit, lower for outliers."""
         pulls: Array = self.counted / np.maximum(np.abs(errors) / SCALE, 1) / SCALE**2
         return pulls if others is None else pulls * others
 

@@ -75,6 +75,7 @@ def group_kind(kernel: str, heads: float, kv_heads: float) -> str:
 
 
 def _decode_time(constants: Mapping[str, float], columns: Columns) -> Array:
+    """Seconds of decode attention with these constants."""
     share, hot = constants["memory_share"], constants["hot_share"]
     once = cached_reading_time(columns["cached"], columns["bandwidth"], share, columns["l2"], hot)
     return np.asarray(
@@ -136,6 +137,7 @@ def _busiest_rank_rows(table: Mapping[str, Array], held: Array) -> tuple[Array, 
 
 
 def _experts_time(constants: Mapping[str, float], columns: Columns) -> Array:
+    """Seconds of a layer of fused experts with these constants."""
     bandwidth = columns["bandwidth"]
     read = columns["weights"] * np.where(columns["hot"], constants["hot_share"], 1.0)
     shares = constants["compute_share"], constants["memory_share"]
@@ -228,7 +230,7 @@ class UnusedRow(Exception):
 
 
 def gathered(tables: list[Timings], shelf: CachedReader, node: str | None = None) -> Gathered:
-    """The rows of all tables by what they determine; `node` is the default for rows that name no node."""
+    """Shapes and times of all rows, by the document entry that they determine."""
     found = Gathered()
     tables = [replace(table, rows=tuple(_row_on_machine(row, shelf, node) for row in table.rows)) for table in tables]
     for table in tables:
@@ -281,7 +283,7 @@ def _precision_of(row: CsvRow, column: str = "dtype") -> str:
 
 
 def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str, float]) -> None:
-    """Skip narrow products, and products whose weights were still in the cache."""
+    """Skips rows with narrow products, and with weights that were still in the cache."""
     recipe = RECIPES[precision]
     if getattr(accelerator.peak, recipe.type) is None:
         raise UnusedRow(f"{accelerator.name} has no {recipe.type} peak in its document")
@@ -294,6 +296,7 @@ def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str
 
 
 def _matmul_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
+    """Key, sizes and time of one row of matmuls."""
     accelerator, precision = accelerator_of(row, shelf), _precision_of(row)
     shape = _size_columns(row, "m", "n", "k", "time_us")
     _weight_checked(accelerator, precision, shape)
@@ -301,6 +304,7 @@ def _matmul_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _grouped_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
+    """Key, sizes and time of one row of grouped matmuls."""
     accelerator, precision = accelerator_of(row, shelf), _precision_of(row)
     shape = _size_columns(row, "m", "n", "k", "groups", "time_us")
     _weight_checked(accelerator, precision, shape)
@@ -308,6 +312,7 @@ def _grouped_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _attention_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
+    """Key, sizes and time of one row of attention; skips what no form describes."""
     accelerator, precision = accelerator_of(row, shelf), _precision_of(row, "q_dtype")
     kernel = row.text("kernel")
     if kernel not in CLASSES:
@@ -323,7 +328,7 @@ def _attention_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _decode(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """Decode attention by the type of the KV cache, whose bytes are read; the products use the type of the queries."""
+    """Key, sizes and time of decode attention in a row; bytes are in the type of the KV cache."""
     accelerator, precision, kernel = accelerator_of(row, shelf), _precision_of(row, "kv_dtype"), row.text("kernel")
     shape = _size_columns(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
     detail = " ".join(filter(None, (kernel, group_kind(kernel, shape["heads"], shape["kv_heads"]))))
@@ -331,7 +336,7 @@ def _decode(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _experts(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """A layer of experts in one call; for a named distribution, the exponent of its power law."""
+    """Key, sizes and time of a layer of fused experts in a row, with the skew of its token distribution."""
     accelerator, precision, kernel = accelerator_of(row, shelf), _precision_of(row), row.text("kernel")
     if getattr(accelerator.peak, RECIPES[precision].type) is None:
         raise UnusedRow(f"{accelerator.name} has no {RECIPES[precision].type} peak in its document")
@@ -345,6 +350,7 @@ def _experts(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _collective_operation(row: CsvRow) -> Operation:
+    """The collective that a row names; skips unknown ones."""
     operation = COLLECTIVES.get(row.text("op"), row.text("op"))
     if operation not in FITTED_COLLECTIVES:
         raise UnusedRow(f"collective '{operation}'")
@@ -352,6 +358,7 @@ def _collective_operation(row: CsvRow) -> Operation:
 
 
 def _collective_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
+    """Key, sizes and time of a collective inside one node."""
     accelerator, operation = accelerator_of(row, shelf), _collective_operation(row)
     shape = {"ranks": float(row.number("n_gpus") or 0), **_size_columns(row, "bytes", "time_us")}
     if shape["ranks"] < 2:
@@ -360,7 +367,7 @@ def _collective_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _cluster(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """A collective inside a domain counts as one of a single node, any other as one of its node's network."""
+    """Key, sizes and time of a collective; between nodes it belongs to the network of its node."""
     operation = _collective_operation(row)
     aside = DOUBTED if row.text("confidence") == "low" else ""
     ranks, nodes, size = (float(row.number(name) or 0) for name in ("gpus", "nodes", "bytes"))
@@ -377,6 +384,7 @@ def _cluster(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _time_of(row: CsvRow, ranks: float, size: float, operation: Operation) -> float:
+    """Microseconds of a collective in a row: as stated, else from its bus bandwidth."""
     time, busbw = row.number("time_us"), row.text("busbw_gbps")
     if time:
         return float(time)
@@ -433,6 +441,7 @@ def _fused_times(key: FitKey, kernel: str, shape: dict[str, float], times: dict[
 
 
 def _streamed_shapes(row: CsvRow, name: str, operator: str) -> Shapes:
+    """Key, bytes and time of a memory-bound operator in a row, forward and backward."""
     size = _size_columns(row, "b", "l", "dim")
     inner = 4.0 * size["dim"] / (row.number("mp") or 1.0)
     elements = tokens_in_micro_batch(size["b"], size["l"]) * (inner if operator == "gelu" else size["dim"])

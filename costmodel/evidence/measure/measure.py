@@ -137,7 +137,7 @@ class OperatorTrial:
 
 
 def products(session: Session) -> Iterator[OperatorTrial]:
-    """Linear layers: y = x wᵀ, and both gradients; forward alone in fp8, where the GPU has it, and for few tokens.
+    """Trials of linear layers: forward and both gradients; fp8 and decode sizes forward only.
 
     Products of few tokens take as long as their weights take to read, and show the share of the memory bandwidth.
     """
@@ -151,7 +151,7 @@ def products(session: Session) -> Iterator[OperatorTrial]:
 
 
 def _capability(session: Session) -> tuple[int, int]:
-    """The compute capability of an NVIDIA GPU; None for any other device."""
+    """The compute capability of an NVIDIA GPU, such as (9, 0); zeros for other devices."""
     torch = torch_module()
     if session.device.is_processor or torch.version.hip:
         return (0, 0)
@@ -160,6 +160,7 @@ def _capability(session: Session) -> tuple[int, int]:
 
 
 def _time_matmul(session: Session, shape: Timing) -> Timing:
+    """The shape with the times of its forward and backward products."""
     m, n, k = shape.m or 0, shape.n or 0, shape.k or 0
     sets = session.sets((m, k), (n, k), (m, n))
     forward = session.timed([_forward_matmul(x, w) for x, w, _ in sets])
@@ -169,10 +170,12 @@ def _time_matmul(session: Session, shape: Timing) -> Timing:
 
 
 def _forward_matmul(x: Any, w: Any) -> Callable[[], object]:
+    """A call that computes a linear layer forward."""
     return lambda: x @ w.T
 
 
 def _gradient_matmuls(x: Any, w: Any, dy: Any) -> Callable[[], object]:
+    """A call that computes both gradients of a linear layer."""
     return lambda: (dy @ w, dy.T @ x)
 
 
@@ -202,6 +205,7 @@ def attentions(session: Session) -> Iterator[OperatorTrial]:
 
 
 def _time_attention(session: Session, shape: Timing) -> Timing:
+    """The shape with the times of attention forward and backward, by one kernel."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     attend = functools.partial(torch_module().nn.functional.scaled_dot_product_attention, is_causal=True)
@@ -225,6 +229,7 @@ def _both_passes(function: Callable[..., Any], operands: tuple[Any, ...], dy: An
 
 
 def _timed_both(session: Session, shape: Timing, calls: list[Calls]) -> Timing:
+    """The shape with the times of forward and backward calls."""
     forward = session.timed([forward for forward, _ in calls])
     return replace(shape, fwd_us=forward, bwd_us=session.timed([backward for _, backward in calls]))
 
@@ -260,6 +265,7 @@ def blocks(session: Session) -> Iterator[OperatorTrial]:
 
 
 def _time_block(session: Session, shape: Timing) -> Timing:
+    """The shape with the times and the peak memory of a whole layer."""
     hidden, tokens = shape.dim or 0, shape.l or 0
     before = _memory_allocated(session)
     layer, weights = _layer(session, hidden)
@@ -294,6 +300,7 @@ def _layer(session: Session, hidden: int) -> tuple[Callable[[Any], Any], list[An
     qkv, out, up, down = weights = [weight.mul_(hidden**-0.5) for weight in session.operands(*shapes)]
 
     def layer(x: Any) -> Any:
+        """The output of the layer for an input."""
         rows = functional.rms_norm(x, (hidden,)) @ qkv.T
         q, k, v = (part.unflatten(-1, (heads, head_dim)).transpose(1, 2) for part in rows.chunk(3, -1))
         core = functional.scaled_dot_product_attention(q, k, v, is_causal=True)

@@ -144,7 +144,7 @@ class Stopwatch:
         return statistics.median(rounds) / len(calls)
 
     def _rounds_on_gpu(self, calls: Sequence[Callable[[], object]], repeats: int, leads: int) -> list[float]:
-        """Seconds of every round; they start again with twice the leads if the GPU catches up with the host."""
+        """Seconds of every round; starts again with twice the leading calls if the host is too slow."""
         rounds: list[float] = []
         while len(rounds) < repeats:
             seconds, caught_up = self._on_gpu(calls, min(leads, MOST_LEADS))
@@ -157,7 +157,7 @@ class Stopwatch:
         return rounds
 
     def _run(self, calls: Sequence[Callable[[], object]]) -> float:
-        """Seconds in which the host issues the calls."""
+        """Seconds that the host needs to launch the calls."""
         began = time.perf_counter()
         for call in calls:
             if self._stopped():

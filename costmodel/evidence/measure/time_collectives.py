@@ -52,7 +52,7 @@ def _free_port() -> int:
 
 
 def _answers(answers: Any, workers: list[Any], stopped: Callable[[], bool]) -> Iterator[tuple[str, int, float]]:
-    """The messages of the first rank until it is done or the user stops; a fault where a rank fails."""
+    """The messages of the first rank until it ends or the user stops; a fault if a rank fails."""
     while not stopped():
         try:
             answer = answers.get(timeout=LOOKED_AFTER)
@@ -92,6 +92,7 @@ def _rank(rank: int, ranks: int, port: int, kind: str, answers: Any) -> None:
 
 
 def _timed_messages(torch: Any, kind: str, ranks: int) -> Iterator[tuple[str, int, float]]:
+    """Operation, bytes and microseconds of each collective on this rank, with growing messages."""
     size, stopwatch = SMALLEST, Stopwatch(kind)
     while size <= (LARGEST if kind == "cuda" else LARGEST_OF_A_PROCESSOR):
         whole = torch.ones(size // ELEMENT // ranks * ranks, dtype=torch.bfloat16, device=kind)
@@ -102,7 +103,7 @@ def _timed_messages(torch: Any, kind: str, ranks: int) -> Iterator[tuple[str, in
 
 
 def _call(distributed: Any, operation: str, whole: Any, parts: Any) -> Callable[[], object]:
-    """The operation on a buffer of the total size."""
+    """A call that runs the collective on a buffer of the total size."""
     piece, back = parts[0].clone(), whole.clone()
     if operation == "all_reduce":
         return lambda: distributed.all_reduce(whole)

@@ -35,7 +35,7 @@ def launch_says(
     shelf: CachedReader,
     table: str = "",
 ) -> str:
-    """The value of that column in the first matching launch; empty where none matches. `table` is the run's source."""
+    """The default that a launch script of the software has for a cell; empty if no launch matches."""
     asked = (column, software, model, accelerator, precision, table)
     if asked not in shelf.launched:
         matching = (
@@ -51,7 +51,7 @@ def launch_says(
 
 
 def planned(written: str, ranks: float | None) -> Iterator[tuple[str, float]]:
-    """Cells of a plan and their numbers; those for each GPU need the number of GPUs."""
+    """The cells of a launch's plan with their numbers; some need the number of GPUs."""
     for cell in filter(None, written.split(";")):
         name, _, value = cell.partition("=")
         number, _, each = value.partition("/")
@@ -61,7 +61,7 @@ def planned(written: str, ranks: float | None) -> Iterator[tuple[str, float]]:
 
 
 def _launches(column: str, software: str, table: str, shelf: CachedReader) -> Iterator[tuple[ReleaseLaunch, str]]:
-    """The launches of that software, each with the release named after it, if any."""
+    """The default launches of a software, each with its release."""
     for name in sorted(shelf.names("release")):
         document: Releases = shelf.document("release", name)
         for launched in document.launches:
@@ -214,7 +214,7 @@ class Filling:
 
     @property
     def said(self) -> str:
-        """Features and notes, in lower case."""
+        """The cells `features` and `notes` together, in lower case."""
         return f"{self.features()};{self.row.text('notes')}".lower()
 
     @property
@@ -224,7 +224,7 @@ class Filling:
 
     @property
     def by_recipe(self) -> bool:
-        """Whether notes name the recipe of the run, so that empty features are off."""
+        """Whether notes name the run's recipe, so that features which are not mentioned are off."""
         return _RECIPE.search(self.row.text("notes")) is not None
 
     def recompute(self, stack: Stack) -> str:
@@ -232,7 +232,7 @@ class Filling:
         return self.row.text("recompute") or self.put("recompute", self._launch_says("recompute") or stack.recompute[0])
 
     def planned(self) -> None:
-        """Empty cells of layout and batch, as the launch script of the software has them; they count as stated."""
+        """Fills empty cells of layout and batch with the defaults of the software's launch script."""
         ranks = self.row.number("gpus")
         for name, value in planned(self._launch_says("plan"), ranks):
             implied = name == "global_batch" and self.row.number("grad_accum") is not None
@@ -240,6 +240,7 @@ class Filling:
                 self.infer(name, value)
 
     def _launch_says(self, column: Setting) -> str:
+        """The default of the software's launch script for a cell."""
         software, model, table = map(self.row.text, ("framework", "model_name", "source"))
         return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf, table)
 
@@ -285,7 +286,7 @@ class Filling:
 
     @property
     def told(self) -> str:
-        """The cells that name the software."""
+        """The cells that name the software, in lower case."""
         return f"{self.row.text('framework')} {self.row.text('source')}"
 
     def by_nvidia(self) -> bool:
@@ -495,7 +496,7 @@ def stack_name(filling: Filling) -> str:
 
 
 def _standing_for(filling: Filling) -> str:
-    """The proxy stack for the words of a framework; fully sharded data parallel by year; else Megatron's, by year."""
+    """The stack that stands for a framework without its own: sharded ones by year, else Megatron's by year."""
     row, year = filling.row, filling.year()
     framework = (row.text("framework") or row.text("source")).lower()
     if "primus" in framework:
@@ -528,6 +529,7 @@ def _compiled(filling: Filling, stack: Stack) -> bool:
 
 
 def _overlapped(filling: Filling) -> bool:
+    """Whether the row states that communication overlaps with compute."""
     return "overlap enabled" in filling.said
 
 
@@ -581,7 +583,7 @@ def _plain_pax(filling: Filling) -> bool:
 
 
 def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
-    """A stack that also supports what the row states, since it ran."""
+    """The stack, extended by what the row states and the stack would refuse, since the run happened."""
     row, written = filling.row, filling.row.text("recompute")
     precision, narrow = filling.precision(stack), stack.low_precision
     if precision in get_args(Narrow) and precision not in (narrow.recipes if narrow else ()):
@@ -611,4 +613,5 @@ def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
 
 
 def _set(stack: Stack, group: str, leaf: str, value: Any) -> Stack:
+    """A copy of the stack with one value changed."""
     return stack.model_copy(update={group: getattr(stack, group).model_copy(update={leaf: value})})

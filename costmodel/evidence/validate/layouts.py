@@ -86,7 +86,7 @@ def usual_micro_batch(filling: Filling, share: float, pp: float, tokens: float) 
 
 
 def replicas(filling: Filling, dp: float) -> float:
-    """Shard replicas, from the named group of FSDP or ZeRO 1, or from the slices of a cluster; else one."""
+    """Number of shard replicas, from the group that FSDP or ZeRO 1 names, or from slices of the cluster; else 1."""
     features = filling.features()
     named = _GROUP.search(f"{features} {filling.row.text('notes')}")
     if named is None and (slices := _SLICES.search(features)):
@@ -108,7 +108,7 @@ def _hsdp_shard_ranks(filling: Filling) -> float | None:
 
 
 def chunks(filling: Filling, stack: Stack, layers: float, pp: float, count: float, *, schedule: str) -> float:
-    """Model chunks per rank: the cell, or the most that divide a stage's layers where pp divides the micro-batches."""
+    """Model chunks per pipeline rank: as stated, else the most that divide a stage's layers."""
     stated = filling.row.number("vp")
     if pp == 1:
         return 1.0 if stated in (None, 1.0) else filling.put("vp", 1.0)
@@ -131,7 +131,7 @@ def usual_schedule(filling: Filling, stack: Stack, layers: float, pp: float, cou
 
 
 def split(filling: Filling, layers: float, chunks: float) -> str:
-    """The assumed split of the layers over the stages, from what divides evenly; no table states it."""
+    """How layers are split over pipeline stages: the even or uneven split that the numbers allow."""
     if layers % chunks == 0:
         return "even"
     if (layers + 2) % chunks == 0:

@@ -88,7 +88,7 @@ def modelled_rows(
 
 
 def _structure(asked: RowScenario) -> str:
-    """A key that is equal for rows of one block: everything but titles and the sizes that become columns."""
+    """A key that rows of one batch share: the whole scenario except titles and sizes that become columns."""
     tree, left_out = {**asked.tree, "title": ""}, sorted({TITLE, *_columns(asked)})
     for part, key in left_out:
         if isinstance(tree[part], dict):
@@ -97,7 +97,7 @@ def _structure(asked: RowScenario) -> str:
 
 
 def _columns(asked: RowScenario) -> set[Key]:
-    """The sizes that may differ in a block; none where settings or uneven sizes need the checks of documents."""
+    """The sizes that may differ inside a batch of rows; none if they affect the checks of documents."""
     tree = asked.tree
     if asked.row.text(COLUMN):
         return set()
@@ -113,11 +113,12 @@ def _columns(asked: RowScenario) -> set[Key]:
 
 
 def _is_plain(size: float) -> bool:
+    """Whether a size is a whole number above zero."""
     return 1 <= size <= _LARGEST and size == int(size)
 
 
 def _of_block(asked: Sequence[RowScenario], shelf: CachedReader) -> list[Modelled | CannotModel]:
-    """The predictions for rows of one structure, evaluated as one block of plans."""
+    """The predictions for rows with equal structure, evaluated as one block of plans."""
     try:
         inputs = row_inputs(asked[0], shelf)
     except CannotModel as refused:

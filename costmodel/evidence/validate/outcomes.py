@@ -75,7 +75,7 @@ def quantity_of(columns: Sequence[str]) -> Quantity:
 
 
 def stated(row: CsvRow, quantity: Quantity) -> None:
-    """Refuse a row that is unreadable or has no measurement of the quantity; other measured cells may be faulty."""
+    """Skips a row that is unreadable or has no measurement of the quantity."""
     beside = MEMORIES if quantity == "time" else TIMES
     unread = [fault for fault in row.faults if fault.place is None or fault.place.path not in beside]
     if unread:
@@ -146,7 +146,7 @@ def step_time(row: CsvRow, model: Modelled) -> float:
 
 
 def _from_flop(row: CsvRow, model: Modelled) -> float:
-    """Time of a step at a stated rate or utilisation."""
+    """Step time [s] that follows from a stated FLOP rate or utilisation."""
     convention, executed = _convention(row, model)
     block = model.evaluation.block
     inputs = _with_flop_convention(model.inputs, block, convention)
@@ -184,7 +184,7 @@ def _convention(row: CsvRow, model: Modelled) -> tuple[FlopConvention, bool]:
 
 
 def _memory(row: CsvRow, model: Modelled) -> ComparedFigure:
-    """The memory total that the row's metric means, for the stage of its scope; or whether it fits."""
+    """The measured and predicted memory of a row in its metric and scope, or whether it fits."""
     quantity, value = measured(row, "memory")
     assert value is not None
     fits, chance = model.figure("memory_share") <= 1, model.figure("fit_chance")
@@ -205,7 +205,7 @@ def memory_total(
 
 @memoized()
 def _of_stages(inputs: TrainingInputs, block: Block, ledger: Ledger, quantity: str) -> tuple[list[Rows], ...]:
-    """A memory total of every plan with its P10 and P90, each for all stages."""
+    """A memory total of every plan with P10 and P90, for each pipeline stage."""
     names, rows = TOTALS[quantity], len(block)
     stages = [{name: ledger.line(name, stage) for name in names} for stage in range(3)]
     totals = [summed(*lines.values()) for lines in stages]
@@ -226,7 +226,7 @@ def total_of(metric: str) -> str:
 
 
 def _of_scope(scope: str, stages: list[float]) -> float:
-    """The stage a scope such as 'pp_stage 1/2' names, counted from 0; else the worst."""
+    """The value of the stage that a scope such as 'pp_stage 1/2' names, else the largest."""
     if scope.startswith("rank 0 "):
         return stages[0]
     if "pp_stage " not in scope:
@@ -293,7 +293,7 @@ def _predicted_alternative(row: CsvRow, model: Modelled | CannotModel, quantity:
 
 
 def _middle(found: ComparedFigure, alike: Sequence[float], every: Sequence[float]) -> ComparedFigure:
-    """The median over equally likely plans, with a band that is widened to cover all alternatives."""
+    """The median over equally likely plans, with a band that covers all of them."""
     if not every:
         return found
     middle = math.exp(float(np.median(np.log([found.predicted, *alike]))))
@@ -307,6 +307,7 @@ def _middle(found: ComparedFigure, alike: Sequence[float], every: Sequence[float
 
 
 def _row_with_cell(row: CsvRow, name: str, value: float | str) -> CsvRow:
+    """A copy of the row with another value in one cell."""
     if name == "schedule":
         return with_schedule(row, str(value))
     if name == "stack":
@@ -315,7 +316,7 @@ def _row_with_cell(row: CsvRow, name: str, value: float | str) -> CsvRow:
 
 
 def _open_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
-    """Cells of the plan that the row does not state: the assumed value of each, then its alternatives."""
+    """Cells of the plan that a row leaves open: the assumed value of each, then the alternatives."""
     stack, block, filled = model.inputs.stack, model.evaluation.block, model.filled
     opened: dict[str, list[float | str]] = {}
     dp, pp, vpp, size = (model.of_row(one) for one in (block.dp, block.pp, block.vpp, block.micro_batch))
@@ -413,7 +414,7 @@ class Validated:
 
 
 def meant(where: Where, tables: Sequence[MeasuredTable | Table]) -> Where:
-    """The columns of a selection, as the tables spell them; a fault where no table has one."""
+    """The selection with columns as the tables spell them; a fault for a column that no table has."""
     known = sorted({column for table in tables for column in _grouping_columns(table)})
     found = {column: column if column in known else column.lower() for column in where}
     for column, name in found.items():
@@ -475,6 +476,7 @@ def chosen(cell: Callable[[str], str | None], where: Where) -> bool:
 
 
 def _cell_matches(cell: str | None, value: str) -> bool:
+    """Whether a cell equals a value, as text or as a number."""
     if cell == value or cell is None:
         return cell == value
     try:

@@ -166,7 +166,7 @@ def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, Defaul
 
 
 def _wide_enough(stand: DefaultNode, accelerator: str, each: float | None, shelf: CachedReader) -> DefaultNode:
-    """The proxy node, or one with as many of that accelerator as the row has in a node, where it holds fewer."""
+    """A proxy node with at least as many accelerators as the row has in a node."""
     if each is None or shelf.document("node", stand.node).accelerators >= each:
         return stand
     nodes = ((name, shelf.document("node", name)) for name in sorted(shelf.names("node")))
@@ -175,7 +175,7 @@ def _wide_enough(stand: DefaultNode, accelerator: str, each: float | None, shelf
 
 
 def _features(row: CsvRow) -> None:
-    """Refuse features that costmodel does not model."""
+    """Skips a row with features that costmodel does not model."""
     precision_of(row)
     if written := row.text("recompute"):
         recompute_of(written)
@@ -196,6 +196,7 @@ def adapters_of(row: CsvRow) -> str:
 
 
 def _usual_rank(row: CsvRow) -> int:
+    """The LoRA rank of a row's recipe."""
     framework = row.text("framework").lower()
     return next((rank for name, rank in _RANKS.items() if name in framework), 0)
 
@@ -205,7 +206,7 @@ _LEAN = re.compile(r"low-memory optimizer", re.IGNORECASE)
 
 
 def _tuning_of_row(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
-    """Adapters of the usual rank, and the optimizer of torchtune's recipes for little memory."""
+    """LoRA adapters of the usual rank, with the optimizer that torchtune's recipes use."""
     row, kind = filling.row, adapters_of(filling.row)
     if kind:
         return {"tuning": {"method": kind, "rank": filling.put("rank", _usual_rank(row))}}
@@ -218,6 +219,7 @@ def _tuning_of_row(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
 
 
 def _model_document(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
+    """The model of a row: the shipped one that its name stands for, or one from its sizes."""
     row = filling.row
     _, hidden, _, sequence = needed(row, "layers", "hidden", "heads", "seq_len")
     if "layers" in filling.filled:  # the name alone is the model
@@ -287,6 +289,7 @@ def _other_mixer(row: CsvRow) -> str:
 def _workload_section(
     filling: Filling, shelf: CachedReader, accelerator: Accelerator, stack: Stack, layout: RowLayout
 ) -> dict[str, Any]:
+    """The workload of a row: batch, sequence, precision and optimizer, as stated or imputed."""
     row = filling.row
     batch = row.number("global_batch")
     if batch is None:
@@ -312,6 +315,7 @@ def _workload_section(
 
 
 def _plan_section(filling: Filling, stack: Stack, layout: RowLayout, tree: dict[str, Any]) -> dict[str, Any]:
+    """The plan of a row: micro-batch, schedule, split and recompute, as stated or imputed."""
     row = filling.row
     batch, sequence = tree["workload"]["global_batch"], tree["workload"]["sequence"]
     tokens = USUAL_TOKENS if has_experts(row) else layout.tp * USUAL_TOKENS

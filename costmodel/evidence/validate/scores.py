@@ -64,7 +64,7 @@ class LayoutSweep:
 
     @property
     def picked(self) -> MeasuredLayout | None:
-        """The layout with the fastest prediction."""
+        """The layout that the prediction ranks first; None if none is modelled."""
         return min(self.modelled, key=lambda ran: ran.predicted or 0.0, default=None)
 
     @property
@@ -134,6 +134,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 def _rank_numbers(values: Sequence[float]) -> np.ndarray:
+    """The rank of each value, with mean ranks for equal values."""
     _, place, count = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     middle: np.ndarray = (last - (count - 1) / 2)[place]
@@ -177,6 +178,7 @@ def _layout(subject: CsvRow | ResolvedScenario) -> str:
 
 
 def _layout_sweep(members: Sequence[tuple[CsvRow | ResolvedScenario, Compared]]) -> LayoutSweep:
+    """The sweep of runs that differ in layout only."""
     runs: dict[str, list[Compared]] = {}
     for subject, figure in members:
         runs.setdefault(_layout(subject), []).append(figure)
@@ -191,7 +193,7 @@ def _measured_layout(layout: str, same: Sequence[Compared]) -> MeasuredLayout:
 
 
 def choice(found: Sequence[LayoutSweep]) -> RegretScore:
-    """The regret score of these sweeps."""
+    """The mean regret and errors of choosing layouts by prediction, over these sweeps."""
     regrets = [sweep.regret for sweep in found if sweep.regret is not None]
     correlations = [sweep.correlation for sweep in found if sweep.correlation is not None]
     errors = [error for sweep in found for error in sweep.errors]
@@ -317,6 +319,7 @@ def _other_result(part: Validated) -> str:
 
 
 def _make_scoreboard(tables: Sequence[Validated], others: Mapping[str, Scoreboard]) -> Scoreboard:
+    """The scoreboard of these tables: errors in total, by group, and whether runs fit."""
     figures = [figure for part in tables for figure in part.figures]
     groups = {
         column: {name: _group_score(members) for name, members in gathered(figures, column).items()}
@@ -418,7 +421,7 @@ NOTABLE = 0.05  # of a step, from which a row shows what a term is worth
 
 
 def worth_of_terms(figures: Sequence[Compared], terms: Sequence[str], grouping: str | None = None) -> list[TermWorth]:
-    """How much each term of a step improves predictions, by group of the rows where it matters; most rows first."""
+    """By how much each term of a step improves predictions, in the rows where it matters; most rows first."""
     found = list[TermWorth]()
     for term in terms:
         rows = [each for each in figures if each.error is not None and each.parts.get(term, 0.0) >= NOTABLE]

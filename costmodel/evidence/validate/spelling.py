@@ -68,12 +68,12 @@ class SkippedRow:
 
 
 def invalid(code: str) -> CannotModel:
-    """A layout that breaks a constraint."""
+    """The reason to skip a row whose layout breaks a constraint of the software."""
     return CannotModel("V007", f"{code}: {REFUSALS[code].title}")
 
 
 def needed(row: CsvRow, *names: str) -> Iterator[float]:
-    """Required cells that no rule imputes."""
+    """The numbers in required cells; skips a row in which one is empty."""
     empty = [name for name in names if row.number(name) is None]
     if empty:
         raise CannotModel("V006", f"{', '.join(empty)} empty")
@@ -161,7 +161,7 @@ def with_schedule(row: CsvRow, schedule: str) -> CsvRow:
 
 
 def ulysses(row: CsvRow) -> bool:
-    """Whether a row uses the all-to-all of heads (Ulysses) as its context parallelism."""
+    """Whether the row's context parallelism is the all-to-all of heads (Ulysses)."""
     return _ULYSSES.search(f"{row.text('features')} {row.text('notes')}") is not None
 
 

@@ -130,6 +130,7 @@ def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
 
 
 def _groups_of_case(table: MeasuredTable, case: LoadedScenario, reason: str) -> dict[str, str]:
+    """The value of a scenario in each column by which results can be grouped."""
     found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
     kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
     stack = _stack(case)
@@ -167,6 +168,7 @@ def _why_not_comparable(row: CsvRow, quantity: Quantity) -> CannotModel | None:
 def _compared_figure(
     row: CsvRow, model: Modelled | CannotModel, found: RowOutcome, quantity: Quantity, shelf: CachedReader
 ) -> Compared:
+    """The measured figure of a row with its prediction, or the reason why there is none."""
     if isinstance(found, CannotModel):
         groups = groups_of_row(row, found.code, shelf)
         name, value = measured(row, quantity)
@@ -234,7 +236,7 @@ def validated(
 
 
 def _of_source(name: str) -> Sequence[str]:
-    """The measured documents of a source, as tables of scores name it; else the name itself."""
+    """The measured documents of a source name; the name itself if it is no source."""
     if name in names("measured") or not name.replace("-", "").replace(".", "").isalnum():
         return (name,)
     found = [each for each in names("measured") if _key_of_source(each) == name]
@@ -265,6 +267,7 @@ def _quantities_of(served: bool) -> str:
 def _validated_table(
     table: MeasuredTable | Table, quantity: Quantity | None, where: Where, shelf: CachedReader, count: RowCount
 ) -> Validated:
+    """The figures of one table or document with their predictions."""
     if isinstance(table, ServingTable):
         from costmodel.evidence.validate.serving.validate_serving import compared_serving
 
@@ -343,6 +346,7 @@ def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
 
 
 def _figures_of_tables(tables: Sequence[Table], quantity: Quantity) -> list[Compared]:
+    """The compared figures of these tables, modelled ones only."""
     return [figure for part in validated(tables, quantity=quantity) for figure in part.figures]
 
 
@@ -418,7 +422,7 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
 
 
 def _fitted_factors(new: Sequence[Compared], changes: NDArray[np.float64]) -> list[MovedTerm]:
-    """For each term the factor that leaves the smallest squared residuals, with these residuals."""
+    """For each term the factor that best explains the changes, with the residuals that it leaves."""
     found = list[MovedTerm]()
     for term in [ALL, *dict.fromkeys(name for each in new for name in each.parts)]:
         shares = np.array([1.0 if term == ALL else each.parts.get(term, 0.0) for each in new])
@@ -448,7 +452,7 @@ def _group_key(each: Compared) -> tuple[str, ...]:
 
 
 def _slower(each: Compared) -> float:
-    """The log of measured over predicted time; for a rate, of predicted over measured."""
+    """The log of measured over predicted time (of predicted over measured for a rate)."""
     assert each.measured is not None
     assert each.predicted is not None
     ratio = math.log(each.measured / each.predicted)

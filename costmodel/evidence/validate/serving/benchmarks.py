@@ -75,7 +75,7 @@ def case_of_group(rows: Sequence[ServingRow], shelf: CachedReader) -> ServingCas
 
 
 def groups(rows: Iterable[ServingRow]) -> list[list[int]]:
-    """Row numbers by scenario: rows of a group differ only in layout, load and nodes; learned positions bound them."""
+    """Lists of row numbers whose scenarios differ only in layout, load and number of nodes."""
     alike: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
         columns = ("concurrency",) if row.learned_positions else (*LENGTHS, "concurrency")
@@ -90,7 +90,7 @@ def groups(rows: Iterable[ServingRow]) -> list[list[int]]:
 
 
 def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicted]:
-    """The predicted figures of rows that share one scenario."""
+    """The predicted figures of rows that differ in layout and load only."""
     tp, pp, ep, apart = (np.array(column) for column in zip(*(row.layout for row in rows), strict=True))
     ones = np.ones(len(rows))
     layout = PlanColumns(tp, pp, ep, apart, ones, inputs.budget * ones)
@@ -106,7 +106,7 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
 
 
 def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
-    """The spread of each figure below and above its prediction."""
+    """Relative spread of each figure below and above its prediction."""
     width = spreads(inputs)
     token, later, first = (float(np.asarray(each)) for each in (width.token, width.later, width.first))
     late = float(combined_error(later, width.first_beside_steps))
@@ -114,13 +114,14 @@ def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
 
 
 def _row(found: Benchmark, widths: Mapping[str, tuple[float, float]], index: int) -> Predicted:
+    """The predicted figures of one row with their bands, or the reason why there are none."""
     if code := found.refused[index]:
         return CannotModel("V007", code)
     state = found.state
     columns = {"ttft": state.ttft, "tpot": state.tpot, "tokens_per_s_per_gpu": found.tokens_per_gpu}
     figures = {name: float(np.asarray(values)[index]) for name, values in columns.items()}
     for name, spread in widths.items():
-        low, high = (math.exp(sign * TENTH * each) for sign, each in zip((-1, 1), spread, strict=True))
+        low, high = (math.exp(sign * TENTH * relative) for sign, relative in zip((-1, 1), spread, strict=True))
         figures |= {f"{name}_low": figures[name] * low, f"{name}_high": figures[name] * high}
         figures[f"{name}_spread"] = min(spread)
     parts = {f"{PART}{name}": float(shares[index]) for name, shares in found.parts.items()}
@@ -169,7 +170,7 @@ def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows) -> Benchm
 
 
 def _parts(decode: StepTime, token: Number, rows: int) -> dict[str, Rows]:
-    """The share of each term in the time per token: the terms of a decode step, and the time that prefill adds."""
+    """Share of each term in the time per token."""
     times = {name: getattr(decode, name) for name in STEP_TERMS}
     times[PROMPTS] = np.maximum(token - decode.total, 0.0)
     whole = sum(times.values(), start=np.zeros(rows))

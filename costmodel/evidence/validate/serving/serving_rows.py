@@ -108,7 +108,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
 
 
 def _at_once(row: CsvRow, filled: dict[str, str]) -> tuple[float, float]:
-    """Requests that a benchmark sends at once, 0 of a closed loop, and the spread of its lengths."""
+    """Number of requests that a benchmark sends at once (0 for a closed loop), and the spread of lengths."""
     stated, doubt = row.number("requests"), row.text("doubt")
     spread = row.number("length_spread") or 0.0
     if found := re.search(r"\b([1-9][\d,]{0,8}) requests at once\b", doubt):
@@ -176,7 +176,7 @@ def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
 
 
 def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: dict[str, str]) -> dict[str, float]:
-    """Engine settings that benchmarks use, by accelerator family, attention groups, and users."""
+    """Engine settings that published benchmarks use for this GPU family and load."""
     family, groups, users = load
     budget = row.number("max_num_batched_tokens")
     found = {"budget": budget} if budget else {}
@@ -190,6 +190,7 @@ def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: 
 
 
 def _traffic(row: CsvRow, filled: dict[str, str]) -> str:
+    """How requests arrive in a closed-loop benchmark, as the row or the engine's client states it."""
     stated = row.text("traffic").lower()
     if stated in ("burst", "steady"):
         return stated

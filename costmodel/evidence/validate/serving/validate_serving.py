@@ -84,6 +84,7 @@ def serving_answers(
 
 
 def _asked(row: CsvRow, shelf: CachedReader) -> ServingRow | CannotModel:
+    """The row as input of a prediction, or the reason why it is skipped."""
     try:
         return serving_row(row, shelf)
     except CannotModel as refused:
@@ -123,7 +124,7 @@ def _answer(question: ServingRow, quantity: ServingQuantity, predicted: Predicte
 
 
 def plausible(question: ServingRow, predicted: Mapping[str, float]) -> None:
-    """Refuse a row whose figures cannot be true together."""
+    """Skips a row whose figures cannot all be true."""
     _possible(question.row, predicted["floor"])
     _consistent(question)
 
@@ -145,7 +146,7 @@ def measured(question: ServingRow, quantity: ServingQuantity) -> float | None:
 
 
 def _possible(row: CsvRow, floor: float) -> None:
-    """Refuse a row whose tokens come faster than weights can be read; speculation looks like a typo."""
+    """Skips a row whose tokens come faster than weights can be read, which looks like a typo."""
     for name in ("tpot_s", "ttft_s"):
         value = row.number(name)
         if value is not None and value < floor:
@@ -154,7 +155,7 @@ def _possible(row: CsvRow, floor: float) -> None:
 
 
 def _consistent(question: ServingRow) -> None:
-    """Refuse a row whose requests in flight, rate and latency contradict each other."""
+    """Skips a row whose concurrency, rate and latency contradict Little's law."""
     row, output = question.row, question.lengths[1]
     first, token, rate = row.number("ttft_s"), row.number("tpot_s"), row.number("requests_per_s")
     tokens = row.number("tokens_per_s_per_gpu")
@@ -205,6 +206,7 @@ def predicted_pool(row: CsvRow, shelf: CachedReader) -> tuple[dict[str, float], 
 
 
 def _scenario(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> dict[str, Any]:
+    """The scenario of an engine's start-up log: machine, engine and layout, with a nominal load."""
     _, node, each = _machine(row, shelf, filled)
     tp, pp = next(needed(row, "tp")), row.number("pp") or 1.0
     longest = row.number("max_model_len") or (filled.setdefault("max_model_len", "4096") and 4096.0)
@@ -230,7 +232,7 @@ def _scenario(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> dict[
 
 
 def _machine(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> tuple[str, str | dict[str, Any], float]:
-    """The machine of a log; of a GPU without a document one of the same memory, of which the log states the total.
+    """GPU, node and GPUs per node of a log; an undocumented GPU is replaced by one with its memory.
 
     Nothing else of an accelerator counts for the pool, but the types that it multiplies in.
     """
@@ -249,6 +251,7 @@ def _machine(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> tuple[
 
 
 def _weights(row: CsvRow) -> dict[str, str]:
+    """The number types of weights that a log states."""
     said = row.text("weight_bytes_per_param")
     if said.startswith("mx"):
         return {"expert_weights": "mxfp4"}

@@ -38,7 +38,7 @@ class TraceWriter(Protocol):
     """The traces that the figures of a page open."""
 
     def of(self, name: str) -> int | None:
-        """The place of the trace of a result, if it has one."""
+        """The number of the trace of a result on a page; None if there is none."""
 
     def add(
         self, title: str, text: str, how: str | tuple[str, str, str] = "", inner: Iterable[int] = (), place: str = ""
@@ -75,7 +75,7 @@ class Headline:
 
 
 def explained(text: str, value: float | None, name: str, line: str) -> Cell:
-    """A figure that opens the command which explains it; plain text if it has no value.
+    """A cell whose figure opens the command that explains it; plain text without a value.
 
     name: the name of the result without unit. line: the command
     """
@@ -85,7 +85,7 @@ def explained(text: str, value: float | None, name: str, line: str) -> Cell:
 
 
 def traced(text: str, value: float, name: str, trace: str = "") -> Cell:
-    """A figure that opens its trace, if the page has one; plain text if it has no value.
+    """A cell whose figure opens its trace on a page; plain text without a value.
 
     name: the name of the result without unit. trace: the name of its trace, if it differs
     """
@@ -93,12 +93,13 @@ def traced(text: str, value: float, name: str, trace: str = "") -> Cell:
 
 
 def made_of(title: str, text: str, value: float, how: str, names: Sequence[str]) -> Cell:
-    """A figure computed from others, which opens a trace if all of them have one.
+    """A cell computed from other figures; opens a trace if all of them have one.
 
     how: the formula in words, or the operator between the inputs
     """
 
     def opens(traces: TraceWriter) -> int | None:
+        """The number of the trace on a page; None if an input has none."""
         inner = [place for place in map(traces.of, names) if place is not None]
         stated = ("= ", how, "") if how.startswith(" ") else how
         return traces.add(title, text, stated, inner) if len(inner) == len(names) else None

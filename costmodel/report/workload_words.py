@@ -144,6 +144,7 @@ _OF_TRAINING = Compared(
 
 
 def _training() -> WorkloadWords:
+    """The words of training."""
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.estimate.training_answer.training_facts import facts_of
@@ -244,6 +245,7 @@ _OF_SERVING = Compared(
 
 
 def _serving() -> WorkloadWords:
+    """The words of serving."""
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.estimate.serving.limits_chance import OWN
     from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -263,6 +265,7 @@ def _serving() -> WorkloadWords:
         return lines(found)
 
     def load(case: LoadedScenario) -> str:
+        """The load of a service in words, with its engine and types."""
         from costmodel.report.terminal.serving.serving_formatting import lengths_words, load_words, type_words
 
         held, workload = serving(case), serving(case).scenario.workload
@@ -336,6 +339,7 @@ _OF_RL = Compared(
 
 
 def _rl() -> WorkloadWords:
+    """The words of reinforcement learning."""
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.explore.answer_text.answer_summaries import both_words

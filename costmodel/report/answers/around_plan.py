@@ -134,7 +134,7 @@ def neighbours(view: PlanView, found: Sequence[Neighbour]) -> AnswerDocument:
 
 
 def _figures(asked: Workload, own: Mapping[str, float], costs: Mapping[str, float], shown: Sequence[str]) -> list[Cell]:
-    """The results of a plan, and its time relative to the scenario's own plan."""
+    """The cells of a plan with its results, and its time relative to the scenario's plan."""
     words, cells = words_of(asked.case.kind), list[Cell]()
     for name in shown:
         value = costs.get(name, math.nan)
@@ -146,7 +146,7 @@ def _figures(asked: Workload, own: Mapping[str, float], costs: Mapping[str, floa
 
 
 def _words(asked: Workload, own: Mapping[str, float], each: Neighbour) -> str:
-    """The term that moves most, and the reason against a plan."""
+    """Which term of the time changes most in a neighbouring plan, and the reason against that plan."""
     reasons = [f"{code} {asked.reasons[code].title}" for code in each.trial.codes[:1]]
     if each.trial.refused:
         return reasons[0]
@@ -157,7 +157,7 @@ def _words(asked: Workload, own: Mapping[str, float], each: Neighbour) -> str:
 
 
 def _moved(asked: Workload, own: Mapping[str, float], each: Neighbour) -> tuple[str, float]:
-    """The term of the time that moved most, and by how much; no name where none did."""
+    """The term of the time that changes most in a neighbouring plan, and by how many seconds; "" if none does."""
     costs = each.trial.costs
     apart = {name: costs[name] - own[name] for name in words_of(asked.case.kind).terms if name in costs}
     apart = {name: by for name, by in apart.items() if math.isfinite(by)}
@@ -166,7 +166,7 @@ def _moved(asked: Workload, own: Mapping[str, float], each: Neighbour) -> tuple[
 
 
 def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> list[Line]:
-    """The best neighbour that is faster and about as sure to work, else the best that is only faster; the next command.
+    """The best neighbour that is faster and as sure to work, else one that is only faster; and the next command.
 
     The command sets every key of the plan that a search chose, which would else take other defaults.
     """
@@ -186,7 +186,7 @@ def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> lis
 
 
 def _chosen(view: PlanView) -> list[str]:
-    """The settings of the plan that the command line does not state."""
+    """Settings of the plan that costmodel chose, not the command line."""
     stated = {*map(path_of, view.case.assignments)}
     changes = (each for each in view.case.changes if isinstance(each, str))
     return [each for each in changes if each.startswith("plan.") and path_of(each) not in stated]
@@ -206,6 +206,7 @@ def neighbours_json(view: PlanView, found: Sequence[Neighbour]) -> dict[str, Any
 
 
 def _fields(asked: Workload, own: Mapping[str, float], each: Neighbour) -> dict[str, Any]:
+    """A neighbouring plan as plain values."""
     trial = each.trial
     base = {"asked": each.asked, "set": dict(each.values), "refused": [*trial.refused], "broken": [*trial.broken]}
     if trial.refused:

@@ -142,7 +142,7 @@ def _price_option(price: Price) -> str:
 
 
 def _wanted(found: Bought) -> str:
-    """The limits in words, and the chance with which they must be met."""
+    """The limits that must be met, in words, with the chance required of each plan."""
     say, limits = words_of(found.asked.case.kind).result, stated_limits(found.asked.case.scenario.limits)
     stated = [
         f"{limit.key} {_SIGNS[limit.kind]} {say(limit.column, limit.value)}"
@@ -212,7 +212,7 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
 def _figures_of(
     found: Bought, row: Purchase, shown: Sequence[str], *, apart: bool, bought: bool, priced: bool
 ) -> list[Cell]:
-    """The cells of a machine that works, behind those that name it."""
+    """The cells with the results of a machine on which a plan works."""
     safe, name = row.plans.safe, row.machine.name
     assert safe is not None
     assert row.trial is not None
@@ -274,7 +274,7 @@ def _hourly(price: Price | None, machine: str) -> Cell:
 
 
 def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
-    """The row of a hosted API: its cost and prices, in the columns of a machine."""
+    """The table row of a hosted API: its cost and prices, in the columns for machines."""
     cost = found.hosted_cost(offer)
     figures: dict[str, Cell] = {
         "GPU": "hosted",
@@ -295,7 +295,7 @@ def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> lis
 
 
 def as_stated(cell: Cell, source: str) -> Cell:
-    """A cell whose figure opens where it is from, as no equation makes it."""
+    """The cell, whose figure opens its source on a page, since no equation computes it."""
     if isinstance(cell, str):
         return cell
     return replace(cell, opens=lambda traces: traces.add(cell.name, cell.text, f"from: {source}"))
@@ -308,6 +308,7 @@ def hosted_source(offer: HostedOffer) -> str:
 
 
 def _hosted_price(offer: HostedOffer) -> Line:
+    """The prices of a hosted API per million tokens, as a line."""
     prompt, cached, output = (f"${price * 1e6:.3g}" for price in (offer.prompt, offer.cached, offer.output))
     words = f"{prompt} a million tokens of prompts, {cached} cached ones, {output} generated ones"
     return Abridged(f"  API: {words} ({hosted_source(offer)})", short="", added="origin of prices")
@@ -321,6 +322,7 @@ _MEASURED = (
 
 
 def _is_known(row: Purchase, name: str) -> bool:
+    """Whether a machine has this result."""
     return row.trial is not None and math.isfinite(row.trial.costs.get(name, math.nan))
 
 
@@ -355,6 +357,7 @@ def _sourced(row: Purchase) -> Cell:
 
 
 def _sure(chance: float) -> Cell:
+    """The cell of a chance."""
     return Value(rounded_percent(chance).replace("%", " %"), chance, "chance")
 
 
@@ -389,7 +392,7 @@ def _measured(found: Bought, row: Purchase) -> Cell:
 
 
 def against(found: Bought, row: Purchase) -> str:
-    """Why no plan on a machine meets every limit."""
+    """A sentence on why no plan on a machine meets every limit."""
     plans = row.plans
     if plans.expected is not None:
         return f"✗ the surest plan has a chance of {rounded_percent(plans.surest).replace('%', ' %')}"
@@ -429,7 +432,7 @@ _MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")
 
 
 def _looked_at(found: Bought) -> str:
-    """A sentence on how many offers were looked at."""
+    """A sentence on how many offers were compared."""
     works = len(found.working)
     return f"{number_of(found.count, 'offer')} looked at, {works} meet{'s' if works == 1 else ''} every limit."
 
@@ -456,7 +459,7 @@ def _sentences(found: Bought) -> list[str]:
 
 
 def _left_over(found: Bought, best: Purchase) -> list[str]:
-    """A sentence on why a budget is not spent: the cost keeps it with the chance, not just as it is expected."""
+    """A sentence on why part of a budget is not spent: more GPUs would meet it only in the expected case."""
     high = math.nan if best.trial is None else best.trial.costs.get("run_cost_high", math.nan)
     left = found.budget - found.rent(best).in_use
     if not (math.isfinite(left + high) and left > _WORTH_SAYING * found.budget):
@@ -527,19 +530,19 @@ def _defaults(found: Bought) -> list[str]:
 
 
 def _both(rent: Rent) -> str:
-    """The rent of GPUs in use, and of whole nodes where that is another."""
+    """The rent of the GPUs in use, and of whole nodes if that differs."""
     in_use, whole = rounded_dollars(rent.in_use), rounded_dollars(rent.whole)
     return in_use if in_use == whole else f"{in_use} ({whole} by whole nodes)"
 
 
 def _only_fits(found: Bought) -> bool:
-    """Whether the chance is that of fitting in memory, as nothing else is limited."""
+    """Whether the chance is only that of fitting in memory, because no limit is set."""
     limits = {limit.column for limit in stated_limits(found.asked.case.scenario.limits)}
     return found.asked.request_tokens is None and not limits - {found.asked.chance}
 
 
 def _event(found: Bought) -> str:
-    """What the chance is of, as a verb."""
+    """The verb for what a chance refers to, such as meeting all limits."""
     return "fit in memory" if _only_fits(found) else "meet every limit"
 
 
@@ -591,7 +594,7 @@ def _cheaper(found: Bought, row: Purchase) -> str:
 
 
 def _every(found: Bought) -> str:
-    """What a cost is of, after an amount."""
+    """The phrase that follows an amount of money: "a month", or for the whole job."""
     return "a month" if _job_words(found) == MONTHLY else "for this job"
 
 
@@ -736,6 +739,7 @@ def _model_words(found: Bought) -> list[str]:
 
 
 def _deadline(found: Bought) -> str:
+    """The deadline of the job in words; empty without one."""
     limits = stated_limits(found.asked.case.scenario.limits)
     return show_time(next(limit.value for limit in limits if limit.column == "run_time"))
 

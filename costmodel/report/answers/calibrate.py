@@ -101,12 +101,14 @@ def kernels(found: Calibrated, decisions: Sequence[Decision], written: Sequence[
 
 
 def _written_words(better: int, fitted: int, written: Sequence[Path]) -> str:
+    """The conclusion of a calibration: how many fits are better, and what was written."""
     if written:
         return f"{better} fits written to {', '.join(map(str, written))}"
     return f"{better} of {fitted} fits would be written (✓): add --write" if better else "nothing to write"
 
 
 def _fit_row(decision: Decision) -> tuple[str, ...]:
+    """The table row of a fit: its document, its size, its errors."""
     fit = decision.fit
     bias = fit.now or fit.inside
     errors = (*map(_median_and_p90, (fit.inside, fit.outside, fit.now)), signed(bias.bias) if bias else "–")
@@ -208,6 +210,7 @@ def kernels_json(found: Calibrated, decisions: Sequence[Decision], written: Iter
 
 
 def _fit_fields(decision: Decision) -> dict[str, Any]:
+    """One fit as plain values: constants, sizes, errors, and whether it was written."""
     fit, key = decision.fit, decision.fit.sample.key
     return {
         "of": fit.sample.of,
@@ -265,7 +268,7 @@ def followed(found: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
 
 
 def _nights_read(found: FollowedFolder) -> Section:
-    """The number of runs of each night, and the files that were not read."""
+    """The section on which nights of runs were read, and which files were not."""
     read = found.read
     rows = [(night, f"{sum(len(table.rows) for table in tables)}") for night, tables in read.nights.items()]
     rows += [("kernels", f"{len(read.kernels)} files")] if read.kernels else []
@@ -346,6 +349,7 @@ def _error_cells(errors: Errors) -> tuple[str, ...]:
 
 
 def _refined_fields(found: Refined | EngineFit, of: str, written: Iterable[Path], **more: Any) -> dict[str, Any]:
+    """A fit to runs or benchmarks as plain values, with `more` keys."""
     return _calibration_fields(
         of,
         {table.file: table.digest for table in found.tables},
@@ -397,7 +401,7 @@ def runs(found: Refined, written: Iterable[Path]) -> AnswerDocument:
 
 
 def known_to(part: Posterior) -> str:
-    """The uncertainty of a constant: one relative spread, or for a share its interval."""
+    """How well a constant is known: one relative spread, or for a share its interval."""
     if not part.prior.share:
         return f"{part.spread:.0%}"
     low, high = part.interval
@@ -405,6 +409,7 @@ def known_to(part: Posterior) -> str:
 
 
 def _run_errors(found: Refined) -> Iterator[tuple[str, ...]]:
+    """A row of errors for each stage of the fit: in use, at the priors, in sample, left out."""
     fit = found.fit
     yield "as in use", *_error_cells(fit.shipped)
     if found.afresh:
@@ -486,6 +491,7 @@ def benchmarks(found: EngineFit, written: Iterable[Path]) -> AnswerDocument:
 
 
 def _engine_errors(found: EngineFit) -> Iterator[tuple[str, ...]]:
+    """A row of errors for each quantity: as shipped, fitted, left out."""
     parts = {"as shipped": found.shipped, "fitted": found.fitted, f"{found.grouping} left out": found.unseen}
     for quantity in found.shipped:
         for name, errors in parts.items():
@@ -616,7 +622,7 @@ def remarks(found: MeasuredKernels) -> list[str]:
 
 
 def _reason(skipped: str) -> str:
-    """The reason without its figures."""
+    """The reason for a skipped shape, without its numbers."""
     return "there was not time for them" if skipped.startswith(LACKED_TIME) else skipped
 
 

@@ -147,7 +147,7 @@ def why(checked: CheckedScenario, key: str) -> list[Section]:
 
 
 def _others(kind: str, moves: Sequence[MovedFigure]) -> Iterator[Line]:
-    """Moved figures that the sections of `diff` do not show."""
+    """Lines for changed figures that the sections of `diff` do not show."""
     shown = {plan_in_words(move.name) for move in moves}
     columns = COLUMNS[kind] if words_of(kind).adds_up else {}
     others = sorted(name for name in shown & set(columns) if columns[name].unit == "1" and name not in _TOLD)
@@ -159,6 +159,7 @@ def _others(kind: str, moves: Sequence[MovedFigure]) -> Iterator[Line]:
 
 
 def _short_verdict(checked: CheckedScenario) -> str:
+    """What passed, in a few words: the limits, and the comparison with the baseline."""
     limits = sum(finding.kind == "limit" for finding in checked.findings)
     held = sum(finding.kind in ("regression", "exact") for finding in checked.findings)
     words = [f"{limits} limit{'s' if limits != 1 else ''}"] if limits else []
@@ -177,6 +178,7 @@ def _gain(checked: CheckedScenario) -> str:
 
 
 def _finding_row(checked: CheckedScenario, finding: CheckResult) -> tuple[Cell, ...]:
+    """The table row of one check: mark, name, value, bound, remark."""
     mark = "✗" if not finding.kept else "▲" if finding.kind == "known" else "✓"
     text, bound = sides(checked, finding)
     value: Cell = text
@@ -195,7 +197,7 @@ def _finding_name(finding: CheckResult) -> str:
 
 
 def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
-    """The current value of a checked figure, and its bound."""
+    """The current value of a checked figure, and the bound that it must keep, as text."""
     words = words_of(checked.asked.case.kind)
     if finding.kind == "known":
         return "does not contain it:", "--update adds it"
@@ -250,7 +252,7 @@ def _change_words(change: float, finding: CheckResult, better: str) -> str:
 
 
 def summary(found: Sequence[CheckedScenario]) -> str:
-    """Like `answering`, for a command that writes another program's file: no suffix is refused or selects a form."""
+    """The conclusion in one sentence: how many scenarios pass, or which fail and why."""
     held = [finding for checked in found for finding in checked.findings]
     findings = [finding for finding in held if finding.kind != "known" or not finding.kept]
     failed = sum(not finding.kept for finding in findings)
@@ -264,14 +266,14 @@ def summary(found: Sequence[CheckedScenario]) -> str:
 
 
 def sentence(checked: CheckedScenario, finding: CheckResult) -> str:
-    """A finding in one line."""
+    """One check in a sentence."""
     value, bound = sides(checked, finding)
     aside = _aside(checked, finding) if finding.kind == "regression" else ""
     return f"{_finding_name(finding)} {value}, {bound}{f', {aside}' if aside else ''}"
 
 
 def suites(found: Sequence[CheckedScenario]) -> list[RunnerSuite]:
-    """Everything that was checked, for runners of CI."""
+    """All checks as test suites for CI, one per scenario."""
     return [RunnerSuite(one.name, one.asked.case.file, tuple(_runner_cases(one))) for one in found]
 
 
@@ -345,6 +347,7 @@ def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
 
 
 def _finding_fields(checked: CheckedScenario, finding: CheckResult) -> dict[str, Any]:
+    """One check as plain values, with its place in the file."""
     column, place = checked.asked.columns.get(finding.name), finding.place
     return {
         "kind": finding.limit.kind if finding.limit else finding.kind,

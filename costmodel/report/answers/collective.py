@@ -152,6 +152,7 @@ def _table(answer: CollectiveAnswer) -> Table:
 
 
 def _row_cells(row: SizeRow, *, measured: bool) -> list[Cell]:
+    """The table row of one message size: time, band, measured time, rates, algorithm."""
     levels = ("–" if level is None else Value(show_time(level), level) for level in (row.inside, row.between))
     band = between(show_time(row.low), show_time(row.high))
     rates = (significant(row.algbw / 1e9), significant(row.busbw / 1e9), significant(row.in_step_busbw / 1e9))
@@ -162,7 +163,7 @@ def _row_cells(row: SizeRow, *, measured: bool) -> list[Cell]:
 
 
 def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
-    """The algorithms that are taken and why; and a fit that is another operation's."""
+    """Sentences on which algorithms are chosen and why, and on a fit borrowed from another collective."""
     if answer.operation == "send":
         yield "one send, over the slowest link between the two"
     else:
@@ -178,14 +179,14 @@ def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
 
 
 def _binding(answer: CollectiveAnswer) -> str:
-    """The links that set the time of the largest size, where those between domains are the faster ones."""
+    """A sentence on the links that limit the largest size, if it is not the network between nodes."""
     case = answer.case
     inner, outer = case.scale_up.name, case.scale_out.name
     return f": {inner} inside the domains sets the rate, {outer} waits for it" if answer.rows[-1].waits else ""
 
 
 def _against(answer: CollectiveAnswer, name: str) -> str:
-    """The time of an algorithm and of the next best one, at the size where the algorithm gains most."""
+    """The time of an algorithm and of the next best, at the size where the difference is largest."""
     rows = [row for row in answer.rows if row.algorithm == name and len(row.algorithms) > 1]
     if not rows:
         return ""
@@ -232,7 +233,7 @@ def measuring(answer: CollectiveAnswer) -> str:
 
 
 def _factor(answer: CollectiveAnswer) -> str:
-    """The nccl-tests option for the steps between sizes, if they are equal."""
+    """The nccl-tests option for the factor between sizes, if all factors are equal."""
     sizes = [row.size for row in answer.rows]
     steps = {round(after / before, 6) for before, after in itertools.pairwise(sizes)}
     return f" -f {steps.pop():g}" if len(steps) == 1 else " -f 2" if steps else ""

@@ -35,7 +35,7 @@ def communication(view: PlanView) -> AnswerDocument:
 
 
 def traffic_sections(traffic: PlanTraffic) -> list[Section]:
-    """Sections on messages outside the steps, then collectives, then exposed time by group."""
+    """Sections on collectives outside a step, then inside it, then the exposed time of each group."""
     found = [*traffic.ahead, network_section(traffic), *_alone_section(traffic.sent), *wait_section(traffic)]
     return [*found[:-1], replace(found[-1], beneath=traffic.beneath)]
 
@@ -113,6 +113,7 @@ def _algorithm_bandwidth_of(transfer: Transfer) -> float:
 
 
 def _rate_cell(value: float, place: int, how: str) -> Cell:
+    """A cell with a bandwidth."""
     names = [trace_of_transfer(place, name) for name in ("message", "time")]
     return made_of("GB/s", significant(value / 1e9), value, how, names)
 
@@ -190,6 +191,7 @@ def communication_json(view: PlanView) -> dict[str, Any]:
 
 
 def _message_fields(each: SentMessage) -> dict[str, Any]:
+    """One collective as plain values."""
     return {
         "of": each.of,
         "group": each.transfer.group.name,

@@ -144,7 +144,7 @@ def _title_of(name: str) -> str:
 def moved(
     kind: str, figures: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True
 ) -> list[Section]:
-    """Sections of moved figures for any workload: with terms if it has steps, else with bands."""
+    """Sections of changed figures: each result with its terms if it has any, else with its error band."""
     if words_of(kind).adds_up:
         return terms(figures, beneath, apart=apart)
     columns = [Column("result", "k"), Column("before"), Column("P10 – P90 before", drop=1), Column("after"),
@@ -155,7 +155,7 @@ def moved(
 
 
 def _results(kind: str, figures: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
-    """Results that moved, in the order of the columns."""
+    """Table rows of the results that changed, in the order of their columns."""
     words, named = words_of(kind), {plan_in_words(move.name): move for move in figures}
     for name, column in COLUMNS[kind].items():
         move = named.get(name)
@@ -195,7 +195,7 @@ def _peaks(found: Difference) -> Iterator[Line]:
 
 
 def _heads(found: Difference) -> Iterator[Line]:
-    """The head of each side, only once if both are equal; with the price if a cost moved."""
+    """The head lines of both sides, only once if they are equal."""
     priced = any(is_money(plan_in_words(move.name)) for move in found.figures)
     sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
     heads = [head_lines(facts, priced=priced) for facts in sides]
@@ -294,20 +294,20 @@ def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: 
 
 
 def _tells(move: MovedFigure, named: Mapping[str, MovedFigure]) -> bool:
-    """Whether a term moved by more than 0.01 % of the result it belongs to."""
+    """Whether a term changed by more than 0.01 % of the result it belongs to."""
     whole = named.get("memory_peak" if unit_of(move.name) == "B" else "step_time")
     least = _TELLING * (whole.before or 0.0) if whole and not move.name.startswith(TRAFFIC) else 0.0
     return abs(difference(move)) > least
 
 
 def _beneath(moves: Sequence[tuple[MovedFigure, str]]) -> list[tuple[str, str, str, str, str]]:
-    """Rows of terms, the largest change first."""
+    """The table rows of a result's terms, the largest change first."""
     ordered = sorted(moves, key=lambda item: -abs(difference(item[0])))
     return [figure_row(move, f"  {title}", share=False) for move, title in ordered]
 
 
 def figure_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
-    """A row with a figure before and after; share: whether the change is relative."""
+    """The table row of a figure before and after; `share`: whether the change is shown in percent."""
     unit = unit_of(move.name)
     before, after = (result(plan_in_words(move.name), value, unit) for value in (move.before, move.after))
     worse = (move.after or 0.0) > (move.before or 0.0)
@@ -336,7 +336,7 @@ def change_words(change: float) -> str:
 
 
 def difference(move: MovedFigure) -> float:
-    """The change of a figure; a missing value counts as zero."""
+    """The change of a figure between the two sides; a missing value counts as zero."""
     return (move.after or 0.0) - (move.before or 0.0)
 
 
@@ -400,6 +400,7 @@ def _facts(found: Difference) -> dict[str, Any]:
 
 
 def _side_fields(side: Side) -> dict[str, Any]:
+    """One of the two compared answers as plain values."""
     facts = None if side.facts is None else fact_fields(side.facts)
     refused, overload = list(side.refused), list(side.overload)
     return {

@@ -51,7 +51,7 @@ def _verdict_words(found: Diagnosis) -> str:
 
 
 def _conclusion(found: Diagnosis) -> str:
-    """The likeliest cause."""
+    """The likeliest cause in a sentence."""
     if found.inside:
         return "There is nothing to explain."
     if not found.explained:
@@ -80,7 +80,7 @@ def _measured_section(found: Diagnosis) -> Section:
 
 
 def _digits(found: Diagnosis) -> int:
-    """Digits of the measured step and its band: more where an end would read as the measured step."""
+    """Digits for the measured step and its band, so that both ends differ from it."""
     times = [(found.measured.step, end) for end in (found.low, found.high)]
     alike = (digits for digits in range(3, 6) if all(show_time(a, digits) != show_time(b, digits) for a, b in times))
     return next(alike, 6)
@@ -192,6 +192,7 @@ def diagnose_json(found: Diagnosis) -> dict[str, Any]:
 
 
 def _cause_fields(one: Explanation) -> dict[str, Any]:
+    """One cause as plain values: the needed and the expected change, and what speaks against it."""
     low, high = one.range
     against = None
     if one.against is not None:

@@ -60,21 +60,21 @@ def tree_section(node: ExplainedFigure, stated: str, meant: str, depth: int | No
 
 
 def _against(view: PlanView) -> list[Line]:
-    """The reason why a plan cannot run, or never ends."""
+    """The reasons why the plan cannot run, or never ends."""
     words, reasons = words_of(view.case.kind), workload_of(view.case).reasons
     codes = (code for code in view.answer.broken if code in TOO_LARGE or code == ENDLESS)
     return [styled(f"  ✗ {code} {reasons[code].title}: {words.reason(view.answer, code)}", BAD) for code in codes]
 
 
 def _result(view: PlanView, node: ExplainedFigure) -> str:
-    """A figure with the same digits and unit as in other answers."""
+    """The value of a figure as text, with the digits and unit of other answers."""
     if node.name in view.columns:
         return words_of(view.case.kind).result_to(node.name, node.value, 4)
     return TreeDrawing(node).value(node)
 
 
 def _figure_meaning(view: PlanView, label: str, node: ExplainedFigure) -> str:
-    """The meaning of a figure, after the label that the user typed."""
+    """The meaning of a figure, below the label that the user typed."""
     meaning = workload_of(view.case).quantities.get(node.name, "")
     asked = "" if label.casefold().replace(" ", "_") == node.name else f"{label}: "
     return f"{asked}{meaning}{'; this plan has none' if math.isnan(node.value) else ''}" if meaning else ""
@@ -94,6 +94,7 @@ def figure_rows(roots: Sequence[ExplainedFigure]) -> tuple[list[dict[str, Any]],
     rows, places = list[dict[str, Any]](), dict[int, int]()
 
     def place(node: ExplainedFigure) -> int:
+        """The row number of a figure, after those of its inputs."""
         if id(node) not in places:
             places[id(node)] = len(rows)
             rows.append(row := _row(node))

@@ -59,6 +59,7 @@ def _given_options(found: Found) -> str:
 
 
 def _head_lines(found: Found) -> Iterator[str]:
+    """The comment at the head of the file: origin, what is missing, and whether it was read back."""
     target = found.file.target
     yield f"Written by costmodel export from {found.job.file}: {target.full_name}"
     yield from found.described(words_of(found.answer.inputs.case.kind).result)
@@ -69,6 +70,7 @@ def _head_lines(found: Found) -> Iterator[str]:
 
 
 def _refusal_lines(found: Found) -> list[Line]:
+    """Lines on why nothing was written."""
     lines: list[Line] = [styled(f"{found.file.target.full_name}: nothing written", BAD)]
     for fault in found.file.faults:
         lines.append(styled(f"  ▲ {fault.code} {fault.sentence}", WARN))

@@ -91,7 +91,7 @@ _ALONE = "how much two engines slow each other down was never measured, so each 
 
 
 def _together(row: FleetRow) -> str:
-    """A sentence on all jobs on one machine: whether they fit together, and what stays idle."""
+    """A sentence on whether all jobs fit on one fleet of a machine, and how many GPUs are idle."""
     price = row.jobs[0].price
     at = f", {hourly(price)}" if price is not None and price.known else ""
     sold = f", {row.machine.sold}" if row.machine.sold else ""
@@ -123,7 +123,7 @@ def _whole_cost(row: FleetRow) -> str:
 
 
 def _no_room(row: FleetRow) -> str:
-    """Why all jobs do not fit together."""
+    """A sentence on why not all jobs fit on one fleet."""
     if not row.missing:
         return f"{number_of(row.shared, 'node')} take {show(row.power, 'J/s')}, the site has {show(row.supply, 'J/s')}"
     if row.gpus > row.most:
@@ -139,7 +139,7 @@ def _job_name(found: Bought) -> str:
 
 
 def _beside_fleet(found: Fleet, again: str) -> list[Line]:
-    """The capital of one fleet, the cost of a fleet for each job on its own best machine, and the next command."""
+    """Lines on the capital of one fleet and the cost of separate fleets, and the next command."""
     best, apart = found.best, [job.best for job in found.jobs]
     if best is None:
         return []

@@ -110,6 +110,7 @@ def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum]) -> Table:
 
 
 def _sum_cell(ledger: MemoryLedger, each: LedgerSum, place: int) -> Cell:
+    """A cell with the sum of a breakdown's first lines on one holder."""
     value = ledger.of(place, each.lines)
     if each.total and place == ledger.fullest:
         return traced(gib(value), value, f"{each.total}_bytes", each.total)

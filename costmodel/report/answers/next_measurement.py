@@ -198,6 +198,7 @@ def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dic
 
 
 def _measurement_fields(each: Measurement, price: float) -> Mapping[str, Any]:
+    """One recommended measurement as plain values: its cost and its gain."""
     return {
         "measure": name_of(each),
         "lines": list(each.lines),

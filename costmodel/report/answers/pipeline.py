@@ -59,6 +59,7 @@ def pipeline_sections(found: Pipelines) -> list[Section]:
 
 
 def _schedule_row(found: Pipelines, offer: Offer) -> list[Cell]:
+    """The table row of a schedule: bubble, micro-batches in flight, time, memory, remark."""
     name, vpp = offer.schedule, f"{offer.vpp}"
     if offer.answer.refused:
         code = offer.answer.refused[0]
@@ -91,6 +92,7 @@ def _parts(clock: Pipeline) -> list[tuple[str, ForwardBackwardTime]]:
 
 
 def _stage_rows(clock: Pipeline) -> list[list[Cell]]:
+    """The table rows of the stages: seconds forward and backward, with a bar."""
     parts = _parts(clock)
     longest = max(part.forward + part.backward for _, part in parts)
     return [
@@ -129,16 +131,17 @@ def timeline(clock: Pipeline) -> WidthDrawing:
 
 
 def _timeline_lines(clock: Pipeline, width: int | None) -> Iterator[Text]:
+    """The timeline as lines: one row of letters per rank."""
     margin = len(str(min(clock.ranks, MOST_RANKS) - 1))
     count = CELLS if width is None else max(FEWEST_CELLS, min(CELLS, width - margin - len("  rank   ")))
     cell = cell_of(clock, count)
-    told = events(clock, count * cell)[:MOST_RANKS]
-    batches = len({event.micro_batch for rank in told for event in rank})
+    rank_events = events(clock, count * cell)[:MOST_RANKS]
+    batches = len({event.micro_batch for rank in rank_events for event in rank})
     ranks = f"first {MOST_RANKS} of {clock.ranks} ranks, " if clock.ranks > MOST_RANKS else ""
     title = f"  timeline: {ranks}first {batches} of {clock.micro_batches} micro-batches, {clock.schedule}"
     deferred = " W weight gradients," if clock.middle.weight else ""
     yield from laid([styled(title, HEAD)], width)
-    for rank, shown in enumerate(told):
+    for rank, shown in enumerate(rank_events):
         yield drawn(f"  rank {rank:>{margin}}  {cells(shown, cell, count)}")
     yield from laid([styled(f"  F forward, B backward,{deferred} · idle; a cell is {show_time(cell)}", DIM)], width)
 
@@ -168,6 +171,7 @@ def pipeline_json(found: Pipelines) -> dict[str, Any]:
 
 
 def _offer_fields(found: Pipelines, offer: Offer) -> dict[str, Any]:
+    """A schedule as plain values."""
     costs = offer.answer.evaluation.costs.row()
     valid = not offer.answer.refused
     figures = {
@@ -189,6 +193,7 @@ def _offer_fields(found: Pipelines, offer: Offer) -> dict[str, Any]:
 
 
 def _chrome_events(clock: Pipeline) -> Iterator[dict[str, Any]]:
+    """The operations of the timeline as plain values, for the first ranks."""
     for rank in events(clock, CELLS * cell_of(clock))[:MOST_RANKS] if clock.ranks > 1 else []:
         for event in rank:
             yield {

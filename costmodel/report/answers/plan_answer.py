@@ -100,7 +100,7 @@ class PlanView(Protocol):
         """The communication of the plan."""
 
     def further(self) -> list[Section]:
-        """Further sections of a page."""
+        """Further sections of a page that only this workload has."""
 
     def whole_run(self) -> PlanRun | None:
         """The run around the plan's steps; None if the scenario asks about no run."""
@@ -167,13 +167,13 @@ def no_answer(view: PlanView, why: str = "Invalid plan; nothing was computed.") 
 
 
 def _following_all(case: LoadedScenario, commands: Sequence[Sequence[str]]) -> list[Line]:
-    """The commands to type next, one per line; a short answer has only the first."""
+    """The commands to run next, one per line; a short answer has only the first."""
     lines = [following(case, *each, before="     " if place else "Next:") for place, each in enumerate(commands)]
     return [lines[0], *([Detail(lines[1:], "a further command")] if lines[1:] else [])]
 
 
 def standing(case: LoadedScenario, answer: PlanAnswer) -> Verdict:
-    """The verdict on an answer: bad for reasons against it, warn for remarks or a low chance, else good."""
+    """The verdict on an answer: bad if there are reasons against it, warn for remarks or a low chance, else good."""
     if answer.refused or answer.broken:
         return "bad"
     return "warn" if answer.remarked else chance_verdict(answer.costs[words_of(case.kind).chance])
@@ -203,7 +203,7 @@ def parts_section(
     face: Face = "all",
     brief: int = 5,
 ) -> Section:
-    """The parts, longest first.
+    """A section on the parts of a total time, the longest first, with bars.
 
     title: for a page, and for a terminal. of: the whole that shares refer to. wide: letters of the longest bar. banded:
     the basis of the bands of times, if there are any. brief: the number of parts in a short answer
@@ -266,6 +266,7 @@ def estimate(view: PlanView) -> AnswerDocument:
     """The estimate of a plan."""
 
     def sections() -> list[Section]:
+        """The sections of the estimate."""
         found = view.lines()
         return [*([Section("facts", "", ahead=found, face="terminal")] if found else []), *view.time()]
 

@@ -74,12 +74,12 @@ class MemoryLedger:
         assert all(len(line.held) == len(self.holders) for line in self.lines)
 
     def of(self, holder: int, lines: int | None = None) -> float:
-        """The bytes of a holder's first lines, or of all its lines."""
+        """The bytes that a holder (a stage or a phase) has in the first `lines` lines, or in all."""
         return sum(line.held[holder] for line in self.lines[:lines])
 
     @property
     def fullest(self) -> int:
-        """The holder with the most memory."""
+        """The index of the holder (a stage or a phase) with the most memory."""
         return max(range(len(self.holders)), key=self.of)
 
     def trace(self, holder: int, name: str) -> str:

@@ -45,6 +45,7 @@ def regret(found: LayoutRegret, grouping: str, worst: int, without: Sequence[str
 
 
 def _score_cells(part: RegretScore) -> tuple[str, ...]:
+    """The table cells of a score: sweeps, regret, rank correlation, errors."""
     shares = (part.mean_regret, part.median_regret, part.worst_regret)
     ranks = "" if part.correlation is None else f"{part.correlation:.2f}"
     found = "" if part.best_picked is None else f"{part.best_picked:.0%}"
@@ -68,7 +69,7 @@ def _worst_rows(found: Sequence[LayoutSweep]) -> Iterator[tuple[str, str, str, s
 
 
 def _name(sweep: LayoutSweep) -> str:
-    """Model, accelerators and batch."""
+    """Model, accelerators and batch of a sweep."""
     shared = sweep.shared
     return f"{shared['model_name']}, {shared['gpus']} ranks, batch {shared['global_batch']}"
 
@@ -89,6 +90,7 @@ def _is_shown(cells: Mapping[str, str], name: str) -> bool:
 
 
 def _plain(cell: str) -> str:
+    """A cell of a run table in words."""
     return cell.removesuffix(".0")
 
 
@@ -111,6 +113,7 @@ _SIZES = {"gpus": "gpus", "sequence": "seq_len", "global_batch": "global_batch"}
 
 
 def _row(sweep: LayoutSweep, judged: RegretScore) -> dict[str, Any]:
+    """One sweep as plain values: its runs, the chosen and the fastest layout, the regret."""
     return {
         "id": sweep.first,
         "model": sweep.groups["model"],
@@ -129,6 +132,7 @@ def _row(sweep: LayoutSweep, judged: RegretScore) -> dict[str, Any]:
 
 
 def _shown_of(which: str, ran: MeasuredLayout | None) -> dict[str, Any]:
+    """One layout of a sweep as plain values, with the prefix `which`."""
     if ran is None:
         return {which: None, f"{which}_layout": None, f"{which}_time_s": None}
     return {which: ran.run, f"{which}_layout": ran.layout, f"{which}_time_s": ran.measured}

@@ -97,7 +97,7 @@ class RlView:
         return styled(f"Bound by {rl_estimate.bound_by(self.answer)}.")
 
     def headlines(self) -> list[Headline]:
-        """The numbers one asks for first."""
+        """The main figures, for the head of a page."""
         costs, cell = self.answer.costs, partial(result_cell, self)
         whole, share = costs["run_time"], result("generation_share", costs["generation_share"])
         run = f"{result('run_time', whole)} for all iterations" if math.isfinite(whole) else "of one iteration"
@@ -110,7 +110,7 @@ class RlView:
         ]
 
     def time(self) -> list[Section]:
-        """The phases of the iteration, and what of the generation waits."""
+        """Sections on the phases of an iteration, and on the wait for the longest answers."""
         title = "Where the iteration goes", "where the iteration goes"
         lead, parts = f"Bound by {rl_estimate.bound_by(self.answer)}.", rl_estimate.phase_parts(self.answer)
         stated = [] if self.answer.inputs.engines is None else rl_estimate.of_generation(self.answer)
@@ -194,6 +194,7 @@ def rl_run(answer: RlAnswer) -> PlanRun:
 
 
 def _figure(answer: RlAnswer, words: str, name: str) -> RunFigure:
+    """A result of the run with its band, or the setting that would make it known."""
     if math.isnan(answer.costs["goodput"]):
         return RunFigure(words, name, "—", "")
     if math.isnan(answer.costs[name]):
@@ -204,7 +205,7 @@ def _figure(answer: RlAnswer, words: str, name: str) -> RunFigure:
 
 
 def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
-    """Iterations, interruptions, checkpoints."""
+    """Pairs of label and text on iterations, interruptions and checkpoints."""
     costs, found, workload = answer.costs, answer.run, answer.inputs.case.scenario.workload
     assert found is not None
     count = number(found.interruptions) if costs["goodput"] == costs["goodput"] else math.nan

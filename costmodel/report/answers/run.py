@@ -49,6 +49,7 @@ def run(view: PlanView) -> AnswerDocument:
     whole = functools.cache(view.whole_run)
 
     def ahead() -> list[Line]:
+        """Lines above the answer: reasons against the plan."""
         if (found := whole()) is None:
             return []
         bound = [styled(f"Bound by {found.largest}.")] if found.largest else []
@@ -135,7 +136,7 @@ def levers_section(case: LoadedScenario, found: PlanRun) -> list[Section]:
 
 
 def _commands(case: LoadedScenario, found: PlanRun, traces: TraceWriter) -> dict[str, Any]:
-    """The command that shows the run with each change."""
+    """For each change, the command that shows the run with it."""
     settings = [settings_of(each.settings) for each in found.helping]
     lines = [command(case, "run", settings=each) for each in settings]
     return {"lines": lines, "words": "This command shows the run with that change."}

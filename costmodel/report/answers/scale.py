@@ -114,7 +114,7 @@ def _efficiency(found: Scaled, row: ScaledSize) -> Cell:
 
 
 def _quotient(found: Scaled, row: ScaledSize, text: str, traces: TraceWriter) -> int:
-    """The trace of an efficiency."""
+    """The trace of an efficiency, as a quotient of two throughputs."""
     leaves = []
     for other in (row, found.known[0]):
         settings = trial_settings(other.found.point, searched=found.best)
@@ -141,11 +141,12 @@ def _conclusion(found: Scaled) -> str:
 
 
 def _term(found: Scaled, term: str) -> str:
+    """The name of a term in words."""
     return words_of(found.asked.case.kind).terms.get(term, term)
 
 
 def bend(found: Scaled) -> str:
-    """The size at which a doubling first keeps less than 95 % of the throughput per accelerator, and the cause."""
+    """A sentence on the size from which a doubling keeps under 95 % of the throughput per GPU, and on the cause."""
     compared = [row for row in found.known if row.efficiency >= 0]
     if len(compared) < 2:
         return "With one size there is no trend." if compared else "No size has an answer."
@@ -160,6 +161,7 @@ def bend(found: Scaled) -> str:
 
 
 def _waves(row: ScaledSize) -> str:
+    """Words on how many waves of tiles the matmuls of a size need."""
     waves = row.found.waves
     return significant(waves) if not waves.is_integer() else f"{waves:.0f}"
 
@@ -187,6 +189,7 @@ def scale_json(found: Scaled) -> dict[str, Any]:
 
 
 def _row(found: Scaled, row: ScaledSize) -> dict[str, Any]:
+    """One size as plain values."""
     point = row.found.point
     return {
         **trial_fields(found.asked, point, known_results(found.asked), found.scaling.varied),

@@ -138,11 +138,11 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def own_costs(self) -> Mapping[str, float] | None:
-        """The results of the scenario's own plan, if it is ranked."""
+        """Results of the scenario's own plan, if it was ranked."""
         return None if self.found.yours is None or self.found.your_rank is None else self.found.yours.costs
 
     def sure(self, chance: float) -> str:
-        """A chance in words."""
+        """A chance as text."""
         return rounded_percent(chance)
 
     def result(self, name: str, value: float) -> str:
@@ -156,12 +156,11 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
     def cell(
         self, name: str, text: Callable[[float], str] | None = None, *, of_units: bool = True, **look: Any
     ) -> PlanColumn[Plan]:
-        """A column of a result; text: its figures in words. of_units: whether these have units of several sizes, so
-        that pages sort them by value.
-        """
+        """A column with one result; `text` formats it, `of_units`: pages sort it by value since units differ."""
         write = text or partial(self.result, name)
 
         def made(plan: Plan) -> Cell:
+            """The cell of one plan."""
             value = plan.costs[name]
             if not math.isfinite(value):
                 return "—"
@@ -211,7 +210,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         """Sentences on the limits that a plan breaks, and on its loss against the best plan."""
 
     def example(self, plan: Plan, code: str) -> tuple[str, str]:
-        """A plan that a reason refuses, and the reason in its figures."""
+        """The name of a rejected plan, and the reason in its own numbers."""
         return self.line(plan), ""
 
     def beneath(self, plans: Sequence[Plan]) -> list[Line]:
@@ -219,7 +218,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return []
 
     def needs(self) -> list[Line]:
-        """Lines on what the load needs, below the best plan."""
+        """Lines on what the load needs, shown under the best plan."""
         return []
 
     def nearest(self) -> list[Line]:
@@ -327,7 +326,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
 
 def without_safety(words: SearchWords[Inputs, Plan], other: Plan) -> str:
-    """The best plan by expected figures, what it gains over the first row, and its chance."""
+    """A sentence on the best plan if risk is ignored: what it gains over the first row, and its chance."""
     chance = words.sure(other.costs[words.found.chance])
     gained = _gain_words(words, other.costs[words.objective], words.found.best[0].costs[words.objective])
     return f"Without --safe: {words.line(other)}: {gained}, {words.works} with a chance of {chance} (--safe off)"
@@ -437,7 +436,7 @@ def _stopped_line(words: SearchWords[Inputs, Plan]) -> list[Line]:
 
 
 def _none(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
-    """Lines for a search without a working plan: the nearest plan and remedies."""
+    """Lines for a search in which no plan works: the nearest plan, and what to change."""
     found = words.found
     if found.stopped:
         yield Text("None of those seen so far fits.")
@@ -447,6 +446,7 @@ def _none(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
 
 
 def _closing(words: SearchWords[Inputs, Plan]) -> list[Line]:
+    """Lines below the best plans: the next commands."""
     found = words.found
     if found.front is not None and found.front.rows:
         return words.front_closing()
@@ -457,6 +457,7 @@ def _closing(words: SearchWords[Inputs, Plan]) -> list[Line]:
 
 
 def _verdict(words: SearchWords[Inputs, Plan]) -> Verdict:
+    """The colour of the answer: good, warn for a low chance, bad if no plan works."""
     found = words.found
     if not (found.works if found.best else found.front and found.front.rows):
         return "bad"
@@ -570,7 +571,7 @@ def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: T
 
 
 def _seven_digits(value: float) -> float | None:
-    """A figure in 7 digits for a page; None if it is not finite."""
+    """The figure rounded to seven digits for a page; None if it is not finite."""
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
@@ -620,7 +621,7 @@ def _band_column(words: SearchWords[Inputs, Plan], column: PlanColumn[Plan]) -> 
 
 
 def _state(words: SearchWords[Inputs, Plan]) -> PlanColumn[Plan]:
-    """A column with the limits that a plan breaks, or `at risk`."""
+    """A column with the limits that each plan breaks, or `at risk`."""
 
     def made(plan: Plan) -> Cell:
         return f"✗ {' '.join(plan.broken)}" if plan.broken else "at risk" if words.found.is_risky(plan) else ""
@@ -629,7 +630,7 @@ def _state(words: SearchWords[Inputs, Plan]) -> PlanColumn[Plan]:
 
 
 def _with_end(words: SearchWords[Inputs, Plan], name: str, plans: Sequence[Plan]) -> tuple[str, ...]:
-    """A result and the worse end of its band, where it has one."""
+    """A result and the worse end of its error band, as text."""
     end = f"{name}_{'high' if words.columns[name].better == 'lower' else 'low'}"
     return (name, end) if all(end in plan.costs for plan in plans) else (name,)
 
@@ -719,6 +720,7 @@ def values_section(words: SearchWords[Inputs, Plan]) -> Section:
 def _value_row(
     words: SearchWords[Inputs, Plan], part: PlanCounts[Plan], figures: Sequence[PlanColumn[Plan]]
 ) -> list[Cell]:
+    """The table row of one value of the varied keys: counts, best plan, or the fault."""
     values: list[Cell] = [spaced(value) for value in words.found.values(part.number).values()]
     if part.fault is not None:
         return [*values, *["—"] * (4 + len(figures)), f"✗ {part.fault.code} {part.fault.sentence}"]
@@ -756,7 +758,7 @@ def _shares(words: SearchWords[Inputs, Plan], counts: Sequence[tuple[str, int]])
 
 
 def account(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
-    """Every reason with its meaning, the number of plans it rejects, and an example."""
+    """Lines on every reason against plans: its meaning, how many plans it rejects, an example."""
     whole = words.found.tally.whole
     refused = sum(count for _, count in whole.against())
     yield styled(f"Why not: {refused:,} of {whole.candidates:,} plans are refused", HEAD)

@@ -45,11 +45,12 @@ def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
 
 
 def _ranked(words: SearchWords[Inputs, Plan], plans: list[Plan]) -> list[dict[str, Any]]:
+    """The ranked plans as plain values."""
     return [{"rank": place, **words.fields(plan)} for place, plan in enumerate(plans, 1)]
 
 
 def _safety_fields(words: SearchWords[Inputs, Plan]) -> dict[str, Any] | None:
-    """The chance to work that the search prefers, whether it rules, and the best plan by the other rule."""
+    """The preferred chance as plain values, whether it decides, and the best plan if it did not."""
     found, (chance, other) = words.found, words.rule()
     if chance is None:
         return None
@@ -64,13 +65,14 @@ def _safety_fields(words: SearchWords[Inputs, Plan]) -> dict[str, Any] | None:
 
 
 def _front(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> dict[str, Any]:
+    """The Pareto front as plain values."""
     named = (front.axes.x, front.axes.y)
     axes = [{"name": machine_name(name), "better": words.columns[name].better} for name in named]
     return {"axes": axes, "thinned": front.thinned, "plans": _ranked(words, front.rows)}
 
 
 def _value(words: SearchWords[Inputs, Plan], part: PlanCounts[Plan]) -> dict[str, Any]:
-    """The counts of plans and the best plan at one combination of the varied keys."""
+    """One combination of the varied keys as plain values: counts of plans, and the best plan."""
     fault = None if part.fault is None else {"code": part.fault.code, "text": part.fault.sentence}
     return {
         **words.found.variants.cells(part.number),

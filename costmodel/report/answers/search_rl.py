@@ -35,7 +35,7 @@ def rl_plan_fields(answer: RlAnswer, costs: Mapping[str, float] | None = None) -
 
 @record
 class RlWords(SearchWords[RlSearched, RankedSplit]):
-    """The words of a search of reinforcement learning."""
+    """How a search of reinforcement learning words and tabulates its plans."""
 
     found: RlSearch
     drawn = ("update_time", "generation")
@@ -72,7 +72,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         ]
 
     def line(self, plan: RankedSplit) -> str:
-        """The plans of the trainer and of the engines."""
+        """The degrees of trainer and engines in words."""
         return both_words(self._answer(plan))
 
     def settings(self, plan: RankedSplit) -> dict[str, str]:
@@ -89,7 +89,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         }
 
     def keys(self, plan: RankedSplit) -> dict[str, Any]:
-        """The degrees of both parts."""
+        """The degrees of trainer and engines as plain values."""
         return rl_degrees(self._answer(plan))
 
     def assumed(self) -> Sequence[Assumption]:
@@ -133,7 +133,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return [styled(f"{words} takes {time} and ranks {ordinal(found.your_rank)}{rest}")]
 
     def example(self, plan: RankedSplit, code: str) -> tuple[str, str]:
-        """A plan, and the reason in its figures."""
+        """The name of a rejected split, and the reason in its own numbers."""
         answer = self._answer(plan)
         return both_words(answer), reason(answer, code)
 
@@ -160,7 +160,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return [lost, *stated] if lost else stated
 
     def value_figures(self, parts: Sequence[Any]) -> list[PlanColumn[RankedSplit]]:
-        """The objective, and the memory."""
+        """The columns for the objective and the memory of the best plan at each value."""
         return [self.cell(name) for name in dict.fromkeys((self.objective, "iteration_time", "memory_peak"))]
 
     def remarked(self) -> list[str]:
@@ -176,19 +176,22 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return column, lambda row: "—" if row.broken else made(row)
 
     def _degree(self, name: str, row: RankedSplit) -> Cell:
+        """The cell of a degree of the trainer."""
         return f"{rl_degrees(self._answer(row))[name]:.0f}"
 
     def _generating(self, row: RankedSplit) -> Cell:
+        """The cell with the accelerators that generate."""
         inputs = self._answer(row).inputs
         words = "same GPUs" if inputs.split.colocated else f"{inputs.split.rollout.ranks:.0f}"
         return words if inputs.engines is not None else "—"
 
     def _engine(self, row: RankedSplit) -> Cell:
+        """The cell with the degrees of an engine."""
         inputs = self._answer(row).inputs
         return f"tp {float(inputs.plan.rollout.tp):.0f}" if inputs.engines is not None else "—"
 
     def _state(self, row: RankedSplit) -> Cell:
-        """Whether a plan fits, its chance where that is too small, or what it breaks."""
+        """A cell: whether the plan fits, its chance if that is low, or what it breaks."""
         if row.broken:
             return f"✗ {' '.join(row.broken)}"
         chance = row.costs["fit_chance"]

@@ -92,7 +92,7 @@ _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 @record
 class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
-    """The words of a search of a service."""
+    """How a search of a service words and tabulates its plans."""
 
     found: ServiceSearch
     drawn = ("tpot", "tokens_per_gpu_within_limits")
@@ -110,7 +110,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return "meet all limits" if self.is_limited else "answer the load"
 
     def sure(self, chance: float) -> str:
-        """The text of a chance in the table."""
+        """A chance as text for the table."""
         return _percents(chance)
 
     @property
@@ -120,7 +120,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     @property
     def rates(self) -> tuple[str, str, str]:
-        """Heads of the columns for rates and rent per token: at the highest rate, or at the load that waits."""
+        """Heads of the columns for rate and rent per token, at the highest rate or at the load."""
         return _AT_LOAD if self.waits else _AT_MOST
 
     def about(self) -> list[Line]:
@@ -191,7 +191,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return self.cell(name, head=heads.get(name, _HEADS.get(name, name)))
 
     def line(self, plan: RankedPlan) -> str:
-        """The instances of a plan."""
+        """A plan in words: its instances and degrees."""
         return instance_words(plan)
 
     def settings(self, plan: RankedPlan) -> dict[str, str]:
@@ -288,7 +288,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [{"set": list(remedy.settings), "plan": list(remedy.plan)} for remedy in self.found.remedies]
 
     def example(self, plan: RankedPlan, code: str) -> tuple[str, str]:
-        """The sizes of a plan that are over 1."""
+        """The name of a rejected plan: its degrees over 1, and the reason."""
         return " · ".join(f"{name} {counted(size)}" for name, size in plan.sizes.items() if size > 1), ""
 
     def closing(self) -> list[Line]:
@@ -341,7 +341,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [*stated, f"Its rate is bound by the {plan.binding}."]
 
     def value_figures(self, parts: Sequence[PlanCounts[RankedPlan]]) -> list[PlanColumn[RankedPlan]]:
-        """The objective, and the accelerators that the load needs with their rent."""
+        """Columns with the objective, the GPUs that the load needs, and their rent."""
         bests = [part.best for part in parts if part.best is not None]
         needed = any(math.isfinite(best.costs["gpus_needed"]) for best in bests)
         rented = self.objective in OF_FLEETS and any(math.isfinite(best.costs["rent_needed"]) for best in bests)
@@ -396,7 +396,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return f"{self._paid(plan):,.0f}" if known else "—"
 
     def _time(self, name: str, head: str, drop: int) -> PlanColumn[RankedPlan]:
-        """A time; a dash for that between tokens where an answer is one token."""
+        """A column with a time; a dash for time between tokens if answers have one token."""
         single = self._workload.single_token and name.startswith("tpot")
 
         def text(value: float) -> str:
@@ -417,6 +417,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     # ── the key of the table ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _table_key(self, plans: Sequence[RankedPlan]) -> Iterator[Text]:
+        """Lines that explain the columns of the table, for -v."""
         heads = [column.head for column, _ in self.figures(plans)]
         yield from self._ranked_by()
         yield from limits_of_batch(self.found.inputs.case)
@@ -476,7 +477,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     # ── what the load needs ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _needed(self) -> Iterator[Text]:
-        """A line on the replicas that the load needs: of the best plan, or of a plan with fewer accelerators."""
+        """A line on the replicas that the load needs: of the best plan, or of one with fewer GPUs."""
         found, best = self.found, self.found.smaller or self.found.best[0]
         inputs = found.inputs_of(best.variant)
         needed, rate = best.costs["replicas_needed"], inputs.case.scenario.workload.rate
@@ -584,7 +585,7 @@ def _gpus_at(plan: RankedPlan, words: str = "") -> str:
 
 
 def _two_sizes(expected: RankedPlan, safe: RankedPlan, words: str = "") -> str:
-    """The accelerators by expected figures, and for the preferred chance."""
+    """The number of GPUs for the expected case and for the preferred chance, as text."""
     large = f"{counted(safe.costs['gpus'])} at {_percents(safe.costs[OWN])}"
     return f"{_gpus_at(expected, words)}, {large} (--safe off takes the first)"
 

@@ -50,7 +50,7 @@ _ALIKE = 0.01  # share below which two plans count as equal
 
 @record
 class TrainingWords(SearchWords[TrainingInputs, Ranked]):
-    """The words of a search of training."""
+    """How a search of training words and tabulates its plans."""
 
     found: TrainingSearch
     drawn = ("memory_peak", "step_time")
@@ -77,6 +77,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         kept = _COLUMN_OF.get(self.objective, "")
 
         def column(name: str, head: str, text: Callable[[float], str]) -> PlanColumn[Ranked]:
+            """A column with one result of a plan."""
             drop = 0 if head == kept else _drop(head)
             return self.cell(name, text, of_units=text is show_time, head=head, drop=drop)
 
@@ -92,7 +93,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         ]
 
     def line(self, plan: Ranked) -> str:
-        """A plan in a cell of a table."""
+        """A plan in words, short enough for a table cell."""
         return brief_words(one_row(plan.structure, **plan.sizes))
 
     def settings(self, plan: Ranked) -> dict[str, str]:
@@ -227,7 +228,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return remedies_json(self.found.remedies)
 
     def example(self, plan: Ranked, code: str) -> tuple[str, str]:
-        """A plan in all its sizes and choices, and the reason in its figures."""
+        """A rejected plan with all its sizes and choices, and the reason in its own numbers."""
         block = one_row(plan.structure, **plan.sizes)
         return self._whole(plan), reason_of(self.found.inputs_of(plan.variant), block, plan.costs, code)
 
@@ -302,12 +303,12 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return any(map(is_money, (self.objective, *(() if front is None else (front.axes.x, front.axes.y)))))
 
     def _shows(self, plan: Ranked, name: str) -> bool:
-        """Whether a size is over one, or one where its software's default is more."""
+        """Whether a plan's size is shown: it is over 1, or the software's default is."""
         usual = usual_etp(self.found.inputs_of(plan.variant), plan.sizes["tp"]) if name == "etp" else 1.0
         return plan.sizes[name] > 1 or usual > 1
 
     def _whole(self, plan: Ranked) -> str:
-        """The words for a plan with every degree, size and choice."""
+        """A plan in words, with every degree, size and choice."""
         values = self.found.values(plan.variant)
         varied = [
             f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)
@@ -320,7 +321,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return " · ".join([*varied, *sizes, *choices, structure.schedule])
 
     def _gain(self, step_time: float) -> Line:
-        """A table of the time that the best plan saves over yours: terms that moved by over 0.5 %, and memory."""
+        """A table of the time that the best plan saves over the scenario's own, term by term."""
         named = {plan_in_words(move.name): move for move in advantage(self.found)}
         terms = [(named[key], f"  {words}") for words, key in TIME_TERMS if key in named]
         telling = [(move, words) for move, words in terms if abs(difference(move)) > _TELLING * step_time]
@@ -342,7 +343,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return [Abridged(f"  {first}{last}", short=f"  {first}", added="")]
 
     def _roomier(self) -> Iterator[Line]:
-        """A line on the first plan that surely fits, if plan 1 is at risk, or tight and hardly faster."""
+        """A line on the first plan that surely fits, if plan 1 may not fit."""
         winner, *others = self.found.best
         alike = [plan for plan in others if plan.variant == winner.variant]
         if "N023" in winner.remarked:
@@ -379,10 +380,12 @@ def _drop(head: str) -> int:
 
 
 def _size(name: str) -> PlanColumn[Ranked]:
+    """The column of a size such as tp."""
     return Column(HEADS.get(name, name)), lambda plan: f"{plan.sizes[name]:.0f}"
 
 
 def _choice(name: str) -> Callable[[Ranked], Cell]:
+    """The function that makes the cell of a choice such as the schedule."""
     return lambda plan: CHOICES[name](plan.structure)
 
 
@@ -403,7 +406,7 @@ def _traced_result(costs: Mapping[str, float], name: str) -> Value:
 
 
 def _own_values(words: TrainingWords) -> list[str]:
-    """The values of varied keys in the scenario as written."""
+    """The scenario's own values of the varied keys."""
     written = leaves(words.case)
     named = zip(words.own_paths, headings(words.own_paths), strict=True)
     return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]

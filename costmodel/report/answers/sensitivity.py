@@ -50,7 +50,7 @@ def sensitivity(found: Sensitivity, shown: int | None = None) -> AnswerDocument:
 
 
 def _next_command(found: Sensitivity) -> Line:
-    """The next command: choices of the plan, which a tornado of figures leaves out; a search where it does not fit."""
+    """The next command: plans one choice away, or a search if the plan does not fit."""
     case, answer = found.asked.case, found.answer
     return following(case, "search") if answer.broken else following(case, "explain", "plan")
 
@@ -102,7 +102,7 @@ def _figure(found: Sensitivity) -> Draw:
 def _turned_trace(
     found: Sensitivity, written: Mapping[str, InputValue], knob: Knob, side: int, words: str, traces: TraceWriter
 ) -> int:
-    """The trace of a change: the result with the figure turned to one side, over the result."""
+    """The trace of a change: the result with the input raised or lowered, over the result."""
     from costmodel.documents.reader.sources import provenance
     from costmodel.report.terminal.documents.trace_tree import written_words
 
@@ -125,13 +125,13 @@ def _turned_trace(
 
 
 def turned_words(knob: Knob) -> str:
-    """The words for how far an input is varied: both ways, a share at most to 100 %."""
+    """Words for how far an input is varied, such as "± 10 %"."""
     whole = next((text for text in ("1", "100 %") if knob.turned[1] == text), "")
     return f"−{knob.spread * 100:.3g} % to {whole}" if whole else f"±{knob.spread * 100:.3g} %"
 
 
 def percent_words(share: float) -> str:
-    """A change in percent with its sign, or how many times as much."""
+    """A relative change as text, such as "+3 %" or "2 ×"."""
     if math.isinf(share):
         return "no end"
     if abs(share) < 5e-6:

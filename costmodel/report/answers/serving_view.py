@@ -102,7 +102,7 @@ class ServingView:
         return serving_estimate.bound_line(self.answer)
 
     def headlines(self) -> list[Headline]:
-        """The numbers one asks for first."""
+        """The main figures, for the head of a page."""
         costs, cell = self.answer.costs, partial(result_cell, self)
         most, chance = (result(name, costs[name]) for name in ("saturation_per_s", OWN))
         within = f"of {most} at most; {chance} to meet limits"
@@ -120,7 +120,7 @@ class ServingView:
         ]
 
     def time(self) -> list[Section]:
-        """The terms of the time per token."""
+        """Sections on the terms of the time per token."""
         if self.answer.groups or not serving_estimate.has_tokens(self.answer):
             return []
         title = "Where a token's time goes", "where a token's time goes"
@@ -214,6 +214,7 @@ def _other_loads(facts: ServingFacts) -> Texts:
     from costmodel.report.terminal.style.document_lines import document_lines
 
     def loads() -> list[Line]:
+        """Lines on the plan under lighter and heavier load."""
         axis = Axis(facts.loads[0].settings[0].partition("=")[0], tuple(trial.written[0] for trial in facts.loads))
         return document_lines(sweep(Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads))))
 
@@ -284,8 +285,9 @@ def _load_figure(facts: ServingFacts) -> Draw:
 
 
 def _load_words(costs: Mapping[str, float]) -> str:
-    rate, time, each = (result(name, costs[name]) for name in ("requests_per_s", "tpot", "tokens_per_s_per_gpu"))
-    return f"{rate}: {time}, {each}"
+    """One load in words: its rate, time per token and throughput per GPU."""
+    rate, time, throughput = (result(name, costs[name]) for name in ("requests_per_s", "tpot", "tokens_per_s_per_gpu"))
+    return f"{rate}: {time}, {throughput}"
 
 
 # --- collectives of a step
@@ -328,7 +330,7 @@ def _requests_of_step(answer: ServingAnswer) -> str:
 
 
 def _cache(answer: ServingAnswer) -> str:
-    """A sentence on how ranks divide the KV cache."""
+    """A sentence on how the ranks divide the KV cache."""
     if answer.costs["dcp_exposed"]:
         return "Ranks of dcp divide keys and values by tokens, and exchange queries and results by NCCL."
     if one(answer.evaluation.layout.dp_attention) > 1:

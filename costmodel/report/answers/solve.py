@@ -126,7 +126,7 @@ def _at_ends(found: SolveResult) -> list[Line]:
 
 
 def _with_band(asked: Workload, trial: Trial, name: str) -> str:
-    """A result with both ends of its band, where it has one."""
+    """A result with both ends of its error band, as text."""
     say, ends = words_of(asked.case.kind).result, [trial.costs.get(f"{name}_{end}", math.nan) for end in ENDS]
     text = figure_words(asked, trial, name)
     return text if any(map(math.isnan, ends)) else f"{text} ({between(*(say(name, end) for end in ends))})"
@@ -143,7 +143,7 @@ def _four_digits(text: str) -> str:
 
 
 def _against(found: SolveResult) -> list[Line]:
-    """Lines on the reasons against tried values, each with a count and an example."""
+    """Lines on why tried values fail, each reason with a count and an example."""
     lines: list[Line] = []
     for code, (count, example) in found.against.items():
         if example.point.fault is not None:
@@ -156,7 +156,7 @@ def _against(found: SolveResult) -> list[Line]:
 
 
 def _words(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
-    """The reason against a value, with its numbers."""
+    """The reason why a tried value fails, with its numbers."""
     point, words, goal = example.point, words_of(found.asked.case.kind), found.target
     if point.fault is not None or example.answer is None:
         return "" if point.fault is None else point.fault.sentence
@@ -175,7 +175,7 @@ def _words(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
 
 
 def trend_lines(leads_past: str | None) -> list[Line]:
-    """Whether values beyond the tried range come nearer to a target that was not reached; empty for a list."""
+    """Lines on whether values beyond the tried range come nearer to the target."""
     if leads_past is None:
         return []
     if leads_past:
@@ -235,13 +235,14 @@ def _reached_values(found: SolveResult, tail: str) -> Line:
 
 
 def _reaches(reaches: Sequence[ReachableRange]) -> str:
-    """Stretches in one line; single values as a list."""
+    """Several ranges of values in one line."""
     single = [spaced(reach.low) for reach in reaches if reach.low == reach.high]
     others = [_reach(reach) for reach in reaches if reach.low != reach.high]
     return ", or ".join([*others, *([f"= {listed(single)}"] if single else [])])
 
 
 def _reach(reach: ReachableRange) -> str:
+    """A range of values in words, such as "≥ 8" or "from 2 to 16"."""
     low, high = spaced(reach.low), spaced(reach.high)
     if reach.open_low and reach.open_high:
         return f"anywhere from {low} to {high}"
@@ -302,7 +303,7 @@ def solve_json(found: SolveResult) -> dict[str, Any]:
 
 
 def _end(asked: Workload, trial: Trial | None) -> dict[str, Any] | None:
-    """The value at one end of a range, with its plan and all its results."""
+    """One end of a range as plain values: the value, its plan and its results."""
     if trial is None or trial.kept is None:
         return None
     results = {machine_name(name): known(value) for name, value in trial.costs.items() if name in asked.columns}

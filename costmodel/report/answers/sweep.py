@@ -114,6 +114,7 @@ def _best_combination(found: Swept) -> Trial | None:
 
 
 def _is_risky(found: Swept, point: Trial) -> bool:
+    """Whether a combination has less than the preferred chance to work."""
     return point.costs.get(found.asked.chance, 1.0) < SAFE
 
 
@@ -131,13 +132,13 @@ def _conclusion(found: Swept) -> str:
 
 
 def _bar(point: Trial, name: str, most: float) -> str:
-    """A result as a bar; none where it has no end."""
+    """A result as a bar of characters; empty if the result is infinite."""
     value = point.costs.get(name, math.nan)
     return bar(value / most, _BAR) if most > 0 and 0 <= value <= most else ""
 
 
 def _unequal(found: Swept) -> list[Line]:
-    """A warning that the combinations use different numbers of accelerators although no varied key sets them."""
+    """A warning that combinations use different numbers of GPUs although no varied key sets them."""
     sizes = dict.fromkeys(f"{point.about.ranks:,.0f}" for point in found.points if point.about and point.costs)
     if len(sizes) < 2 or _EACH not in found.asked.columns or any(path in SIZES_OF_A_CLUSTER for path in found.paths):
         return []

@@ -80,7 +80,7 @@ class TrainingView:
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
-        """The commands that follow."""
+        """The commands that may follow each answer."""
         step, goodput = ("explain", "step_time"), ("explain", "goodput")
         waits = {name: self.answer.costs[name] for name in OF_STEP if name.endswith("_exposed")}
         longest = max(waits, key=lambda name: waits[name])
@@ -117,7 +117,7 @@ class TrainingView:
         return styled(f"Bound by {largest[0][0]}.{host}")
 
     def headlines(self) -> list[Headline]:
-        """The numbers one asks for first."""
+        """The main figures, for the head of a page."""
         from costmodel.report.terminal.plan.plan_lines import verdict_words
 
         costs, cell = self.answer.costs, partial(result_cell, self)
@@ -139,7 +139,7 @@ class TrainingView:
         ]
 
     def time(self) -> list[Section]:
-        """The terms of the step in a terminal; on a page the way from the ideal to it."""
+        """Sections on the terms of the step; on a page, from the ideal time to the predicted one."""
         from costmodel.report.terminal.plan.step_results import step_parts
 
         words = "Where the time goes", "where the step goes"
@@ -203,7 +203,7 @@ _CAPTION = "The ideal, what is lost to kernels, then every term of the step as c
 
 
 def _losses(view: TrainingView) -> Table:
-    """A table of the step's time: the losses of kernels, then the terms of the step."""
+    """A table that adds up the step's time: losses of kernels, then the other terms."""
     costs = view.answer.costs
     step = costs["step_time"]
     lost = [(LOSSES[loss.name], f"{loss.name}_s", loss.seconds) for loss in view.facts.losses if loss.name in LOSSES]
@@ -309,7 +309,7 @@ def training_traffic(answer: Answer, effects: Sequence[Line] = ()) -> PlanTraffi
 
 
 def _group(answer: Answer, sent: Sequence[SentMessage], name: str) -> GroupWait:
-    """The bytes that an axis sends, and its exposed time."""
+    """The wait of one process group: the bytes it sends, and its exposed time."""
     costs = answer.evaluation.costs.row()
     own = [(place, item) for place, item in enumerate(sent) if item.transfer.axis == name]
     exposed, total = costs[f"{name}_exposed"], sum(number(item.transfer.total_time) for _, item in own)
@@ -320,7 +320,7 @@ def _group(answer: Answer, sent: Sequence[SentMessage], name: str) -> GroupWait:
 
 
 def _rack(answer: Answer) -> Iterator[Text]:
-    """A line on the links of a node, if they join several nodes."""
+    """A line on the links of a rack-scale domain that joins several nodes."""
     case, joined = answer.inputs.case, number(answer.inputs.domain)
     if joined > case.node.accelerators:
         nodes = joined / case.node.accelerators

@@ -90,6 +90,7 @@ def _commands(tables: Sequence[str]) -> dict[str, Any]:
 
 
 def _text_of(quantity: str) -> Callable[[float], str]:
+    """The function that formats a value of this quantity."""
     if quantity in ("step_time", "iteration_time"):
         return show_time
     if quantity in WORKLOADS:
@@ -221,6 +222,7 @@ def _score_cells(found: Score, rows: str) -> Iterator[Cell]:
 
 
 def _stated(name: str, value: float, words: str, traces: TraceWriter) -> int | None:
+    """The trace of a score on a page."""
     return traces.add(name, percent(value), words)
 
 
@@ -288,11 +290,13 @@ def _scoreboard(found: Scoreboard) -> list[Line]:
 
 
 def _left_out(row: Mapping[str, float]) -> tuple[str, ...]:
+    """The table cells of held-out errors."""
     errors = (f"{row['median']:.1%}", f"{row['p90']:.1%}", f"{row['bias']:+.1%}")
     return (f"{row['runs']}", *errors, f"{row['inside']:.0%}")
 
 
 def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
+    """Lines on one measured document: its title, then a row per figure."""
     assert isinstance(part.table, MeasuredTable)
     if figures:
         table = part.table
@@ -302,7 +306,7 @@ def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
 
 
 def _figure(figure: Compared) -> tuple[str, str, str, str]:
-    """One row: a run, the measured and the predicted figure, and the error."""
+    """The table cells of one figure: run, measured, predicted, error."""
     if figure.quantity == FITS:
         words = ("does not fit", "fits")
         measured, predicted = words[int(figure.measured or 0)], words[int(figure.predicted or 0)]
@@ -329,6 +333,7 @@ def _which(figure: Compared) -> tuple[str]:
 
 
 def _bound(figure: Compared) -> str:
+    """The tolerance of a figure, as text."""
     return "" if figure.tolerance is None else f"{'✓' if figure.within else '✗'} {figure.tolerance:.0%}"
 
 
@@ -342,7 +347,7 @@ def _groups(found: Scoreboard, grouping: str) -> Iterator[Line]:
 
 
 def _scored(group: GroupScore) -> tuple[str, ...]:
-    """Cells with counts and errors; for runs with only a fits column, the number of wrong predictions."""
+    """The table cells of a group's score: counts, errors, wrong predictions of whether runs fit."""
     part, shown = group.score, group.outcomes
     wrong = shown.called_unfit + shown.called_fit
     fits = f"{wrong} of {shown.fit + shown.unfit} wrong on whether it fits" if shown.fit + shown.unfit else ""
@@ -367,7 +372,7 @@ def _worst(figures: Sequence[Compared]) -> Iterator[Line]:
 
 
 def _few(found: Scoreboard) -> Iterator[Line]:
-    """The runs themselves if they are few, and what is compared."""
+    """Lines with the runs themselves, if they are few."""
     figures = [figure for figure in found.figures if figure.error is not None]
     if not 0 < len(figures) <= _FEW:
         return
@@ -379,7 +384,7 @@ def _few(found: Scoreboard) -> Iterator[Line]:
 
 
 def _band(figure: Compared) -> str:
-    """The P10–P90 range of a prediction, which should contain eight in ten runs."""
+    """The P10–P90 band of a prediction, as text."""
     if figure.low is None or figure.high is None:
         return ""
     return " – ".join(_words_of(figure.quantity, value) for value in (figure.low, figure.high))
@@ -444,6 +449,7 @@ def _scores(found: Scoreboard) -> dict[str, Any]:
 
 
 def _rows(part: Validated) -> Iterator[dict[str, Any]]:
+    """The figures of one table as plain values."""
     for figure in part.figures:
         yield {
             **_facts(figure),
@@ -601,6 +607,7 @@ def moved_json(read: LogFolder, found: Sequence[MovedRuns]) -> dict[str, Any]:
 
 
 def _moved_fields(each: MovedRuns) -> dict[str, Any]:
+    """How one kind of runs changed between nights, as plain values."""
     found, best = each.found, each.found.likeliest
     return {
         "figure": each.figure,

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def known(value: float) -> float | None:
-    """A figure, or None if it is unknown or infinite, which JSON cannot express."""
+    """The figure, or None if it is NaN or infinite, which JSON cannot express."""
     return float(value) if math.isfinite(value) else None
 
 
 def plain(tree: Any) -> Any:
-    """A document tree as plain JSON values."""
+    """A document tree without places, as JSON has it."""
     if isinstance(tree, dict):
         return {str(key): plain(value) for key, value in tree.items()}
     if isinstance(tree, list):
@@ -44,7 +44,7 @@ def frame(
     convention: str | None = None,
     schema: str = "costmodel/result/v1",
 ) -> dict[str, Any]:
-    """The head of every result; facts of varied keys are null. convention: how FLOP of training are counted."""
+    """The fields that every JSON result starts with; facts of varied keys are null."""
     stated = title(case)
     return {
         **head(schema),
@@ -89,6 +89,6 @@ def assumed_json(assumed: Iterable[Assumption]) -> list[dict[str, str]]:
 
 
 def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
-    """Every remark on one of the plans once."""
+    """The remarks of several plans as plain values, each once."""
     codes = dict.fromkeys(code for remarked in plans for code in remarked)
     return [{"code": code, "text": REMARKS[code].meaning} for code in codes]

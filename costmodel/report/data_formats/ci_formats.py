@@ -16,7 +16,7 @@ _NO_FILES = ("command line", "<stdin>")
 
 
 def annotation(text: str, title: str, file: str = "", line: int = 0, column: int = 0) -> str:
-    """An error, at its place where it has one.
+    """A GitHub workflow command that shows an error at its place in a file.
 
     >>> annotation("50 % is\\ntoo much", "check", "a,b.yaml", 3)
     '::error file=a%2Cb.yaml,line=3,title=check::50 %25 is too much'
@@ -28,11 +28,12 @@ def annotation(text: str, title: str, file: str = "", line: int = 0, column: int
 
 
 def of_faults(found: Sequence[Fault]) -> str:
-    """Faults of the input, the first of many."""
+    """The faults of the input as GitHub annotations, the first of many."""
     return "".join(f"{line}\n" for line in _fault_commands(found))
 
 
 def _fault_commands(found: Sequence[Fault]) -> Iterator[str]:
+    """One GitHub annotation for each of the first faults."""
     gathered = gathered_faults(found)
     for alike in gathered[:MOST_FAULTS]:
         fault = alike[0]

@@ -33,7 +33,7 @@ _EXACT = 2**53  # whole numbers up to here are the same as floats
 
 
 def machine(value: Any) -> Any:
-    """A value as programs get it: text that is harmless to print, whole numbers without a point."""
+    """A value as JSON has it: harmless text, whole numbers without a decimal point."""
     if isinstance(value, str):
         return harmless(value)
     if isinstance(value, Mapping):
@@ -88,7 +88,7 @@ def _cell(value: Any) -> Any:
 
 
 def _flat(row: dict[str, Any], before: str = "") -> list[dict[str, Any]]:
-    """A row without anything nested: keys joined by dots; a list of mappings repeats it, any other is one cell."""
+    """Rows without nested values: keys joined by dots; a list of mappings becomes several rows."""
     rows: list[dict[str, Any]] = [{}]
     for name, value in row.items():
         if value and isinstance(value, list) and all(isinstance(item, dict) for item in value):
@@ -127,6 +127,7 @@ def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None)
 
 
 def _markdown_parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
+    """The Markdown of an answer, part by part."""
     fence: list[str] = []
     for item in of_length(items):
         if isinstance(item, WidthDrawing) or (isinstance(item, Text) and item.no_wrap):
@@ -145,6 +146,7 @@ def _markdown_parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator
 
 
 def _fenced_lines(lines: Sequence[str]) -> Iterator[str]:
+    """The collected lines as a Markdown code block."""
     if any(line.strip() for line in lines):
         longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
         fence = "`" * max(3, longest + 1)
@@ -152,6 +154,7 @@ def _fenced_lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _markdown_table(grid: CellTable, facts: Mapping[str, str]) -> Iterator[str]:
+    """The lines of a Markdown table."""
     yield f"| {' | '.join(map(_escape_markdown, (*facts, *grid.names)))} |"
     yield f"| {' | '.join('---:' if side == 'r' else '---' for side in 'l' * len(facts) + grid.align)} |"
     for row in grid.rows:

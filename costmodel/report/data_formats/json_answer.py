@@ -42,7 +42,7 @@ def plan_keys(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any
 
 
 def answered(answer: Answer) -> dict[str, Any]:
-    """A plan with its results and with the facts that identify its scenario."""
+    """A plan as plain values, with the facts that identify its scenario."""
     block = answer.evaluation.block
     sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
     figures = plan(block.structure, sizes, answer.evaluation.costs.row())
@@ -51,7 +51,7 @@ def answered(answer: Answer) -> dict[str, Any]:
 
 
 def fixes(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
-    """Settings that each remove a reason against a plan."""
+    """Settings that each remove a reason against the plan, as plain values."""
     found = answer.fixes[code]
     tried = [setting for remedy in found for setting in remedy.assignments]
     return {"try": tried, "remedies": remedies_json(found)}

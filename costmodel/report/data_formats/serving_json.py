@@ -34,7 +34,7 @@ def own_plan(answer: ServingAnswer) -> dict[str, Any]:
 
 
 def fixes(answer: ServingAnswer) -> dict[str, Any]:
-    """Settings that each remove the reasons against a plan, with the chance to meet all limits then."""
+    """Settings that each remove a reason against the plan, as plain values, with the chance then."""
     offered = enumerate(zip(answer.remedies, answer.chances, strict=True))
     remedies = [
         {"set": list(first), "limits_chance": chance, "only_fits": place < answer.partial}

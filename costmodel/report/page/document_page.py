@@ -178,6 +178,7 @@ def _has_data(table: Table) -> bool:
 
 
 def _page_table(table: Table, traces: Traces, key: str) -> PageTable:
+    """A table of an answer as a table of a page."""
     shown = [place for place, column in enumerate(table.columns) if column.face != "terminal"]
     columns = [table.columns[place] for place in shown]
     rows = [[opened(row[place], traces) for place in shown] for row in table.rows]
@@ -205,7 +206,7 @@ def _rows_of(key: str) -> str:
 
 
 def plain_words(lines: Iterable[Line]) -> Iterator[str]:
-    """Lines as plain text."""
+    """The lines as plain text."""
     return (line.plain.strip() for line in of_length(lines) if isinstance(line, Text) and line.plain.strip())
 
 
@@ -271,6 +272,7 @@ def _packed_data(data: Any) -> str:
 
 
 def _style_sheet() -> str:
+    """The CSS of a page, for light and dark."""
     right = ",".join(f".r{place} td:nth-child({place})" for place in range(1, _COLUMNS + 1))
     dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{page_colours(1)}}}{figure_rules(1)}}}"
     right = f"{right}{{text-align:right;white-space:nowrap}}"
@@ -284,6 +286,7 @@ def _template_text(name: str) -> str:
 
 @functools.cache
 def _template_environment() -> Environment:
+    """The Jinja environment of the page templates."""
     made = Environment(
         loader=PackageLoader(_TEMPLATES),
         autoescape=True,
@@ -374,6 +377,7 @@ def figure_rules(side: int, scope: str = "") -> str:
 
 
 def _label_rules(side: int) -> Iterator[str]:
+    """CSS rules for the labels of figures, for light or dark."""
     ink, soft, line = (INK[name][side] for name in ("ink", "soft", "line"))
     yield f".label{{fill:{ink}}}"
     yield f".soft{{fill:{soft}}}"

@@ -90,6 +90,7 @@ class Bars:
         )
 
     def _axis(self, scale: Scale, top: float, bottom: float) -> list[Mark]:
+        """The axis with its ticks and title, as marks."""
         marks: list[Mark] = []
         round_ones = Scale(scale.low / self.unit, scale.high / self.unit, scale.start, scale.end)
         for tick in round_ones.ticks(max(2, int((scale.end - scale.start) / 90))):
@@ -102,6 +103,7 @@ class Bars:
         return [*marks, Words(scale.start, bottom + 30, self.axis, "start", TITLE)]
 
     def _limit(self, scale: Scale, top: float, bottom: float) -> list[Mark]:
+        """The line of a limit with its words, as marks."""
         if self.limit is None:
             return []
         value, words = self.limit
@@ -111,6 +113,7 @@ class Bars:
         return [line, Words(place, bottom + 44, words, "end" if right else "start", "strong")]
 
     def _legend(self, width: float) -> tuple[list[Mark], float]:
+        """The legend as marks, and its height."""
         marks: list[Mark] = []
         x, y = 0.0, 4.0
         for role, words in self.legend:
@@ -130,6 +133,7 @@ def _text_width(text: str, row: BarRow) -> float:
 def _bar_marks(
     row: BarRow, scale: Scale, top: float, margin: float, *, above: bool, width: float, line: float | None
 ) -> list[Mark]:
+    """The label, the bar and the value of one row, as marks."""
     role = "strong" if row.strong else "label"
     marks: list[Mark] = []
     if above:

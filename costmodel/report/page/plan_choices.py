@@ -40,6 +40,7 @@ def choices_data(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, An
 
 
 def _axis_fields(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
+    """One slider as plain values: the key, its label and its values."""
     values = {plan.structure.recompute if name == "recompute" else plan.sizes[name] for plan in plans}
     ordered = (
         [word for word in ("none", "selective", "full") if word in values] if name == "recompute" else sorted(values)
@@ -60,6 +61,7 @@ def _own_place(found: TrainingSearch, plans: Sequence[Ranked]) -> int:
 
 
 def _plan_sentence(plan: Ranked, own_step: float) -> str:
+    """A sentence on a plan: time, memory, and how it compares with the scenario's own."""
     costs = plan.costs
     words = f"{seconds(costs['step_time'])} a step at {percent(costs['mfu'])} MFU"
     room = verdict(costs["memory_share"])
@@ -88,6 +90,7 @@ def _columns(plans: Sequence[Ranked]) -> list[dict[str, Any]]:
 
 
 def _column_fields(name: str, label: str, unit: str, values: Sequence[Any]) -> dict[str, Any]:
+    """One column of plan results as plain values."""
     return {
         "name": name,
         "label": label,

@@ -143,6 +143,7 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def _measure(self, value: float) -> float:
+        """The value, or its logarithm on a logarithmic axis."""
         return math.log10(max(value, 1e-300)) if self.logarithmic else value
 
     def ticks(self, count: int = 5) -> list[float]:
@@ -355,6 +356,7 @@ _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def _boxes_overlap(one: _Box, other: _Box) -> bool:
+    """Whether two text boxes overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
@@ -364,6 +366,7 @@ def _anchored_x(box: _Box, anchor: str) -> tuple[float, float]:
 
 
 def _line_marks(line: PlotLine, x: Scale, y: Scale) -> list[Mark]:
+    """A line with its band and label, as marks."""
     places = [x(at) for at, _ in line.points]
     marks: list[Mark] = []
     if line.low:
@@ -524,6 +527,7 @@ def plans_plot(
 def _plot_point(
     plan: DrawnPlan, axes: tuple[str, str], result: Callable[[str, float], str], *, front: bool
 ) -> PlotPoint:
+    """The point of a plan in a plot of two results."""
     x, y = (plan.costs.get(name, math.nan) for name in axes)
     tip = f"{plan.words}: {result(axes[0], x)}, {result(axes[1], y)}"
     large = 7 if plan.label else 4 if front else 5
@@ -533,7 +537,7 @@ def _plot_point(
 def lost_time(
     costs: Mapping[str, float], best: Mapping[str, float], name: str, terms: Mapping[str, str], per: str
 ) -> str:
-    """A sentence on the time that a plan loses against the best, by term; empty if it is not known."""
+    """A sentence on the time that a plan loses against the best, by term; empty if unknown."""
     gap = costs[name] - best[name]
     if not math.isfinite(gap):
         return ""

@@ -120,6 +120,7 @@ def _result_cells(view: PlanView, traces: Traces, shown: Sequence[bool]) -> list
 
 
 def _side_by_side(found: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
+    """The part of a page that compares scenarios of one workload."""
     held, rows = words_of(kind).compared, list[list[Cell]]()
     for view, traces in found:
         shown = [not view.answer.refused and (works(view) or not is_money(column)) for _, column in held.heads]
@@ -138,7 +139,7 @@ def _side_by_side(found: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
 
 
 def _of_scenario(view: PlanView, key: str, traces: Traces) -> list[Part]:
-    """A scenario's conclusion with its time and memory."""
+    """The parts of a page on one scenario: its conclusion, time and memory."""
     if view.answer.refused:
         return [Part(key, _scenario_title(view), _conclusion(view))]
     heads = words_of(view.case.kind).compared.heads

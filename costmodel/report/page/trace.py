@@ -63,6 +63,7 @@ class Traces:
         return {"nodes": list(self._nodes), "texts": list(self._texts)}
 
     def _add(self, node: ExplainedFigure, drawing: TreeDrawing) -> int:
+        """Adds a figure after its inputs; returns its number."""
         if id(node) in self._places:
             return self._places[id(node)]
         inner = tuple(self._add(each, drawing) for each in node.beneath)
@@ -73,6 +74,7 @@ class Traces:
         return self._places[id(node)]
 
     def _made(self, node: ExplainedFigure, drawing: TreeDrawing) -> int:
+        """The number of the text on how a figure was computed; -1 without one."""
         joined = joining(node)
         if joined is not None and node.beneath:
             return self._text((joined.before, joined.between, joined.after))
@@ -105,5 +107,5 @@ def _is_known(node: ExplainedFigure) -> bool:
 
 
 def opened(cell: Cell, traces: Traces) -> Cell:
-    """A cell with the trace that it opens."""
+    """The cell with the trace that it opens on the page."""
     return cell if isinstance(cell, str) or cell.opens is None else replace(cell, trace=cell.opens(traces), opens=None)

@@ -55,6 +55,7 @@ def timeline_figures(facts: PlanFacts) -> list[Callable[[float], SvgFigure]]:
 
 
 def _pipeline_timeline(facts: PlanFacts, window: Window, place: int) -> Timeline:
+    """The timeline of a window of the pipeline: a lane per rank, a span per operation."""
     ranks = sorted({event.rank for event in window.events})
     spans = [
         PlotSpan(

@@ -42,6 +42,7 @@ def listed(found: Listed, held: Held | None = None, prices: Prices | None = None
 
 
 def _price_table(entries: Sequence[tuple[str, str]], prices: Prices) -> CellTable:
+    """A table of nodes with their list prices."""
     rows = []
     for name, title in entries:
         price = prices[name]
@@ -51,6 +52,7 @@ def _price_table(entries: Sequence[tuple[str, str]], prices: Prices) -> CellTabl
 
 
 def _evidence_table(entries: Sequence[tuple[str, str]], held: Held) -> CellTable:
+    """A table of accelerators with the published runs they were compared with."""
     rows = []
     for name, title in entries:
         runs = held.get(name)
@@ -63,11 +65,13 @@ def listed_json(found: Listed, held: Held | None = None, prices: Prices | None =
     """The list of documents as plain values."""
 
     def runs(name: str) -> dict[str, Any]:
+        """The published runs of an accelerator as plain values."""
         if held is None:
             return {}
         return {"held_against": held[name].model_dump(mode="json") if name in held else None}
 
     def rent(name: str) -> dict[str, Any]:
+        """The list price of a node as plain values."""
         if prices is None:
             return {}
         price = prices[name]
@@ -88,6 +92,7 @@ def keys(found: Sequence[ScenarioKey]) -> list[Line]:
     from costmodel.documents.keys.workload_keys import WORKLOADS  # it imports the schemas of all workloads
 
     def of(key: ScenarioKey) -> str:
+        """The type of a key in words, with its default."""
         return f"of {WORKLOADS[key.of]}: " if key.of else ""
 
     rows = [(key.path, key.values, key.default, f"{of(key)}{key.meaning}") for key in found]

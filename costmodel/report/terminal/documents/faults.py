@@ -21,6 +21,7 @@ def faults(found: Sequence[Fault], width: int | None = None) -> Iterator[Text]:
 
 
 def _fault_lines(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
+    """The lines of all faults; equal ones share a line, and a few of many are shown."""
     gathered = gathered_faults(found)
     for alike in gathered[:MOST_FAULTS]:
         yield from fault_lines(alike[0], width)

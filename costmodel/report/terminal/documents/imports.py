@@ -49,6 +49,7 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
 
 
 def _model_lines(read: ImportedFile) -> list[Line]:
+    """Lines on the model of an imported scenario."""
     if read.parameters is None:
         return []
     of = f", the shape of {read.twin} of the library" if read.twin else ""
@@ -85,7 +86,7 @@ def _losses(found: Imported | ImportedResults, kind: LossKind) -> list[Line]:
 
 
 def as_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:
-    """The document, with the origin of each value, the losses in their classes, warnings and what is missing."""
+    """An imported document as plain values: origin of each value, losses by class, warnings, what is missing."""
     found = read.found
     return {
         **head("costmodel/import/v1"),

@@ -12,22 +12,22 @@ from costmodel.report.terminal.style.layout import DIM, WARN, styled
 
 
 def titled(code: str) -> str:
-    """A reason with its title."""
+    """The code of a reason with its title."""
     return f"{code} {REASONS[code].title}" if code in REASONS else code
 
 
 def not_modelled(left: Iterable[SkippedRow]) -> Iterator[Text]:
-    """Lines on skipped runs: each reason with its first run."""
+    """A line for each reason to skip runs of measured tables, with its first run and a count."""
     runs: dict[str, list[SkippedRow]] = {}
-    for one in left:
-        runs.setdefault(one.refused, []).append(one)
-    for code, (one, *others) in sorted(runs.items()):
-        also = f" and {len(others)} more" if others else ""
-        yield styled(f"not modelled: {titled(code)}: {one.run}{also}: {one.why}", DIM)
+    for first in left:
+        runs.setdefault(first.refused, []).append(first)
+    for code, (first, *rest) in sorted(runs.items()):
+        also = f" and {len(rest)} more" if rest else ""
+        yield styled(f"not modelled: {titled(code)}: {first.run}{also}: {first.why}", DIM)
 
 
 def mistaken(tables: Iterable[Table]) -> Iterator[Text]:
-    """Columns read under another name, and unused columns that look like misspelt ones."""
+    """Lines on columns read under another name, and on unused columns that look misspelt."""
     for table in tables:
         for name, meant in table.renamed:
             yield styled(f"{table.file}: the column '{name}' is read as {meant}", DIM)

@@ -52,7 +52,7 @@ class TreeDrawing:
             yield from (styled(f"    {text}", DIM) for text in self.how(node))
 
     def top(self, stated: str, meaning: str, *, brief: bool = False) -> Iterator[Text]:
-        """The root with its value, meaning and formula; brief: without the end of a long formula."""
+        """The root with its value, meaning and formula; `brief` cuts a long formula."""
         root = self.root
         yield styled(f"{root.name} {stated or self.value(root)}", HEAD)
         if meaning:
@@ -109,7 +109,7 @@ class TreeDrawing:
         return _written_value(node)
 
     def how(self, node: ExplainedFigure) -> list[str]:
-        """The formula of a figure, in a line or more; for counts only the numbers."""
+        """The formula of a figure in one or more lines; for counts, their numbers."""
         joined = joining(node)
         if joined is not None:
             names = _names_of_parts(node)
@@ -146,7 +146,7 @@ class Joining:
 
 
 def joining(node: ExplainedFigure) -> Joining | None:
-    """How to write a figure that combines its inputs, such as a sum; None for an equation."""
+    """How to write a figure that sums or multiplies its inputs; None for an equation."""
     if node.equation is not None:
         return Joining("= ", _COUNTING[node.equation.name]) if node.equation.name in _COUNTING else None
     if not node.operation or node.operation in _BETWEEN:
@@ -169,7 +169,7 @@ def _title(node: ExplainedFigure) -> str:
 
 
 def _aside(node: ExplainedFigure) -> str:
-    """The label that `explain` takes for a figure, and its place in the plan, unless the title states it."""
+    """The label that `explain` takes for a figure, and its place in the plan; empty if the title has both."""
     stated = [node.quantity, *node.labels[-2:]] if node.quantity else node.labels[-2:]
     stated = [word for word in stated if word != _title(node)]
     return f" ({', '.join(stated)})" if stated else ""

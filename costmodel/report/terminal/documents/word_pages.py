@@ -36,6 +36,7 @@ def page(about: Page, values: KeyValues = ()) -> list[Line]:
 
 
 def _page_lines(about: Page) -> list[Line]:
+    """The page of a word as lines."""
     lines: list[Line] = [Text.assemble((about.word, HEAD), f"  {about.title}"), Text()]
     if about.nearest_to:
         others = f"; also {', '.join(each.word for each in about.others)}" if about.others else ""

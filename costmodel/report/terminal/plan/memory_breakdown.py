@@ -81,12 +81,12 @@ def _host(answer: Answer) -> list[Text]:
 
 
 def _pages(answer: Answer) -> str:
-    """Words on paged optimizer states, for the line of the runtime."""
+    """Words on paged optimizer states, for the line `runtime`."""
     return "pages and " if answer.inputs.optimizer.paged else ""
 
 
 def _room(answer: Answer) -> Text:
-    """A line on the used and the free part of usable memory."""
+    """A line on how much of the usable memory is used and free."""
     costs, usable = answer.evaluation.costs.row(), float(answer.inputs.usable)
     stated = verdict(costs["memory_share"])
     words = f"  {room_words(costs['memory_share'] * usable, usable)}   {verdict_words(costs)}"
@@ -95,7 +95,7 @@ def _room(answer: Answer) -> Text:
 
 
 def _active(facts: Alone) -> Iterator[Text]:
-    """A line on the active parameters per token of a model with experts."""
+    """A line on the parameters of an MoE model that one token uses."""
     if facts.active is not None:
         yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
 
@@ -221,6 +221,7 @@ def _sharding_words(answer: Answer) -> str:
 
 
 def _weight_words(answer: Answer) -> str:
+    """How many bytes weights take per parameter, and how they are sharded."""
     inputs, structure = answer.inputs, answer.evaluation.block.structure
     states, narrow, zero = inputs.stack.states, inputs.narrow, _zero(answer)
     kept = 0.0 if narrow and narrow.primary else states.weights
@@ -234,6 +235,7 @@ def _weight_words(answer: Answer) -> str:
 
 
 def _gradient_words(answer: Answer) -> str:
+    """How many bytes gradients take per parameter, and how they are sharded."""
     inputs, block = answer.inputs, answer.evaluation.block
     zero, offload, width = _zero(answer), block.structure.offload, inputs.widths.gradient
     late = bool(np.any(summed_once(inputs, block)))

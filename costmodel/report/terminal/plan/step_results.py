@@ -81,7 +81,7 @@ def estimate_lines(answer: ExplainedAnswer) -> list[Line]:
 
 
 def _main(rows: Sequence[Sequence[str]]) -> list[Line]:
-    """The figures of a plan; in a short answer time, memory, throughput and MFU."""
+    """The rows of a short answer: time, memory, throughput and MFU."""
     times, bands, rate, shares, *_ = rows
     short = CellTable([""] * 4, [times, bands, (*rate[:2], *shares[:2])], "llll", headed=False)
     return shorter([short], [CellTable([""] * 4, rows, "llll", headed=False)], "rates per GPU")
@@ -94,7 +94,7 @@ def bound_by(answer: Answer) -> str:
 
 
 def _run(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
-    """A line on the goodput of the run, if the scenario asks about one."""
+    """A line on the goodput of the run, if the scenario has one."""
     if answer.evaluation.run is None:
         return []
     if math.isnan(costs["goodput"]):
@@ -104,7 +104,7 @@ def _run(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
 
 
 def _figures(answer: ExplainedAnswer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
-    """The figures one asks for first, two to a line."""
+    """The main results of a plan, two per line."""
     usable = costs["memory_peak"] / costs["memory_share"] if answer.inputs.groups else answer.inputs.usable
     peak = f"{gib(costs['memory_peak'])} of {gib(usable)} GiB   {verdict_words(costs)}"
     each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
@@ -147,7 +147,7 @@ def _possible(block: Block, key: str) -> bool:
 
 
 def _term(value: float, step: float) -> str:
-    """A term of the step in words; negligible times are shown as 0."""
+    """A term of the step as text; a negligible one is shown as 0."""
     return show_time(value if value > _DUST * step else 0.0)
 
 
@@ -161,6 +161,7 @@ def _cost(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Text]:
 
 
 def _cost_words(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+    """The cost of tokens and of the whole run in words, or which price is missing."""
     budget, words = inputs.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
     lasting = ""
     if budget is not None and not math.isnan(costs["run_time"]):

@@ -108,7 +108,7 @@ def _price(answer: Answer) -> list[Text]:
 
 
 def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> RunFigure:
-    """A figure of the run with its band, or the input that is missing for it."""
+    """A result of the run with its band, or the missing input."""
     wanted = missing_input(answer.inputs, name)
     if wanted:
         return RunFigure(words, name, "unknown", wanted)
@@ -135,7 +135,7 @@ def largest_part(answer: Answer, found: RunFigures) -> str:
 
 
 def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) -> list[tuple[str, str]]:
-    """Interruptions, checkpoints, restarts and spare nodes, a line each."""
+    """Pairs of label and text on interruptions, checkpoints, restarts and spare nodes."""
     asked = answer.inputs.run
     assert asked is not None
     band = f" ({between(*(show_time(costs[f'mtbf_{end}']) for end in ('low', 'high')))})"
@@ -204,7 +204,7 @@ def _without_spares(answer: Answer, costs: dict[str, float]) -> str:
 
 
 def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
-    """How the run continues with fewer ranks after an interruption; empty if it needs all ranks."""
+    """Pairs of label and text on running with fewer ranks after an interruption; empty if that is impossible."""
     asked, block = answer.inputs.run, answer.evaluation.block
     if asked is not None and asked.elastic is not None:
         lost, replicas = (number(each) for each in (replicas_lost(answer.inputs, block), whole_replicas(block)))
@@ -232,7 +232,7 @@ def _electricity(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str
 
 
 def _data(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
-    """The time of a step that waits for its data, if that is longer than its computation."""
+    """Pairs of label and text on a step that waits for data; empty if it does not."""
     step = answer.evaluation.costs.row()["step_time"]
     useful = number(found.useful) / number(found.steps)
     if not useful > step * (1 + 1e-9):

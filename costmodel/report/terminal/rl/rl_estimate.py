@@ -125,7 +125,7 @@ def reason(answer: RlAnswer, code: str) -> str:
 
 
 def _own(answer: RlAnswer, code: str) -> str:
-    """The end of a reason: the choices of the software, or the numbers of the split."""
+    """The end of a reason: what the software offers, or the numbers of the split."""
     stack = answer.inputs.case.stack
     if code == "R010" and not answer.inputs.case.parts:
         plan, total = answer.inputs.plan, answer.inputs.split.ranks
@@ -141,6 +141,7 @@ def _own(answer: RlAnswer, code: str) -> str:
 
 
 def _missed(answer: RlAnswer, code: str) -> list[str]:
+    """For each limit behind a reason code, a sentence on the result that misses it."""
     stated = []
     for limit in stated_limits(answer.inputs.case.scenario.limits):
         value = answer.costs.get(limit.column, math.nan)
@@ -151,7 +152,7 @@ def _missed(answer: RlAnswer, code: str) -> list[str]:
 
 
 def estimate_lines(answer: RlAnswer) -> list[Line]:
-    """The figures one asks for first, two to a line."""
+    """The main results of an iteration, two per line."""
     costs, workload = answer.costs, answer.inputs.case.scenario.workload
     band = between(*(result("iteration_time", costs[f"iteration_time_{end}"]) for end in ENDS))
     used = f"{gib(answer.memory.peak)} of {gib(answer.memory.usable)} GiB, {fit_words(costs)}"
@@ -173,7 +174,7 @@ def estimate_lines(answer: RlAnswer) -> list[Line]:
 
 
 def _rent(costs: dict[str, float]) -> str:
-    """The rent of a run with its band, rounded to the digits that the band supports."""
+    """The rent of a run with its band, as text."""
     if math.isnan(costs["run_cost"]):
         return ""
     middle, low, high = (rounded_dollars(costs[name]) for name in ("run_cost", "run_cost_low", "run_cost_high"))

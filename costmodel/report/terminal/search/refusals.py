@@ -71,6 +71,7 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
 
 
 def _broken(inputs: TrainingInputs, costs: dict[str, float], code: str) -> Iterator[Limit]:
+    """The limits that the costs break, of the kind that the code stands for."""
     for limit in stated_limits(inputs.case.scenario.limits):
         if limit.of_memory == (code == "M002") and not limit.holds(costs.get(limit.column, math.nan)):
             yield limit
@@ -97,7 +98,7 @@ def _size(block: Block, name: str) -> float:
 
 
 def _times(block: Block, names: str, *, ahead: float = 1.0) -> str:
-    """A product of sizes in words, without factors of 1, and its value."""
+    """The product of a plan's sizes in words with its value, such as "tp 8 · pp 4 = 32"."""
     sizes = [(name, _size(block, name)) for name in names.split()]
     said = [f"{name} {counted(size)}" for name, size in sizes if size != 1] or [f"{sizes[0][0]} 1"]
     said = [counted(ahead), *said] if ahead != 1 else said
@@ -106,6 +107,7 @@ def _times(block: Block, names: str, *, ahead: float = 1.0) -> str:
 
 
 def _world(inputs: TrainingInputs, block: Block) -> str:
+    """Why the degrees do not multiply to the number of accelerators."""
     ranks = counted(number(inputs.ranks))
     if not _size(block, "dp").is_integer():
         return f"{ranks} accelerators are not divisible by {_times(block, 'tp pp cp')}"
@@ -113,6 +115,7 @@ def _world(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _layers(inputs: TrainingInputs, block: Block) -> str:
+    """Why the layers do not divide over the pipeline."""
     structure, layers = block.structure, number(layer_count(inputs.model))
     over = _times(block, "pp vpp")
     if structure.split == "stated":
@@ -131,6 +134,7 @@ def _layers(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _heads(inputs: TrainingInputs, block: Block) -> str:
+    """Why the heads do not divide over tp."""
     tp = _size(block, "tp")
     wrong = {heads for kind in inputs.model.kinds for heads in kind.head_counts if heads % tp}
     grouped = any(kind.compressed is not None for kind in inputs.model.kinds)
@@ -161,6 +165,7 @@ def _batch(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> str:
+    """Why the number of micro-batches does not suit the schedule."""
     schedule, pp = block.structure.schedule, _size(block, "pp")
     form, least = FORMS[schedule], number(fewest_micro_batches(schedule, pp))
     wanted = {"one": "", "two": "an even number of them", "as many as stages": f"a multiple of pp {counted(pp)}"}
@@ -172,6 +177,7 @@ def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _chunks(inputs: TrainingInputs, block: Block) -> str:
+    """Why pp and vpp do not suit the schedule."""
     schedule = block.structure.schedule
     stages = "an even pp" if schedule in BOTH_WAYS else "pp ≥ 2" if is_later(schedule) or schedule in LOOPED else ""
     chunks = "vpp ≥ 2" if schedule in LOOPED else "vpp 2" if schedule in FOLDED else "vpp 1"
@@ -180,6 +186,7 @@ def _chunks(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _not_offered(inputs: TrainingInputs, block: Block) -> str:
+    """Which choices of the plan the stack does not offer, and what it offers."""
     structure, stack = block.structure, inputs.stack
     offload = stack.offload
     asked: list[tuple[str, Iterable[object], Iterable[object]]] = [
@@ -227,6 +234,7 @@ def _expert_ranks(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _expert_widths(inputs: TrainingInputs, block: Block) -> str:
+    """Why the width of experts does not divide over etp."""
     widths = {kind.experts.ffn_hidden for kind in inputs.model.kinds if kind.experts is not None}
     wrong = sorted(width for width in widths if width % _size(block, "etp"))
     return (
@@ -260,6 +268,7 @@ def _chunked(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _exchanged(inputs: TrainingInputs, block: Block) -> str:
+    """Why an all-to-all of heads for tokens would split heads."""
     ranks, cp, said = _size(block, "tp") * _size(block, "cp"), _size(block, "cp"), dict[str, None]()
     for kind in inputs.model.layers:
         every = block.structure.cp_type == "a2a"
@@ -277,6 +286,7 @@ def _exchanged(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _replicas(inputs: TrainingInputs, block: Block) -> str:
+    """Why shard replicas do not divide dp."""
     replicas = counted(_size(block, "dp_replicate"))
     if block.structure.zero == 0:
         return f"zero 0 shards nothing of which there could be dp_replicate {replicas}"
@@ -291,6 +301,7 @@ def _no_context(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _axis_missing(inputs: TrainingInputs, block: Block) -> str:
+    """Which axis of parallelism the software lacks."""
     lacking = [axis for axis in _AXES if _size(block, axis) > 1 and not inputs.stack.has(axis)]
     said = (
         f"{axis} {counted(_size(block, axis))}, but {inputs.stack.name} has no {_AXES[axis]}{_elsewhere(inputs, axis)}"
@@ -322,6 +333,7 @@ def _elsewhere(inputs: TrainingInputs, axis: Axis) -> str:
 
 
 def _not_gathered(inputs: TrainingInputs, block: Block) -> str:
+    """Why context parallelism would hide tokens from sparse attention."""
     ranks, kind = counted(_size(block, "cp")), block.structure.cp_type
     name = inputs.model.name
     if any(kind.compressed is not None for kind in inputs.model.layers):
@@ -330,6 +342,7 @@ def _not_gathered(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _wrong_keys(inputs: TrainingInputs, block: Block) -> str:
+    """Which recompute keys do not suit the recompute mode."""
     structure, said = block.structure, []
     if structure.recompute_modules is not None and structure.recompute != "selective":
         said.append(f"recompute_modules [{', '.join(structure.recompute_modules)}] need recompute selective")
@@ -339,6 +352,7 @@ def _wrong_keys(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _wrong_layers(inputs: TrainingInputs, block: Block) -> str:
+    """Why the number of recomputed layers is impossible."""
     if not block.structure.recompute_layers:
         return "recompute_layers 0, but recompute_method uniform recomputes at least 1 at once"
     chunk = math.ceil(number(stage_layers(inputs.model, block).fullest) / _size(block, "vpp"))
@@ -347,6 +361,7 @@ def _wrong_layers(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
+    """Which offload keys contradict each other or the ZeRO stage."""
     structure, kept = block.structure, set(block.structure.offload)
     said = []
     if "optimizer" in kept and structure.zero == 0:
@@ -400,7 +415,7 @@ NONE_ALONE = "no single key is enough; these together are"
 
 
 def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
-    """A row a remedy; a line before them where several settings must go together."""
+    """One row per remedy, after a line on settings that must be combined."""
     if not found:
         return []
     priced = any(remedy.price for remedy in found)
@@ -412,6 +427,7 @@ def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
 
 
 def _row(remedy: Remedy, *, first: bool, priced: bool) -> tuple[str, ...]:
+    """The table row of a remedy."""
     mark = remedy.price if priced else "try" if first else ""
     memory = "" if remedy.memory_peak is None else f"{gib(remedy.memory_peak)} GiB"
     step = "" if remedy.step_time is None else show_time(remedy.step_time)
@@ -426,6 +442,7 @@ def settings_text(remedy: Remedy) -> str:
 
 
 def _aside(remedy: Remedy) -> str:
+    """The remark on a remedy: what it leaves, how many plans are valid, its chance to fit."""
     if remedy.left:
         return f"leaves {', '.join(remedy.left)}"
     too_large = remedy.memory_share is not None and remedy.memory_share > 1

@@ -73,7 +73,7 @@ def spans_kinds(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _not_over_groups(inputs: TrainingInputs, block: Block) -> str:
-    """Why stages do not lie over the groups."""
+    """Why pipeline stages do not match the groups of nodes."""
     structure, pp = block.structure, float(block.pp[0])
     for nodes, kind in inputs.groups:
         part = float(nodes / inputs.case.cluster.nodes)
@@ -102,7 +102,7 @@ def not_asynchronous(inputs: TrainingInputs, block: Block) -> str:
 
 
 def not_served(inputs: TrainingInputs, block: Block) -> str:
-    """Why servers cannot sum the gradients."""
+    """Why parameter servers cannot sum these gradients."""
     structure, stated = block.structure, []
     stated += [f"zero {structure.zero} shards them"] if structure.zero else []
     if structure.compression.split()[0] not in ("none", "fp16", "int8"):
@@ -141,6 +141,7 @@ def _copies_reason(inputs: TrainingInputs, costs: dict[str, float]) -> str:
 
 
 def _endless_reason(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+    """Why the run never ends: failures come sooner than it makes progress."""
     apart, restart, stop = (show_time(costs[name]) for name in ("mtbf", "restart_time", "checkpoint_blocking"))
     said = f"failures are {apart} apart, a restart takes {restart} and a checkpoint stops it for {stop}"
     asked = inputs.run
@@ -182,7 +183,7 @@ def scans_cut(inputs: TrainingInputs, block: Block) -> str:
 
 
 def cuts(inputs: TrainingInputs, block: Block) -> str:
-    """Why gradients cannot be projected: matrices, states or the optimizer are not whole on a rank."""
+    """Why gradients cannot be projected (GaLore, Muon): a rank does not have whole matrices."""
     structure = block.structure
     stated = [f"tp {counted(float(block.tp[0]))} cuts matrices"] if block.tp[0] > 1 else []
     stated += [f"zero {structure.zero} shards states"] if structure.zero else []

@@ -14,7 +14,7 @@ _TAKEN = frozenset((*SIZES, *CHOICES, *HEADS.values(), *_OTHERS, *Bound.model_fi
 
 
 def few(values: Sequence[str]) -> str:
-    """Values, or the ends of many."""
+    """The values in words; of many only the first and the last."""
     stated = [spaced(value) for value in values]
     if len(stated) <= 6:
         return ", ".join(stated)
@@ -22,7 +22,7 @@ def few(values: Sequence[str]) -> str:
 
 
 def headings(paths: Sequence[str]) -> list[str]:
-    """For each varied path, its shortest ending that is unique, is no column of plans, and names more than a bound."""
+    """A short heading for each varied key: its shortest unique ending that is no column of plans."""
     return [_column_heading(path, [other for other in paths if other != path]) for path in paths]
 
 

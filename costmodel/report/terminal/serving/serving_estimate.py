@@ -126,7 +126,7 @@ def problems(answer: ServingAnswer) -> list[Line]:
 
 
 def _tries(answer: ServingAnswer) -> list[Line]:
-    """Remedies for the problems of a plan, as options of the same command."""
+    """Lines on remedies, as options of the same command."""
     if answer.groups:
         return []
     if answer.broken and not answer.remedies:
@@ -171,7 +171,7 @@ def _between_tokens(answer: ServingAnswer) -> Iterator[Row]:
 
 
 def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
-    """The figures one asks for first, two to a line, each with the limit on it and its band below."""
+    """The main results, two per line, each with its limit and, below, its error band."""
     costs, total = answer.costs, gib(float(answer.evaluation.memory.total))
     of_one = "replica" if answer.plan.prefill is None else "decode"
     flying = f"{significant(costs['concurrency'])} a {of_one}"
@@ -214,7 +214,7 @@ def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
 
 
 def _main(rows: Sequence[Row]) -> Iterator[Row]:
-    """The rows of a short answer: times with their bands, rates, and memory."""
+    """The rows of a short answer: times with their bands, rates, memory."""
     banded = False
     for row in rows:
         banded = row[0] in _BANDED or (banded and row[0] == BAND)
@@ -235,7 +235,7 @@ def _benchmark(printed: Mapping[str, float]) -> Row:
 
 
 def _groups(answer: ServingAnswer) -> list[Line]:
-    """Each kind of nodes with its plan, its share of the load, what it answers and what that costs."""
+    """Rows for each kind of nodes: its plan, its share of the load, its rate and its rent."""
     if not answer.groups:
         return []
     heads = ("nodes", "plan", "share", "requests", "within limits", "per token", "first token p99", "rent/M out")
@@ -262,7 +262,7 @@ def _idle_kinds(answer: ServingAnswer) -> list[Line]:
 def _pair(
     answer: ServingAnswer, left: tuple[str, ...], right: tuple[str, ...], marks: tuple[str, ...] = (), mark: str = ""
 ) -> Iterator[Row]:
-    """Two figures, each with its label, its column, and its words where these are others; their bands below.
+    """Two results in one row, with labels and units; their error bands in the next row.
 
     marks: columns whose limits follow the figures and their bands; by default, the column of the second figure
     """
@@ -276,7 +276,7 @@ def _pair(
 
 
 def _in_time(answer: ServingAnswer) -> list[Row]:
-    """The share of requests that meet the limits on their own times; empty without such limits."""
+    """Rows on the share of requests that meet their limits; empty without such limits."""
     if math.isnan(answer.costs["in_time_share"]):
         return []
     share = f"{result('in_time_share', answer.costs['in_time_share'])} {limits_on(answer, 'in_time_share')}".rstrip()
@@ -322,7 +322,7 @@ def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 
 
 def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
-    """Prefix-cache hits, and how long a prefix stays in the cache."""
+    """Rows on prefix-cache hits, and on how long a prefix stays in the cache."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     if not workload.shared_prefix and not workload.beginnings and workload.turns == 1:
         return []
@@ -334,7 +334,7 @@ def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 
 
 def _on_host(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
-    """Hits in the host's KV cache, how long entries stay, and whether loading is faster than prefill."""
+    """Rows on hits in the host's KV cache, how long entries stay, and whether loading is faster than prefill."""
     costs, gain = answer.costs, answer.costs["host_load_gain"]
     if answer.inputs.host_pool is None:
         return []
@@ -402,7 +402,7 @@ def token_parts(answer: ServingAnswer) -> list[TimePart]:
 
 
 def without_bands(answer: ServingAnswer) -> list[Line]:
-    """Which terms have no band."""
+    """Lines on which terms have no error band."""
     costs = answer.costs
     parts = (*TERMS, *((("cache sent", "transfer_time"),) if answer.plan.prefill is not None else ()))
     without = [name for name, key in parts if costs[key] > 0 and not band(costs, key)]
@@ -453,7 +453,7 @@ def money_and_energy(answer: ServingAnswer) -> list[Line]:
 
 
 def _costs(costs: dict[str, float]) -> list[Line]:
-    """Rent for tokens, and what it may be where steps take longer or shorter."""
+    """Lines on the rent per million tokens, with its error band."""
     if math.isnan(costs["cost_per_mtoken"]):
         return [styled("  cost          no price known; --price 2.50USD/GPU/h sets one")]
     words, every = _cost_words(costs), result("cost_per_mtoken", costs["cost_per_mtoken"])

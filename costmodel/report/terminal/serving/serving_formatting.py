@@ -223,7 +223,7 @@ def length_words(workload: Serving) -> list[str]:
 
 
 def lengths_words(workload: Serving) -> str:
-    """Mean lengths, and where all requests have them that they do."""
+    """Mean prompt and answer lengths in words, with a note if all requests have them."""
     lengths = length_words(workload)
     same = [name for name in ("prompt", "output") if not workload.spread(name)]
     lengths += turn_words(workload)
@@ -308,7 +308,7 @@ def without_room(inputs: ServingInputs) -> list[Text]:
 
 
 def counted_for(case: ServingCase) -> list[Text]:
-    """A line on what replicas are sized for in addition to the rate: headroom, growth, availability."""
+    """A line on what replicas are sized for beside the rate: headroom, growth, availability."""
     assume = case.scenario.assume
     parts = [f"{1 + assume.headroom:g} times the rate" if assume.headroom else "the rate"]
     if assume.growth is not None:
@@ -321,7 +321,7 @@ def counted_for(case: ServingCase) -> list[Text]:
 
 
 def limits_on(answer: ServingAnswer, column: str) -> str:
-    """Whether a result keeps the limits on it, and which these are."""
+    """Whether a result meets the limits on it, and which these are."""
     stated = []
     for limit in stated_limits(answer.inputs.case.scenario.limits):
         if limit.column == column and limit.kind in KINDS:
@@ -351,12 +351,14 @@ def reason(answer: ServingAnswer, code: str) -> str:
 
 
 def _broken(answer: ServingAnswer, code: str) -> Iterator[Limit]:
+    """The limits that the plan breaks, of the kind that the code stands for."""
     for limit in stated_limits(answer.inputs.case.scenario.limits):
         if code_of(limit) == code and not limit.holds(answer.costs[limit.column]):
             yield limit
 
 
 def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
+    """A sentence on a result that misses its limit."""
     value, bound = costs[limit.column], float(limit.value)
     if math.isnan(value):
         return f"{limit.key} is unknown, so it keeps no {limit.kind}"
@@ -370,7 +372,7 @@ def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
 
 
 def _unsure(value: float, asked: float) -> str:
-    """A sentence that the chance to meet all limits is below the requested chance."""
+    """A sentence that the chance to meet all limits is lower than requested."""
     wanted = percent(asked, 2)
     if bound_words(OWN, value, 3) == bound_words(OWN, asked, 3):
         return f"the chance to meet all limits is just under the {wanted} asked for"
@@ -387,6 +389,7 @@ def past_bandwidth(limit: Limit, most: float) -> str:
 
 
 def _small(answer: ServingAnswer) -> str:
+    """A sentence on what does not fit: weights, a step, the runtime and one request against the memory."""
     memory, inputs = answer.evaluation.memory, answer.inputs
     need = [
         f"{name} {gib(one(value))}"
@@ -440,7 +443,7 @@ def _share_words(answer: ServingAnswer) -> str:
 
 
 def _instances(answer: ServingAnswer) -> str:
-    """Instances of each kind, with the most that each kind answers."""
+    """Prefill and decode instances in words, with the highest rate of each kind."""
     evaluation, plan = answer.evaluation, answer.plan
     assert isinstance(evaluation, ApartEvaluation)
     assert plan.prefill is not None
@@ -552,5 +555,5 @@ def at_most_lines(answer: ServingAnswer) -> list[Text]:
 
 
 def brief(name: str, value: float) -> str:
-    """A result in a table of many: a wait without end in few letters."""
+    """A result as text for a table; an infinite wait as "∞"."""
     return result(name, value).replace("without end", "no end")

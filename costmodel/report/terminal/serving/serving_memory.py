@@ -73,6 +73,7 @@ def _host_json(answer: ServingAnswer) -> dict[str, Any]:
 
 
 def _memory_head(answer: ServingAnswer) -> str:
+    """The head of the memory table: which memory the engine may use."""
     engine, use = answer.inputs.engine, answer.evaluation.memory
     share = f"{one(use.fraction) * 100:.3g} %"
     of = {
@@ -94,6 +95,7 @@ def _width_note(answer: ServingAnswer) -> str:
 
 
 def _step_note(answer: ServingAnswer) -> str:
+    """The tokens of a step that its memory is for."""
     inputs = answer.inputs
     if not inputs.engine.memory.logit:
         return "activations and graphs: what the engine's rule leaves"
@@ -101,6 +103,7 @@ def _step_note(answer: ServingAnswer) -> str:
 
 
 def _block_words(answer: ServingAnswer) -> str:
+    """The KV-cache pool in blocks, as the engine's log prints it."""
     layout, block = answer.evaluation.layout, answer.inputs.engine.block
     dcp, groups = float(layout.dcp[0]), float(layout.dp_attention[0])
     held = answer.costs["cache_pool_tokens"] / groups / dcp
@@ -109,6 +112,7 @@ def _block_words(answer: ServingAnswer) -> str:
 
 
 def _asked_note(answer: ServingAnswer) -> str:
+    """The engine's option for its memory share, with its value."""
     words = {
         "share-of-total": "gpu_memory_utilization",
         "share-of-free-before": "mem_fraction_static",
@@ -118,7 +122,7 @@ def _asked_note(answer: ServingAnswer) -> str:
 
 
 def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
-    """Rows on the KV cache per token, and on the requests that fit in a replica's KV-cache pool."""
+    """Rows on cache bytes per token, and on how many requests fit in the pool."""
     costs, load = answer.costs, answer.inputs.load
     held = _mebibyte_words(one(answer.evaluation.memory.one_request))
     longest = f"{float(load.longest):,.0f}"
@@ -145,7 +149,7 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
 
 
 def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
-    """Cache that windows and states need for the longest request, and the pool that vLLM logs for such layers.
+    """Rows on cache that is reserved for windows and states, and on the pool that vLLM then logs.
 
     Without these layers the pool is its tokens times the bytes of a token; with them it is requests times theirs.
     """
@@ -170,7 +174,7 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
 
 
 def _within_windows(answer: ServingAnswer) -> str:
-    """Cache per token within the windows, if all layers have windows; empty for other models."""
+    """Cache per token inside the windows, if all layers have windows; else empty."""
     if any(kind.held[0] for kind in cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return ""
     added = [kind for kind in first_token(answer.inputs) if kind.held[0]]

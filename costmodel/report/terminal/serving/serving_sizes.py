@@ -37,7 +37,7 @@ _SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to 
 
 
 def lines(found: Scaled) -> list[Line]:
-    """Lines below a table of rates."""
+    """Lines below the table of `scale` for a service."""
     case = serving(found.asked.case)
     trials = [trial_at(row.found) for row in found.rows]
     kept, fewer = [trial for trial in trials if trial.works], found.more
@@ -49,7 +49,7 @@ def lines(found: Scaled) -> list[Line]:
 
 
 def more(row: ScaledSize) -> dict[str, Any]:
-    """Results at a rate by expected figures, if the preferred chance needs more; and for a single request."""
+    """Further fields of a row of `scale` for a service."""
     trial = trial_at(row.found)
     few, alone = None if trial.expected is None else trial.expected.costs, trial.alone
     return {

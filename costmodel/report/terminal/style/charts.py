@@ -53,6 +53,7 @@ def _chart_lines(
     width: int | None,
     stated: Sequence[tuple[float, str]],
 ) -> list[Text]:
+    """The points as a chart of characters, with axes and labels."""
     (low_x, high_x), (low_y, high_y) = _value_range([p.x for p in points]), _value_range([p.y for p in points])
     labels = {row: shown[1](low_y + (high_y - low_y) * (HIGH - 1 - row) / (HIGH - 1)) for row in range(0, HIGH, _TICKS)}
     margin = max(map(cell_len, labels.values()))

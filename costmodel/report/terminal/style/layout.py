@@ -96,6 +96,7 @@ def live_console() -> Console:
 
 
 def _new_console(*, stderr: bool, **layout: Any) -> Console:
+    """A rich console for standard output or error, in few colours if the terminal has few."""
     stream = sys.stderr if stderr else sys.stdout
     system: Literal["auto"] | None = None if is_plain() else "auto"
     screen = Console(file=stream, color_system=system, highlight=False, markup=False, **layout)
@@ -218,6 +219,7 @@ class CellTable:
         return "; ".join(f"{', '.join(names)}: {words}" for words, names in heads.items())
 
     def _aligned(self, kept: Sequence[int], width: int | None) -> list[Text]:
+        """The table as lines: at full width, with one column wrapped, or stacked if there is no room."""
         if width is None or self._width(kept) <= width:
             return self._drawn([self._cells(row, kept) for row in self.all_rows()], kept)
         column, room = self._room(kept, width)

@@ -343,6 +343,7 @@ def _rank_distance(inputs: Machine, operation: Operation) -> float:
 
 
 def _parse_bytes(text: str) -> float:
+    """The bytes in a text such as "64MiB"; a fault otherwise."""
     try:
         size = parse(text, "B")
     except UnitError as error:
@@ -368,6 +369,7 @@ def _table(largest: float) -> list[float]:
 
 
 def _size_row(inputs: Machine, size: float, members: Group, operation: Operation, wanted: str | None) -> SizeRow:
+    """One row of the answer: time, band, bandwidths and algorithm for a message of `size` bytes."""
     if operation == "send":
         in_step = float(send_time(inputs, size, members))
         ways = [AloneTime("one send", in_step, 0.0)]

@@ -47,6 +47,7 @@ def trace_of_transfer(place: int, name: str) -> str:
 
 
 def _facts_of_transfer(answer: Answer, item: Transfer) -> SentTransfer:
+    """A collective with its algorithms, its bus bandwidth in the step, and its bus bandwidth alone."""
     size, ranks, time = (number(value) for value in (item.message, item.group.ranks, item.time))
     if item.carried is not None:
         rate = float(algorithm_bandwidth(number(item.carried), time))

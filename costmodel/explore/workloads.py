@@ -739,6 +739,7 @@ def _result_of(asked: Workload, variant: Variant, result: str) -> float | None:
 
 
 def _trained(answer: PlanAnswer) -> Answer:
+    """The answer as one about training."""
     from costmodel.estimate.training_answer.predict_training import Answer
 
     assert isinstance(answer, Answer)
@@ -782,6 +783,7 @@ def _serving(case: LoadedScenario) -> Workload:
 
 
 def _rl(case: LoadedScenario) -> Workload:
+    """The workload of reinforcement learning."""
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
 

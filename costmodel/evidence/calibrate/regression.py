@@ -90,11 +90,11 @@ def fitted(form: FittedForm, columns: Columns, measured: Array, groups: Sequence
     spread = np.array([constant.spread for constant in form.constants]) / np.sqrt(alike)
 
     def off(point: Array) -> Array:
-        """The residuals at a point: logarithms of predicted over measured time, and pulls to the usual values."""
+        """The logarithms of predicted over measured times at a point."""
         return np.log(form.time(dict(zip(names, np.exp(point).tolist(), strict=True)), columns) / measured)
 
     def best(point: Array, noise: float) -> Array:
-        """The best constants from a starting point at this level of noise."""
+        """The point with the least loss from a starting point; `noise` scales the pull to the usual values."""
         return _minimise(lambda at: np.concatenate([off(at), noise * (at - usual) / spread]), point, low, high)
 
     point = best(np.clip(usual, low, high), SCALE)

@@ -113,7 +113,7 @@ def _columns(asked: RowScenario) -> set[Key]:
 
 
 def _is_plain(size: float) -> bool:
-    """Whether a size is a whole number above zero."""
+    """Whether a size is a positive whole number that may become a column."""
     return 1 <= size <= _LARGEST and size == int(size)
 
 

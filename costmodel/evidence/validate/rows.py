@@ -196,7 +196,7 @@ def adapters_of(row: CsvRow) -> str:
 
 
 def _usual_rank(row: CsvRow) -> int:
-    """The LoRA rank of a row's recipe."""
+    """The LoRA rank that the row's framework uses by default; 0 if it is unknown."""
     framework = row.text("framework").lower()
     return next((rank for name, rank in _RANKS.items() if name in framework), 0)
 

@@ -37,7 +37,7 @@ def meaning_of(label: str) -> tuple[str, str] | None:
 
 
 def _put_together(label: str) -> Iterator[tuple[str, str]]:
-    """The meaning of a label that is made of others, or has a number behind it."""
+    """The meaning of a label that is made of other labels, or followed by a number."""
     if found := _TRANSFER.fullmatch(label):
         group, operation, what = found.groups()
         whole = "seconds" if what == "time" else "bytes a rank sends"

@@ -28,7 +28,7 @@ _RENTED = "a month: rent of all replicas' GPUs; of a node with a price of its ow
 
 
 def training_kept(answer: Answer) -> KeptAnswer:
-    """An answer about training, reduced to results, plan and settings."""
+    """What a table keeps of a training answer: results, plan in words, settings."""
     from costmodel.estimate.training_answer.evaluate_training import verdict
     from costmodel.explore.compare.compare import choices
 
@@ -39,7 +39,7 @@ def training_kept(answer: Answer) -> KeptAnswer:
 
 
 def brief_words(block: Block) -> str:
-    """A plan in a cell of a table."""
+    """A training plan in words, short enough for a table cell."""
     from costmodel.explore.answer_text.plan_choice_text import short_words, split_words
 
     again = short_words(block.structure)
@@ -49,7 +49,7 @@ def brief_words(block: Block) -> str:
 
 
 def degree_words(block: Block) -> list[str]:
-    """The parallel degrees, one text each."""
+    """The parallel degrees of a plan over 1, one text each."""
     structure = block.structure
     sizes = [f"{name} {counted(float(getattr(block, name)[0]))}" for name in ("tp", "pp", "dp")]
     for name in (*OF_ITSELF_ONE, "vpp"):
@@ -60,7 +60,7 @@ def degree_words(block: Block) -> list[str]:
 
 
 def form_words(block: Block) -> list[str]:
-    """A schedule that does not follow from vpp, the micro-batch and the ZeRO stage."""
+    """Schedule (if vpp does not imply it), micro-batch and ZeRO stage of a plan, one text each."""
     schedule = block.structure.schedule
     named = [] if schedule in ("1f1b", "interleaved") else [str(schedule)]
     return [*named, f"mb {float(block.micro_batch[0]):.0f}", f"zero {block.structure.zero}"]
@@ -81,7 +81,7 @@ def _count(value: object) -> object:
 
 
 def serving_kept(answer: ServingAnswer) -> KeptAnswer:
-    """An answer about serving, reduced to results, plan and settings."""
+    """What a table keeps of a serving answer: results, plan in words, settings."""
     from costmodel.estimate.serving.plan_columns import sizes_of
     from costmodel.estimate.serving.predict_serving import known_costs
     from costmodel.estimate.serving.replicas_for_load import fleet_of
@@ -130,7 +130,7 @@ def layout_words(answer: ServingAnswer) -> str:
 
 
 def half_words(layout: object) -> str:
-    """The degrees of a replica or an instance."""
+    """The degrees of one replica, or of one prefill or decode instance, in words."""
     degrees = {name: one(getattr(layout, name, 1.0)) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
     return " · ".join(f"{name} {degree:.0f}" for name, degree in degrees.items() if degree > 1 or name == "tp")
 
@@ -158,7 +158,7 @@ def halves(plan: ServingPlan) -> dict[str, dict[str, int]]:
 
 
 def rl_kept(answer: RlAnswer) -> KeptAnswer:
-    """An answer about reinforcement learning, reduced to results, plans and settings."""
+    """What a table keeps of an answer on reinforcement learning: results, plans in words, settings."""
     from costmodel.estimate.training_answer.evaluate_training import verdict
 
     whole = verdict(answer.costs["memory_share"])
@@ -166,7 +166,7 @@ def rl_kept(answer: RlAnswer) -> KeptAnswer:
 
 
 def both_words(answer: RlAnswer) -> str:
-    """The plans of the trainer and of the engines in a line."""
+    """The plans of trainer and engines in one line."""
     inputs, plan = answer.inputs, answer.inputs.plan
     structure = inputs.trainer.evaluation.block.structure
     sizes = [f"{name} {float(getattr(plan, name)):.0f}" for name in ("tp", "pp", "cp", "ep") if getattr(plan, name) > 1]
@@ -186,7 +186,7 @@ def both_words(answer: RlAnswer) -> str:
 
 
 def rl_degrees(answer: RlAnswer) -> dict[str, float | bool]:
-    """The degrees of both plans."""
+    """The degrees of trainer and engines by name."""
     written, split = answer.inputs.plan, answer.inputs.split
     keys = {name: int(getattr(written, name)) for name in ("tp", "pp", "cp", "ep")}
     rollout = {"colocated": split.colocated, "rollout_tp": int(written.rollout.tp)}

@@ -86,7 +86,7 @@ def labelled(asked: Workload, answer: PlanAnswer, label: str) -> LabelledFigures
 
 
 def has_none(asked: Workload, answer: PlanAnswer, names: Sequence[str]) -> bool:
-    """Whether a plan has none of these figures, because it does not fit."""
+    """Whether none of these figures exists for a plan, because it does not fit."""
     return not TOO_LARGE.isdisjoint(answer.broken) and all(_is_unknown(asked, answer, name) for name in names)
 
 
@@ -109,7 +109,7 @@ def _is_unknown(asked: Workload, answer: PlanAnswer, name: str) -> bool:
 
 
 def figures_of(label: str, known: Collection[str], named: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The figures that a label names, if they can be traced; `named` has labels that are not names of figures.
+    """The figures that a label stands for and that can be traced; `named` maps labels to figures.
 
     >>> known = ("concurrency", "ttft")
     >>> [figures_of(each, known, OF_SERVICES) for each in ("In flight", "first token", "link")]
@@ -125,7 +125,7 @@ def figures_of(label: str, known: Collection[str], named: Mapping[str, tuple[str
 
 
 def _values(case: LoadedScenario, answer: PlanAnswer, label: str) -> Iterator[tuple[str, str, str]]:
-    """The key that has a label as its path or, in the plan, as its name; with its value and where that is from."""
+    """The scenario key that a label stands for, with its value and the origin of the value."""
     written = leaves(case)
     fitted = [path for path in written if path.endswith(f".efficiency.{label.removeprefix(_OF_FITS)}")]
     for path in (full(label), f"plan.{label}", *(fitted if label.startswith(_OF_FITS) else ())):

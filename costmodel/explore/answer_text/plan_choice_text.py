@@ -19,7 +19,7 @@ _SHORT = {
 
 
 def choice_words(structure: Structure) -> list[str]:
-    """Recompute, with its modules or layers, and offload where there is any."""
+    """Recompute and offload of a plan in words, with their modules or layers."""
     words = f"recompute {structure.recompute}"
     if structure.recompute_modules is not None:
         words += f" ({', '.join(structure.recompute_modules) or 'no module'})"
@@ -33,6 +33,7 @@ def choice_words(structure: Structure) -> list[str]:
 
 
 def _offload_words(structure: Structure) -> list[str]:
+    """What a plan offloads, in words; empty if nothing."""
     if not structure.offload:
         return []
     drives = " to nvme" if structure.offload_to == "nvme" else ""
@@ -51,7 +52,7 @@ def short_words(structure: Structure) -> str:
 
 
 def schedule_words(structure: Structure) -> str:
-    """A schedule that does not follow from vpp, and stated ends: layers of the first stage and of the last."""
+    """The schedule in words if vpp does not imply it, and stated layers of the first and last stage."""
     words: list[str] = [] if structure.schedule in ("1f1b", "interleaved") else [structure.schedule]
     if structure.split == "stated":
         ends = (structure.first_stage_layers, structure.last_stage_layers)
@@ -60,7 +61,7 @@ def schedule_words(structure: Structure) -> str:
 
 
 def split_words(structure: Structure) -> list[str]:
-    """The stated split of the layers."""
+    """The stated split of layers over stages, in words."""
     if structure.split != "stated":
         return [] if structure.split == "fitting" else [f"split {structure.split}"]
     ends = {"first_stage_layers": structure.first_stage_layers, "last_stage_layers": structure.last_stage_layers}
@@ -91,6 +92,7 @@ def tuning_notes(inputs: TrainingInputs) -> dict[str, str]:
 
 
 def _frozen_weight_words(inputs: TrainingInputs) -> str:
+    """How many bits frozen weights take, in words."""
     narrow = inputs.narrow
     if inputs.packed:
         return f"{8 * float(packed_width()):.3g} bits in the layers"

@@ -90,6 +90,7 @@ def key_of(scenario: str | None, case: LoadedScenario) -> str:
 
 
 def _check_scenario(key: str, asked: Workload, holding: BaselinePolicy) -> CheckedScenario:
+    """The checks of one scenario: valid, fits, limits, and the comparison with the baseline."""
     answer = asked.answer()
     if answer.refused:
         invalid = tuple(CheckResult("valid", code, kept=False) for code in answer.refused)
@@ -118,7 +119,7 @@ def _check_scenario(key: str, asked: Workload, holding: BaselinePolicy) -> Check
 
 
 def _stop(kind: Kind, code: str, answer: PlanAnswer) -> CheckResult:
-    """A failed check: the plan is invalid or does not fit, whatever its limits."""
+    """The failed check for a plan that is invalid, does not fit, or cannot serve its load."""
     if kind == "fits":
         return CheckResult("fits", "memory_share", False, answer.costs["memory_share"], 1.0)
     return CheckResult(kind, code, kept=False)
@@ -176,7 +177,7 @@ def _value_text(value: str | float | bool) -> str:
 
 
 def _suspects(before: Entry, asked: Workload, answer: PlanAnswer) -> tuple[str, ...]:
-    """Equations that now give other values for equal inputs; of those that call each other, the innermost."""
+    """Names of equations that give other values for the inputs that they had in the baseline."""
     now, old = asked.marks(answer), before.equations
     same = [name for name, mark in now.items() if name in old and _asked_alike(mark, old[name])]
     changed = {name for name in same if abs(now[name].output - old[name].output) > _NEAR * now[name].calls}
@@ -185,6 +186,7 @@ def _suspects(before: Entry, asked: Workload, answer: PlanAnswer) -> tuple[str, 
 
 
 def _asked_alike(now: EquationFingerprint, before: EquationFingerprint) -> bool:
+    """Whether two fingerprints have equal inputs."""
     return now.calls == before.calls and abs(now.inputs - before.inputs) <= _NEAR * now.calls
 
 
@@ -194,6 +196,7 @@ def entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
 
 
 def _baseline_entry(asked: Workload, answer: PlanAnswer) -> Entry:
+    """What a baseline stores of a scenario: plan, documents, results, fingerprints of equations."""
     return Entry(
         title=asked.case.scenario.title,
         plan=dict(asked.plan_entry(answer)),

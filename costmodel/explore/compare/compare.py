@@ -36,7 +36,7 @@ _UNITS = {"_bytes": "B", "_s": "s"}
 
 
 def choices(block: Block) -> dict[str, Any]:
-    """All choices of a plan; values that follow from other ones are left out."""
+    """All choices of a plan by key, without those that follow from others."""
     made = {name: _plain_value(value) for name, value in plan_to_mapping(block.structure).items()}
     return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
 
@@ -61,7 +61,7 @@ def figures(answer: Answer) -> dict[str, float]:
 
 
 def _is_silent(name: str, value: float) -> bool:
-    """Whether a figure belongs to a transfer that does not take place."""
+    """Whether a figure belongs to a collective that sends nothing."""
     return name.startswith(TRAFFIC) and value == 0
 
 
@@ -80,7 +80,7 @@ def plan_in_words(name: str) -> str:
 
 
 def marks(answer: Answer) -> dict[str, EquationFingerprint]:
-    """Fingerprint of each equation for this plan: checksums of its inputs and of its outputs."""
+    """Fingerprint (checksums of inputs and outputs) of each equation that computes this plan."""
     with trace() as record:
         evaluate(answer.inputs, answer.evaluation.block)
     calls: dict[str, list[tuple[float, float]]] = {}
@@ -114,7 +114,7 @@ def _all_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def _of_inputs(inputs: Iterable[Origin]) -> float:
-    """A checksum of inputs that depends on their order, so that 8 × 256 differs from 16 × 128."""
+    """A checksum of an equation's inputs that depends on their order."""
     mixed = math.fsum(math.sqrt(place + 2) * _of_number(origin.value) for place, origin in enumerate(inputs))
     return mixed + mixed * mixed / 100
 
@@ -203,7 +203,7 @@ def compare(before: Side, after: Side) -> Difference:
 
 
 def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[MovedFigure]:
-    """Figures that differ or that only one side has; a transfer takes no time on a side that does not send it."""
+    """The figures that differ between two answers, or that only one of them has."""
     none = {name: 0.0 if name.startswith(TRAFFIC) else None for name in (*after, *before)}
     pairs = [MovedFigure(name, before.get(name, least), after.get(name, least)) for name, least in none.items()]
     return [pair for pair in pairs if not _is_equal(pair.before, pair.after)]
@@ -230,7 +230,7 @@ def _inputs(before: Side, after: Side) -> list[Input]:
 
 
 def _texts(path: str, before: Side, after: Side) -> tuple[str | None, str | None]:
-    """An input as each side states it; where one does not, the value that it assumed, if that differs."""
+    """An input as each side states or assumes it, as text."""
     old, new = (side.values[path].text if path in side.values else None for side in (before, after))
     assumed, instead = before.assumed.get(path), after.assumed.get(path)
     if old is None:
@@ -253,7 +253,7 @@ def is_stored(case: LoadedScenario) -> bool:
 
 
 def side(name: str, answer: Answer) -> Side:
-    """Turns an answer into a side of a comparison."""
+    """A training answer as one side of a comparison."""
     written = leaves(answer.inputs.case)
     values = {path: value for path, value in written.items() if not path.startswith("plan.")}
     for key, value in choices(answer.evaluation.block).items():

@@ -88,6 +88,7 @@ def _rows_of_result(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]
 
 
 def _ledger_of_stages(stages: list[dict[str, Any]]) -> dict[str, float]:
+    """Bytes of each memory line on the fullest stage of a stored result."""
     peaks = [stage for stage in stages if _is_number(stage.get("peak_bytes"))]
     worst = max(peaks, key=lambda stage: float(stage["peak_bytes"]), default={})
     names = [name for name in worst if name.endswith("_bytes") and name != "peak_bytes" and _is_number(worst[name])]
@@ -95,6 +96,7 @@ def _ledger_of_stages(stages: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _bytes_by_transfer(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Seconds and bytes of each collective of a stored result, by name."""
     found: dict[str, float] = {}
     for row in rows:
         if not all(_is_number(row.get(key)) for key in ("time_s", "count", "volume_bytes")):

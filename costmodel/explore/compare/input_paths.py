@@ -47,6 +47,7 @@ def leaves(case: LoadedScenario) -> dict[str, InputValue]:
 
 
 def _walk_values(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, InputValue]]:
+    """The values under one path of a scenario, each with its own path; follows named documents."""
     if path in REFERENCES:
         document = getattr(case, REFERENCES[path].held)
         if document is None:
@@ -67,7 +68,7 @@ def _walk_values(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[
 
 
 def holding(path: str) -> tuple[str, str]:
-    """The attribute of a case with the document that contains a leaf, and the path of the leaf in that document."""
+    """The attribute of a loaded scenario that contains the document of a key, and the key's path inside it."""
     above, key = holder(path)
     return REFERENCES[above].held if above else "scenario", key
 
@@ -124,10 +125,12 @@ def results_in_rows(
     """
 
     def possible(some: Sequence[Variant]) -> list[bool]:
+        """Whether each variant alone is valid."""
         inputs_of(in_columns(case, some))
         return [True] * len(some)
 
     def results(some: Sequence[Variant]) -> Sequence[float]:
+        """The result of each variant from one joint evaluation."""
         return results_of(inputs_of(in_columns(case, some)), result, len(some))
 
     if len(variants) == 1:
@@ -140,7 +143,7 @@ def results_in_rows(
 def _halved(
     work: Callable[[Sequence[Variant]], Sequence[Found]], variants: Sequence[Variant]
 ) -> Sequence[Found | None]:
-    """The results of variants at once; after a failure of halves of them, and None for a single one that fails."""
+    """The results of all variants at once; if that fails, those of each half, None for a single one that fails."""
     try:
         return work(variants) if variants else []
     except (TypeError, ValueError, CostModelError):

@@ -82,6 +82,7 @@ def _clocks(answer: Answer) -> Cause:
 
 
 def _causes_in_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    """Causes in kernels: attention, matmuls, memory-bound operations, each with its expected value."""
     inputs, terms = answer.inputs, base.terms
     efficiency, common, stack = inputs.case.efficiency, inputs.case.common, inputs.stack
     if terms["attention"] and inputs.rates.attention is not None:
@@ -122,6 +123,7 @@ _OVERLAPPING = ("tp", "cp", "pp", "dp")
 
 
 def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    """Causes in overlap: the share of each axis' communication that hides behind compute."""
     inputs = answer.inputs
     shares = {axis: float(getattr(inputs.overlap, axis)) for axis in _OVERLAPPING}
     shares["ep"] = 0.0 if inputs.experts is None else inputs.experts.overlap
@@ -140,6 +142,7 @@ def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 
 
 def _causes_in_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    """Causes in links: inside the node, and between nodes."""
     inputs, case, common = answer.inputs, answer.inputs.case, answer.inputs.case.common
     taking = [item for item in answer.evaluation.step.transfers if number(item.total_time) > 0]
     inside = any(number(item.group.domains) <= 1 for item in taking)
@@ -274,6 +277,7 @@ def second_runs(
 
 
 def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedScenario], text: str) -> SecondRun:
+    """A further measured run, from a text such as "global_batch=2048:35s"."""
     setting, _, figure = text.rpartition(":")
     path, separator, value = (part.strip() for part in setting.partition("="))
     if not figure.strip() or not separator or not value:
@@ -292,7 +296,7 @@ def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedS
 
 
 def beside(found: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
-    """Ranks the causes again, by how well each explains the other runs too."""
+    """The diagnosis with its causes ranked again by how well they explain the other runs."""
     if not runs or not found.explained:
         return replace(found, runs=runs)
     ranked = sorted(
@@ -380,7 +384,7 @@ class Diagnosis:
 
     @property
     def over(self) -> dict[str, float]:
-        """Measured terms that are longer or shorter than predicted by more than dust, and by how much."""
+        """Measured terms that noticeably differ from the prediction, with the difference in seconds."""
         apart = {name: time - self.base.terms[name] for name, time in self.measured.terms.items()}
         return {name: time for name, time in apart.items() if abs(time) > DUST * self.base.step}
 
@@ -403,6 +407,7 @@ def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredSt
 
 
 def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
+    """The value of a cause that would explain the measured step."""
     gap = measured.step - base.step
     if cause.way == "added":
         return _explain_by_added_time(base, measured, cause, gap)
@@ -432,6 +437,7 @@ def _solve_value(
     seen: dict[float, PredictedTerms] = {0.0: base}
 
     def left(turned: float) -> float:
+        """The predicted step minus the measured one if the cause's value changes by this factor."""
         if turned not in seen:
             found = with_figure(case, plan, cause.path, _value(cause, turned))
             if found is None:
@@ -479,14 +485,14 @@ def _false_position(left: Callable[[float], float], low: float, high: float, gap
 
 
 def _largest_change(cause: Cause, *, worse: bool) -> float:
-    """The largest change of a figure to try: a share to 0 or 1, others up to the limit or down to a twentieth."""
+    """The largest relative change of a cause's value to try."""
     if cause.way == "share":
         return 1.0 if worse else 1 - 1 / cause.expected
     return MOST if worse else -0.95
 
 
 def _value(cause: Cause, turned: float) -> float:
-    """The value of a figure that is worse than expected by a relative change."""
+    """The value of a cause that is worse than expected by the relative change `turned`."""
     if cause.way == "share":
         return min(max(cause.expected * (1 - turned), 0.0), 1.0)
     return cause.expected * (1 + turned) if cause.way == "grows" else cause.expected / (1 + turned)
@@ -513,6 +519,6 @@ def _with_deviations(
 
 
 def _term_deviation(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:
-    """The distance of a measured term from the one that a cause predicts, in standard deviations."""
+    """How many standard deviations a measured term is from the prediction under a cause."""
     spread = math.hypot(TERM_SPREAD * last.terms[name], DUST * last.step)
     return abs(measured.terms[name] - last.terms[name]) / spread

@@ -72,7 +72,7 @@ def of_evaluation(evaluation: Evaluation) -> PredictedTerms:
 
 
 def with_figure(case: ResolvedScenario, plan: Plan, path: str, value: float) -> PredictedTerms | None:
-    """The predicted step with one figure changed; None where the value is invalid."""
+    """The prediction with one value of the scenario changed; None if that value is invalid."""
     try:
         other: Any = changed(case, path, value)
         with np.errstate(all="ignore"):
@@ -170,7 +170,7 @@ def _within_step(step: float, parts: Mapping[str, float]) -> None:
 
 
 def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: float) -> float:
-    """The time of a step that a figure states."""
+    """The step time [s] that a measured figure implies: a time, an MFU, or tokens per second."""
     if name == "step_time":
         return value
     if value <= 0:
@@ -191,6 +191,7 @@ def step_of(inputs: TrainingInputs, base: PredictedTerms, text: str, option: str
 
 
 def _parsed_time(name: str, text: str, where: str) -> float:
+    """The seconds, MFU or rate in a text; a fault that shows valid examples."""
     try:
         value = _quantity(name, text)
     except UnitError as error:
@@ -209,6 +210,7 @@ def _quantity(name: str, text: str) -> float:
 
 
 def _parsed_term(text: str) -> tuple[str, float]:
+    """The name and the seconds in a text such as "dp_exposed=0.5s"."""
     name, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not value:
         raise fail("C023", f"'{text}' is not term=time", None, "for example --term dp_exposed=0.5s")
@@ -265,6 +267,7 @@ def _of_log(path: str, text: str) -> list[tuple[str, float]]:
 
 
 def _terms_of_lines(path: str, text: str) -> list[tuple[str, float]]:
+    """The terms in lines of name,value."""
     found = []
     for number_of_line, line in enumerate(text.splitlines(), 1):
         name, separator, value = (part.strip() for part in line.partition(","))

@@ -75,6 +75,7 @@ def effects(answer: Answer) -> list[Effect]:
 
 
 def _all_effects(answer: Answer) -> Iterator[Effect]:
+    """The effect of each choice of a plan that could be left out, such as compression or stragglers."""
     step = _step_time(answer)
     block = answer.evaluation.block
     compression = block.structure.compression
@@ -102,7 +103,7 @@ def _all_effects(answer: Answer) -> Iterator[Effect]:
 
 
 def _of_batch(answer: Answer, critical: float) -> Effect:
-    """Steps and samples with this batch, and the batch with which a loss takes the least time on these accelerators."""
+    """The effect of the batch: steps and samples to reach a loss, and the batch that takes the least time."""
     case, step = answer.inputs.case, _step_time(answer)
     workload = case.scenario.workload
     batch = float(workload.global_batch * workload.sequence)
@@ -219,6 +220,7 @@ def _stragglers(answer: Answer) -> str:
 
 
 def _answer_without_stragglers(answer: Answer) -> Answer:
+    """The same plan, evaluated without stragglers."""
     case = answer.inputs.case
     assume = case.scenario.assume.model_copy(update={"stragglers": StragglerAssumption()})
     scenario = case.scenario.model_copy(update={"assume": assume})
@@ -226,7 +228,7 @@ def _answer_without_stragglers(answer: Answer) -> Answer:
 
 
 def _of_sync(answer: Answer, plain: Answer) -> Iterator[str]:
-    """Throughput of other ways to agree, and how stale gradients are."""
+    """Sentences on the throughput of other ways to synchronise, and on how stale gradients are."""
     block, sync = answer.evaluation.block, sync_of(answer.evaluation.block.structure.sync)
     rate, usual = (float(each.evaluation.costs.column("tokens_per_s")[0]) for each in (answer, plain))
     yield f"{show(rate, 'token/s')} used, {show(usual, 'token/s')} with an all-reduce"

@@ -123,7 +123,7 @@ def tree_of(book: Book, quantity: str, unit: str, origin: Origin) -> ExplainedFi
 
 
 def _knowing_block(inputs: TrainingInputs, plan: Plan) -> Block:
-    """The plan's block, with columns that know where they were written or what they follow from."""
+    """The plan as a block whose columns remember where they were written."""
     block, _ = plan_block(inputs, plan)
     columns: dict[str, Any] = {
         name: leaf(getattr(block, name), f"plan.{name}", value if isinstance(value, Figure) else None)
@@ -137,6 +137,7 @@ def _knowing_block(inputs: TrainingInputs, plan: Plan) -> Block:
 
 
 def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
+    """The origin and the unit of a figure in a traced evaluation."""
     if quantity in TRAINING_COLUMNS:
         return origin_of(evaluation.costs.columns[quantity], quantity), TRAINING_COLUMNS[quantity].unit
     return _of_line(evaluation, quantity), "B"
@@ -156,6 +157,7 @@ def _node(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Expl
 
 
 def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> ExplainedFigure:
+    """The tree node of an origin that was not met before."""
     value = number(origin.value)
     if isinstance(origin, Named):
         column = _column(book, origin)
@@ -191,12 +193,12 @@ def _units(operation: str, parts: Sequence[Origin], unit: str) -> list[str]:
 
 
 def _alike(step: Step) -> list[Origin]:
-    """The inputs of a step that may have any unit, but all the same one."""
+    """The inputs of a step that share one unit, which may be any."""
     return [step.inputs[argument.name] for argument in step.equation.contract.arguments if argument.unit == "u"]
 
 
 def _unit(origins: Sequence[Origin]) -> str:
-    """The unit of numbers that are alike, by the first whose equations state it."""
+    """The unit of values that share one: that of the first equation among them which states it."""
     for origin in origins:
         if isinstance(origin, Step) and origin.equation.contract.unit != "u":
             return origin.equation.contract.unit
@@ -206,7 +208,7 @@ def _unit(origins: Sequence[Origin]) -> str:
 
 
 def _beneath(origin: Named | Combined | Step) -> list[Origin]:
-    """The parts of an origin that have its unit."""
+    """The parts of an origin that have the same unit as itself."""
     if isinstance(origin, Named):
         return [origin.of]
     return _telling(origin) if isinstance(origin, Combined) else _alike(origin)
@@ -229,7 +231,7 @@ def _name(book: Book, origin: Origin) -> str:
 
 
 def _column(book: Book, origin: Named) -> str:
-    """The name of a figure; for a term of the step, the name of its column."""
+    """The name of a figure; for a term of the step, that of its result column."""
     return book.terms.get(origin.name, origin.name)
 
 
@@ -239,13 +241,14 @@ def _is_sum_of_rows(origin: Combined) -> bool:
 
 
 def _operation(origin: Combined) -> str:
+    """The name of a combination's operation."""
     if _is_sum_of_rows(origin):
         return f"sum of {np.size(origin.parts[0].value)}, the first"
     return _OPERATIONS.get(origin.operation, origin.operation)
 
 
 def _telling(origin: Combined) -> list[Origin]:
-    """The parts that define a combination: without them it would be another."""
+    """The parts of a combination that are not neutral, such as 0 in a sum."""
     operation, parts = origin.operation, list(_parts(origin))
     if operation == "add" or (operation == "maximum" and number(origin.value) != 0):
         return [part for part in parts if number(part.value) != 0]
@@ -268,7 +271,7 @@ def _parts(origin: Combined) -> Iterator[Origin]:
 
 
 def _taken(origin: Origin) -> Origin:
-    """The branch that a choice (`where`) took; any other origin unchanged."""
+    """The branch of a `where` that was chosen; any other origin unchanged."""
     while isinstance(origin, Combined) and origin.operation == "where":
         asked, one, other = origin.parts
         origin = one if number(asked.value) else other

@@ -125,9 +125,7 @@ def _host(answer: Answer, code: str) -> Iterator[Remedy]:
 
 
 def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
-    """For each plan key the fastest value that meets all limits, with the preferred chance if any has it; fastest
-    key first.
-    """
+    """For each plan key, the fastest value that meets all limits; the fastest key first."""
     preferred = preferred_chance(answer.inputs.case)
     alike: dict[Structure, list[tuple[str, Any, int, Block]]] = {}
     for path in tried_paths:
@@ -149,7 +147,7 @@ def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
 
 
 def _with_value(answer: Answer, path: str, value: Any) -> Block | None:
-    """The plan with another value of one key; None where there is no such plan."""
+    """The plan as a block with another value of one key; None if that is no plan."""
     written = {name: getattr(answer.plan, name) for name in answer.plan.model_fields_set}
     try:
         plan = Plan.model_validate({**written, path.partition(".")[2]: value})
@@ -203,9 +201,7 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
 
 
 def _together(answer: Answer) -> list[Remedy]:
-    """Combined changes that fix what no single change does, cheapest first and no more than needed; and those that
-    fit on the way, with less than the preferred chance.
-    """
+    """Combined changes that fix what no single change does, cheapest first."""
     preferred = preferred_chance(answer.inputs.case)
     found: list[Remedy] = []
     settings: tuple[str, ...] = ()
@@ -225,7 +221,7 @@ def _together(answer: Answer) -> list[Remedy]:
 
 
 def _worth_joining(answer: Answer) -> Iterator[str]:
-    """Changes that save memory, in the order in which a user would apply them."""
+    """Keys whose change saves memory, in the order in which a user would apply them."""
     stack = answer.inputs.stack
     yield f"plan.zero={max(stack.zero)}"
     yield "plan.recompute=full"
@@ -238,7 +234,7 @@ def _worth_joining(answer: Answer) -> Iterator[str]:
 
 
 def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
-    """The remedy without the settings that are not needed, the dearest dropped first."""
+    """The remedy without the settings that it does not need, the most expensive dropped first."""
     preferred = preferred_chance(answer.inputs.case)
     for setting in reversed(remedy.settings):
         without = tuple(other for other in remedy.settings if other != setting)
@@ -251,6 +247,7 @@ def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
 def _make_remedy(
     alternatives: tuple[tuple[str, ...], ...], costs: dict[str, float], *, left: tuple[str, ...] = (), price: Any = ""
 ) -> Remedy:
+    """A remedy with the results under it, or with the reasons that it leaves."""
     if left:
         return Remedy(alternatives, price, left=left)
     figures = costs["memory_peak"], costs["memory_share"], costs["step_time"], costs["fit_chance"]
@@ -258,7 +255,7 @@ def _make_remedy(
 
 
 def _reasons_with_value(answer: Answer, path: str, value: Any, *, figures: bool = False) -> Tried:
-    """The reasons that remain with another value of a key, and on request the results; all where no plan has it."""
+    """The reasons that remain with another value of a key, and on request the results."""
     inputs, plan = answer.inputs, answer.plan
     holder, _, key = path.partition(".")
     try:
@@ -323,7 +320,7 @@ def host_figures(answer: Answer) -> tuple[tuple[str, ...], str]:
 
 
 def _alike(answer: Answer) -> Iterator[Node]:
-    """Shipped nodes with known host memory: those with the same accelerator first, then by that memory."""
+    """Shipped nodes with known host memory, the most similar first."""
     found = []
     for name in names("node"):
         try:
@@ -417,7 +414,7 @@ def _degrees(inputs: TrainingInputs) -> set[int]:
 
 
 def _fewer(offload: Iterable[str]) -> Iterator[list[str]]:
-    """Smaller sets of offloaded states, largest first; before these, the optimizer added to the parameters."""
+    """Smaller sets of offloaded states, the largest first."""
     named = list(offload)
     if "parameters" in named and "optimizer" not in named:
         yield [*named, "optimizer"]
@@ -450,7 +447,7 @@ def _sequences_to_try(answer: Answer) -> list[int]:
 
 
 def _nodes(answer: Answer) -> list[int]:
-    """Numbers of nodes whose accelerators the degrees use completely."""
+    """Numbers of nodes that the plan's degrees fill completely."""
     inputs = answer.inputs
     each = number(inputs.case.node.accelerators)
     inner = math.prod(_plan_size(answer, name) for name in ("tp", "cp", "pp"))

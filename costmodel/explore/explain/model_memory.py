@@ -110,7 +110,10 @@ def _twin(model: Model) -> str:
 def _training_states(
     parameters: Number, title: str, weight: float, gradient: float, master: float, moments: float
 ) -> RecipeStates:
+    """Bytes of weights and of all training states under one precision, by dp and ZeRO stage."""
+
     def kept(dp: float, zero: Zero) -> Number:
+        """Bytes of all states on a rank."""
         return (
             weight_bytes(parameters, weight, weight, dp, zero=zero, sharded_master=False)
             + gradient_bytes(parameters, gradient, dp, zero=zero)

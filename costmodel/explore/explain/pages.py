@@ -171,7 +171,7 @@ def _spelt_page(word: str) -> Page | None:
 
 
 def _of_a_word(word: str) -> Page | None:
-    """The page of a costmodel word, in any capitalisation; None where there is none."""
+    """The page of a word in any capitalisation; None if costmodel does not have the word."""
     word = _by_lower_case().get(word.lower(), word)
     if word in FAULT_CODES:
         return Page(word, "a fault of the input", FAULT_CODES[word] + _list_under_code(word))
@@ -208,7 +208,7 @@ def _glossary_page(word: str) -> Page:
 
 
 def _as_keys(word: str) -> Iterator[str]:
-    """The scenario keys with this name, each with its purpose."""
+    """The scenario keys of this name, each with its meaning."""
     for section in SECTIONS:
         key = key_of(Scenario, f"{section}.{word}")
         if key is not None and "description" in key:
@@ -216,7 +216,7 @@ def _as_keys(word: str) -> Iterator[str]:
 
 
 def _as_leaves(word: str) -> str:
-    """The scenario keys that end with a word, such as think_time, each with its purpose; empty for others."""
+    """The scenario keys that end with a word, each with its meaning; empty if there is none."""
     found = [key for key in all_keys() if key.path.endswith(f".{word}")]
     lines = [f"{key.path}: {key.meaning}" for key in found[:_MOST]]
     return "\n".join(lines + [f"and {len(found) - _MOST} more"] * (len(found) > _MOST))
@@ -281,6 +281,7 @@ def _named_alike(word: str) -> str:
 
 
 def _our_keys(meant: Meant) -> str:
+    """The costmodel keys for another tool's key, in words."""
     return f"here {' or '.join(meant.keys)}" if meant.keys else ""
 
 
@@ -297,6 +298,7 @@ def _strategies() -> dict[str, str]:
 
 
 def _strategy_page(word: str) -> Page:
+    """The page of a strategy: what it is, when it pays off, what it costs."""
     entry = strategies()[word]
     stated = (entry["what"], f"When it pays: {entry['pays']}", f"What it costs: {entry['costs']}")
     formulas = tuple(EQUATIONS[name] for name in entry["equations"])
@@ -305,13 +307,13 @@ def _strategy_page(word: str) -> Page:
 
 @functools.cache
 def _wing_words() -> dict[str, str]:
-    """The page of a word of serving, or of reinforcement learning, by each of its names."""
+    """For each name of a word of serving or reinforcement learning, the word of its page."""
     entries = {**rl_words(), **serving_words()}
     return {name: word for word, entry in entries.items() for name in (word, *entry.get("also", ()))}
 
 
 def _of_wing(word: str) -> Page:
-    """The page of a word of serving or reinforcement learning, with the meaning of the result of that name."""
+    """The page of a word of serving or reinforcement learning."""
     entry, column = {**rl_words(), **serving_words()}[word], {**RL_RESULTS, **SERVING_RESULTS}.get(word)
     text = str(entry["text"]) if column is None else f"{column.meaning}\n{entry['text']}"
     formulas = tuple(EQUATIONS[name] for name in entry["equations"])

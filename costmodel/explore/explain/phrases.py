@@ -161,6 +161,7 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
     held = Counter(word for strong, weak in pages.values() for word in strong | weak)
 
     def weight(those: frozenset[str]) -> float:
+        """The total weight of these words; rare words weigh more."""
         return sum(math.log(1 + len(pages) / (1 + held[word])) for word in those)
 
     whole = weight(asked) or 1.0
@@ -178,6 +179,7 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
 
 @functools.lru_cache(maxsize=2)
 def _page_words(texts: tuple[tuple[str, tuple[str, str]], ...]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """For each page, the words of its names and the words of its text."""
     listed = phrases()
     return {
         page: (key_of(" ".join((page, title, *map(str, listed.get(page, ()))))), key_of(text))

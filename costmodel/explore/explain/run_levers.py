@@ -42,7 +42,7 @@ class RunOutlook:
 
     @cached_property
     def levers(self) -> list[RunLever]:
-        """Single changes, the one that helps most first."""
+        """Single changes to the run, the most helpful first."""
         return _all_levers(self.answer, self.run)
 
 
@@ -53,6 +53,7 @@ def outlook(answer: Answer) -> RunOutlook | None:
 
 
 def _all_levers(answer: Answer, run: RunInputs) -> list[RunLever]:
+    """Each possible change to the run with the goodput that results, the best first."""
     found = [
         RunLever(words, settings, number(_run_figures(answer, changed).goodput))
         for words, settings, changed in _changes(run, answer)
@@ -70,7 +71,7 @@ def _run_figures(answer: Answer, run: RunInputs) -> RunFigures:
 
 
 def _changes(run: RunInputs, answer: Answer) -> Iterator[tuple[str, tuple[str, ...], RunInputs]]:
-    """Changes that a run can make, each with how to set it."""
+    """Each change that a run allows: its words, the settings, and the inputs with it."""
     saved = answer.evaluation.run
     assert saved is not None
     if run.checkpoint.interval is not None or run.checkpoint.steps is not None:

@@ -117,6 +117,7 @@ def _zb_v(ranks: int, batches: int, rank: int) -> Iterator[Operation]:
     total = max(batches, 2 * ranks - 1)
 
     def do(kinds: str, chunk: int) -> Iterator[Operation]:
+        """The next operations of these kinds on a chunk."""
         for kind in kinds:
             batch = done[kind, chunk]  # type: ignore[index]
             done[kind, chunk] += 1  # type: ignore[index]
@@ -187,6 +188,7 @@ def _dual(ranks: int, batches: int, distance: int, *, side: int, both: bool) -> 
     waiting: list[int] = []
 
     def do(phase: int, *kinds: Kind) -> Group:
+        """The next operations that a rank runs together in one phase."""
         chunk = phase ^ side
         shown = tuple((kind, chunk, done[kind, chunk] + (batches // 2 if both and chunk else 0)) for kind in kinds)
         done.update((kind, chunk) for kind in kinds)
@@ -366,6 +368,7 @@ def _start(
 
 
 def _pass_before(kind: Kind, stage: int, batch: int, stages: int) -> tuple[Kind, int, int] | None:
+    """The operation that must end before this one can start: kind, stage and micro-batch."""
     if kind == "W":
         return "B", stage, batch
     if kind == "F":

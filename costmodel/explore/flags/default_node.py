@@ -15,7 +15,7 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
 
 def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], list[Assumption]]:
-    """The node that an accelerator is usually found in; a node that is named too has to hold it."""
+    """The node in which an accelerator usually is; a node that is also named must contain it."""
     place = flag_place("--gpu", "cluster.node.accelerator", spelling)
     shelf = CachedReader()
     name = accelerator_named(spelling, shelf=shelf)
@@ -50,8 +50,7 @@ def flags_of_node(named: str) -> dict[str, str]:
 
 
 def values_of_gpus(spellings: Iterable[str]) -> str:
-    """The values that vary these accelerators: the usual node of each, or the accelerators alone where a node is only a
-    proxy; empty where one of them is unknown.
+    """The values that --over tries for these accelerators: the node of each, or the bare accelerators.
 
     >>> values_of_gpus(["h100", "h200"]), values_of_gpus(["h100", "h20"]), values_of_gpus(["h1000"])
     ('cluster.node=dgx-h100,dgx-h200', 'cluster.node.accelerator=h100-sxm,h20', '')
@@ -66,7 +65,7 @@ def values_of_gpus(spellings: Iterable[str]) -> str:
 
 
 def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> bool:
-    """Whether a node contains an accelerator; a fault where it contains another and is not its proxy."""
+    """Whether the named node contains the accelerator; a fault if it contains another one."""
     try:
         held = shelf.document("node", named).accelerator
     except CostModelError:  # the scenario's reader reports the place

@@ -60,7 +60,7 @@ def values_of(changes: Iterable[str | Assignment]) -> dict[str, Any]:
 
 
 def value_at(values: Mapping[str, Any], path: str) -> Any:
-    """The value set at a path, by itself or as part of a key above it; None where nothing is set."""
+    """The value set at a path, directly or inside a key above it; None if nothing sets it."""
     above, _, last = path.rpartition(".")
     if path in values or not above:
         return values.get(path)
@@ -68,7 +68,7 @@ def value_at(values: Mapping[str, Any], path: str) -> Any:
 
 
 def of_pairs(values: Mapping[str, Any]) -> bool:
-    """Whether these values ask for training on pairs of answers that are given."""
+    """Whether these values ask for DPO, which trains on given pairs of answers."""
     return bool(value_at(values, "workload.algorithm") == "dpo")
 
 
@@ -97,7 +97,7 @@ def _stack_of_adapters(values: Mapping[str, Any], *, alone: bool) -> list[Assump
 
 
 def own_fp8(case: LoadedScenario) -> Assumption | None:
-    """The first recipe of fp8 that training software has, if it is not delayed scaling."""
+    """The first fp8 recipe of the software that does not use delayed scaling."""
     stack = getattr(case, "stack", None)
     recipes = getattr(getattr(stack, "low_precision", None), "recipes", ())
     found = next((str(name) for name in recipes if RECIPES[name].type == "fp8"), "fp8")
@@ -136,7 +136,7 @@ def placeholder(path: str) -> int | str:
 
 
 def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[Assumption, int | str]]:
-    """Each of these sizes with its reason; those that others follow from come first."""
+    """A default and its reason for each of these size keys; those that others depend on come first."""
     paths, longest = set(paths), float(case.model.max_sequence)
     if "cluster.nodes" in paths:
         yield _default_size("cluster.nodes", *_default_nodes(case))
@@ -234,7 +234,7 @@ def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) ->
 
 
 def _affordable(budget: float, cost: float, parameters: float) -> float:
-    """Parameters of the dense model that a budget trains best, where work costs what that of another one does."""
+    """Parameters of the dense model that a budget trains best, if work costs what it did for another model."""
     work = six_n_flop(parameters, optimal_tokens(parameters, TOKENS_PER_PARAMETER))
     return float(optimal_parameters(affordable_flop(work, cost, budget), TOKENS_PER_PARAMETER))
 

@@ -185,9 +185,7 @@ def scenario_from_flags(
 
 
 def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[ScenarioFlags, tuple[str, ...]]:
-    """The flags without those whose keys assignments set, and the assignments; these also state the workload where the
-    flags that are left no longer do.
-    """
+    """The flags without those that assignments replace, and the assignments."""
     paths = {path_of(item) for item in assignments}
     lost = [name for name in flags.given if _overruled(name, paths)]
     left, kind = replace(flags, **dict.fromkeys(lost)), kind_of(flags)
@@ -196,7 +194,7 @@ def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[S
 
 
 def _overruled(flag: str, paths: set[str]) -> bool:
-    """Whether --set replaces a flag: by its own key, by the node for a flag of the accelerator, or by another load."""
+    """Whether --set replaces a flag: by the flag's key, by a node, or by another load."""
     own = {flags.keys[flag] for flags in FLAGS.values() if flag in flags.keys}
     more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, **{each: {*LOADS} for each in ("rate", "concurrency", "users")}}
     return not paths.isdisjoint(own | more.get(flag, set()))
@@ -235,9 +233,7 @@ def _kind_of_stack(name: str | None) -> str:
 
 
 def unstated_job(flags: ScenarioFlags, set_here: Collection[str]) -> str:
-    """Why an answer is of its workload, and what asks for another; empty where flags or keys that are set belong to
-    some workloads only.
-    """
+    """A sentence on which workload was assumed and what asks for another; empty if flags decide it."""
     shared = frozenset.intersection(*(frozenset(each.keys) for each in FLAGS.values()))
     if not {*flags.given} <= {*shared, "gpu", "gpus"} or any(path.startswith(_OF_A_JOB) for path in set_here):
         return ""
@@ -260,10 +256,11 @@ def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
 
 
 def _frame(kind: str) -> Mapping:
-    """An empty scenario of that kind, without the keys that flags set."""
+    """An empty scenario of a workload, without the keys that flags set."""
     place = Place(COMMAND_LINE)
 
     def mapping(**keys: Any) -> Mapping:
+        """An empty mapping with a place."""
         built = Mapping({key_at(key, place): value for key, value in keys.items()})
         built.place = place
         return built
@@ -363,7 +360,7 @@ def _sizes(
 
 
 def _replaced(tree: dict[Any, Any], changes: Iterable[Assignment], set_here: set[str]) -> Iterator[str]:
-    """A remark for every flag that replaces a key of the scenario, or that --set makes useless."""
+    """A remark for each flag that replaces a key of the scenario, or that --set replaces."""
     for change in changes:
         flag = change.place.text
         before = at(tree, change.path)

@@ -124,7 +124,7 @@ def flags_of(kind: str) -> WorkloadFlags:
 
 
 def writer_of(name: str) -> WorkloadFlags:
-    """The workload whose plans are written in a format."""
+    """The workload that has an export format of this name."""
     return next(each for each in FLAGS.values() if name in each.formats)
 
 
@@ -144,7 +144,7 @@ def key_of_flag(name: str, kind: str = "") -> str:
 
 
 def with_varied_load(written: Mapping[str, Any], varied: Collection[str]) -> Mapping[str, Any]:
-    """A scenario that states no load, with one in the place of the load that a question varies."""
+    """The scenario with a provisional load, if a question varies the load and the scenario states none."""
     workload = written.get("workload")
     if not isinstance(workload, Mapping) or any(path.partition(".")[2] in workload for path in LOADS):
         return written
@@ -154,7 +154,7 @@ def with_varied_load(written: Mapping[str, Any], varied: Collection[str]) -> Map
 
 
 def of_one_kind(given: Collection[str]) -> dict[str, list[str]]:
-    """The given flags that only one workload has, by that workload."""
+    """The given flags that only one workload has, grouped by that workload."""
     found: dict[str, list[str]] = {}
     for name in given:
         owners = [kind for kind, flags in FLAGS.items() if name in flags.keys]
@@ -164,8 +164,7 @@ def of_one_kind(given: Collection[str]) -> dict[str, list[str]]:
 
 
 def kind_by_flags(given: Collection[str], software: str) -> str:
-    """The workload that flags ask about: that of the software they name if it has all of them, else the first that
-    has all, else the last with a flag that no other has, else training.
+    """The workload that flags ask about: that of the named software if it has all flags, else the first that has.
 
     >>> kind_by_flags(["rate"], ""), kind_by_flags(["prompt"], "rl"), kind_by_flags(["batch", "rate"], "")
     ('serving', 'rl', 'serving')

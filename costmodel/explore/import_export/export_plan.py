@@ -82,7 +82,7 @@ def export_plan(case: ResolvedScenario, to: str, rank: int | None = None) -> Exp
 
 
 def job_of(answer: Answer) -> Job:
-    """An answer's plan with everything that it was evaluated with, nothing left open."""
+    """The plan of an answer with everything that a launch file needs, and no choice left open."""
     inputs = answer.inputs
     case = inputs.case
     experts = inputs.experts
@@ -103,7 +103,7 @@ def job_of(answer: Answer) -> Job:
 
 
 def settled(answer: Answer) -> Plan:
-    """The plan with each open choice replaced by the choice that was made."""
+    """The plan in which every open choice has the value that the prediction used."""
     block = answer.evaluation.block
     made = plan_to_mapping(block.structure)
     if block.structure.split == "fitting":
@@ -209,7 +209,7 @@ def rl_job_of(found: RlAnswer) -> RlJob:
 
 
 def _check_same(found: RlAnswer, text: str, target: RlFormat, remarks: Remarks) -> None:
-    """Adds a remark for each key that differs when the exported text is imported again."""
+    """Adds a remark for each key that has another value when the exported text is imported again."""
     case, ranks = found.inputs.case, round(found.inputs.split.ranks)
     workload = case.scenario.workload
     stated = {f"workload.{path}": at(workload.model_dump(exclude_none=True), path) for path in _GIVEN}

@@ -93,6 +93,7 @@ class ExportedEngine:
 
 
 def _degrees(job: ServingJob) -> str:
+    """The degrees of an engine's plan in words."""
     return ", ".join(f"{name} {job.count(name)}" for name in _OF_A_REPLICA if name != "dcp" or job.count(name) > 1)
 
 
@@ -127,7 +128,7 @@ def _shipped(name: str) -> Engine:
 
 
 def _asked_plan(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str]:
-    """The scenario's own plan or one of its search, and in words where it is from, with its token budget."""
+    """The scenario's own plan or one of its search, and a phrase on its origin."""
     if rank is None and case.scenario.plan is not None:
         own = predict(case, bands=False)
         origin = next(
@@ -146,6 +147,7 @@ def _asked_plan(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str
 
 
 def _of_budget(origin: str, found: ServingAnswer) -> str:
+    """The origin of the plan, with the token budget of a step."""
     return f"plan: {origin}; token budget {_number(found.inputs.budget):,.0f}"
 
 
@@ -283,7 +285,7 @@ def _settled_types(case: ServingCase) -> Serving:
 
 
 def _widens(case: ServingCase) -> bool:
-    """Whether engine and accelerator lack products in the type of the model's checkpoint."""
+    """Whether engine and accelerator lack matrix products in the checkpoint's type."""
     recipe = RECIPES.get(types_of_checkpoint(case.model, case.model.name).precision or "")
     return recipe is not None and not multiplies(case, recipe)
 
@@ -295,7 +297,7 @@ _TRIES = 40  # of lengths, each shorter than the one before; a window's share of
 
 
 def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> tuple[ServingAnswer, str]:
-    """The plan for the longest requests that its model and its cache take, and what bounds them.
+    """The plan for the longest requests that its model and cache allow, and what bounds them.
 
     A stated `workload.context` stays; the mean lengths of a workload are always let in. step_holds_request: whether
     the engine, without chunked prefill, starts only with a step as large as its longest request.
@@ -339,7 +341,7 @@ def kinds_of(evaluation: AnyEvaluation) -> list[tuple[PlanColumns, EngineMemoryU
 
 
 def _of_length(found: ServingAnswer, tokens: int) -> ServingAnswer:
-    """The answer for the plan if its longest request has `tokens` tokens."""
+    """The same plan, evaluated for requests of up to `tokens` tokens."""
     inputs, draft = found.inputs, found.inputs.draft
     load = replace(inputs.load, longest=Figure(float(tokens)))
     if draft is not None:

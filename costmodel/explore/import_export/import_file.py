@@ -244,7 +244,7 @@ def _title_of_file(file: str) -> str:
 def _nodes(
     node: Node, beside: GivenBesideFile, found: Imported, *, fills: bool
 ) -> tuple[OriginValue, OriginValue | None]:
-    """The number of nodes for the stated accelerators, and how many of each node are used if not all."""
+    """The number of nodes for the stated accelerators, and how many of each are used if not all."""
     count, each, of_nodes = found.facts["accelerators"], int(node.accelerators), found.facts.get("nodes")
     world = int(count.value)
     stated = beside.nodes or (of_nodes.value if of_nodes is not None and of_nodes.place is not None else 0)
@@ -304,7 +304,7 @@ def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelera
 
 
 def _part(shape: MachineShape, accelerator: str) -> str:
-    """The accelerator that is given or named; empty where neither is known."""
+    """The accelerator that is stated or printed; empty if neither is known."""
     stated = accelerator or shape.product
     found = accelerator_named(stated) if stated else ""
     if accelerator and not found:
@@ -319,7 +319,7 @@ def _library_nodes() -> Iterator[Node]:
 
 
 def _fits(node: Node, shape: MachineShape, part: str) -> bool:
-    """Whether a node has as many accelerators, of that part, with as many links; interfaces may be fewer."""
+    """Whether a node has this number of these accelerators with as many links; network interfaces may be fewer."""
     if node.accelerators != shape.accelerators or (part and node.accelerator != part):
         return False
     if shape.links is not None and _FABRICS.get(str(node.scale_up.fabric)) != shape.links:
@@ -328,7 +328,7 @@ def _fits(node: Node, shape: MachineShape, part: str) -> bool:
 
 
 def _check(node: Node, shape: MachineShape, part: str) -> None:
-    """A fault where the node that is named has another shape."""
+    """Raises a fault if the named node has another shape than the machine."""
     if node.accelerators != shape.accelerators:
         sentence = f"{node.name} has {node.accelerators:g} accelerators, and the text shows {shape.accelerators}"
         raise fail("X004", sentence, shape.place, "costmodel list nodes shows the others")
@@ -340,6 +340,7 @@ def _check(node: Node, shape: MachineShape, part: str) -> None:
 
 
 def _node_fault(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
+    """The fault for a machine that no node of the library fits, or that several fit."""
     listed = ", ".join(node.name for node in fitting)
     if not fitting:
         hint = "costmodel init node writes one of your own" if part else "--gpu states the part"
@@ -370,7 +371,7 @@ class GivenNode:
         return changed[-1] if changed else own if isinstance(own, str) else own.name
 
     def in_part(self, used: OriginValue | None) -> GivenNode:
-        """A copy of the node in which only some accelerators are used."""
+        """A copy of the node in which a job uses only some accelerators."""
         if used is None:
             return self
         place = used.place or Place(COMMAND_LINE)

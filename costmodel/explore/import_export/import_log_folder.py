@@ -80,7 +80,7 @@ class FollowedFolder:
 
 
 def log_folder(name: str, beside: GivenBesideFile) -> LogFolder:
-    """Everything in a folder that holds measured runs.
+    """The tables of measured runs in a folder, by night, and the files that were not read.
 
     Raises:
         CostModelError: there is no such folder, or nothing in it is a log or a table
@@ -130,7 +130,7 @@ def _kind(path: Path) -> str:
 
 
 def _layouts(log: Path, layouts: Sequence[Path], folder: Path) -> list[Path]:
-    """The layout files of a log, from the nearest folder that has some."""
+    """The files that describe the layout of a log: those in the nearest folder that has some."""
     key = log.name.split(".")[0]
     for parent in (log.parent, *log.parent.parents):
         found = [path for path in layouts if path.parent == parent and path.name.split(".")[0] == key]
@@ -175,7 +175,7 @@ def _joined_table(kind: type[Table], name: str, rows: Sequence[Mapping[str, Any]
 
 
 def followed(name: str, beside: GivenBesideFile, node: str | None = None) -> FollowedFolder:
-    """The runs of a folder fitted, and the documents that they change, which stay as they are.
+    """The fits to the runs of a folder, and the documents that they would change.
 
     Raises:
         CostModelError: nothing in the folder can be fitted
@@ -226,7 +226,7 @@ def _fit_rows(table: Table | None, fit: Callable[[Table], _Fit], remarks: list[s
 
 
 def _by_engine(table: Table | None) -> Iterator[Table]:
-    """A table for each engine, without start-up logs."""
+    """One table per engine, without start-up logs."""
     rows = [] if table is None else [row for row in table.rows if not row.text(LOGGED)]
     for engine in dict.fromkeys(row.text("engine") for row in rows):
         assert table is not None

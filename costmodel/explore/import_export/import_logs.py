@@ -185,7 +185,7 @@ def _engine_cells(
 
 
 def _kept(precision: str, weights: str | None) -> str:
-    """The precision of a checkpoint, as the column precision states it."""
+    """The precision of a checkpoint, as the column `precision` states it."""
     if weights is not None and weights.startswith(("int4", "q4")):
         return "int4"
     kind = weights or precision
@@ -193,7 +193,7 @@ def _kept(precision: str, weights: str | None) -> str:
 
 
 def _own_arguments(text: str, name: str, more: bool) -> list[str]:
-    """The log as its own layout file, if arguments are at its head; a fault if it is too long for that."""
+    """The log itself as the file that states its layout, if it prints its arguments; else nothing."""
     if _ARGUMENTS not in text[:20_000]:
         return []
     if more:
@@ -214,7 +214,7 @@ def _log(text: str, name: str, more: bool) -> Log:
 
 
 def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
-    """A warning where the log and its layout state different batches."""
+    """A warning if the log and its layout state different batches."""
     theirs, ours = run.figures.get("global_batch"), layout["global_batch"]
     if theirs is None or abs(theirs - ours) <= _APART * ours:
         return []
@@ -223,7 +223,7 @@ def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
 
 
 def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
-    """A warning where the columns of a row are not enough to reproduce the prediction for its layout."""
+    """A warning if the columns of a row are not enough to repeat the prediction for its layout."""
     try:
         found = modelled(row_of(Place(file), list(row), row_texts(row, row), COLUMNS), CachedReader())
     except CannotModel as error:
@@ -318,6 +318,7 @@ def settings_cell(scenario: Mapping[str, Any]) -> str | None:
 
 
 def _settings(scenario: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Path and value of every setting of a scenario that the table's columns do not have."""
     for part in ("model", "cluster", "workload", "stack", "plan", "assume"):
         held, left_out = scenario.get(part), (*_IN_COLUMNS.get(part, ()), *_OF_NO_STEP)
         if part == "model" and isinstance(held, str):
@@ -328,6 +329,7 @@ def _settings(scenario: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Path and value of every single value under a path."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(f"{path}.{key}", inner)

@@ -66,7 +66,7 @@ def rl_of_files(
 
 
 def _layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
-    """The layers of an RL configuration: its job, the files that it overrides, and trainer files that it names."""
+    """The facts of an RL configuration, of the files that it overrides, and of trainer files that it names."""
     entry = RL_FORMATS[opened_file.format]
     found = _text(opened_file.text, opened_file.file, entry)
     losses = _with_those_beneath(found, opened_file.file, entry, 0)
@@ -97,7 +97,7 @@ def _text(text: str, file: str, entry: RlFormat) -> RlText:
 
 
 def _with_those_beneath(found: RlText, file: str, entry: RlFormat, depth: int) -> list[Loss]:
-    """Adds the values of the configurations that a text overrides; returns what is lost of them."""
+    """Adds the values of the configurations that a text overrides; returns the losses among them."""
     losses = list[Loss]()
     for name, place in reversed(found.named):
         if (own := entry.built_in.get(PurePath(name).stem)) is not None:

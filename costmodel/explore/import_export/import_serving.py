@@ -70,11 +70,13 @@ def served(
 
 
 def _layers_of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
+    """The facts of each engine command in a file, and of the option files that it names."""
     found = list[Layer]()
     for layer in read_serve_command(opened_file.text, opened_file.file):
         engine = str(layer.facts["stack"].value) if "stack" in layer.facts else ""
 
         def read_named(text: str, name: str, engine: str = engine) -> Layer:
+            """The facts of a file that the command names."""
             return read_option_file(text, name, engine)
 
         found += with_named(layer, opened_file.file, read_named, given)
@@ -144,7 +146,7 @@ def invalid_plan(case: ServingCase) -> tuple[Fault, ...]:
 
 
 def load_flags(flags: Mapping[str, str], kind: str) -> Layer:
-    """A layer with the values of load flags, such as --rate and --prompt, for a kind of workload.
+    """The facts that load flags such as --rate and --prompt state.
 
     >>> {path: fact.value for path, fact in load_flags({"rate": "8", "answer": "512"}, "serving").facts.items()}
     {'workload.rate': '8 /s', 'workload.output': 512}
@@ -159,7 +161,7 @@ def load_flags(flags: Mapping[str, str], kind: str) -> Layer:
 
 
 def replace_stated(layers: Sequence[Layer], given: Layer) -> None:
-    """Takes out of layers what is given in their place; the origin of what is given names the first of it.
+    """Removes from the files' facts what the options replace; the origin of each option names the first of these.
 
     A length replaces its mean and spread, and one load another, with what belongs to that; of a rate
     with the most in flight, the other one stays.

@@ -66,7 +66,7 @@ def _format_of(text: str, file: str, stated: str) -> str:
 
 
 def layered(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[str]) -> Imported:
-    """The scenario of files that state parts of it."""
+    """The scenario that several files describe together."""
     layers, model = list[Layer](), None
     for opened_file in files:
         if opened_file.format == CONFIG:
@@ -91,7 +91,7 @@ def layered(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[
 
 
 def _named_by_shape(layers: Sequence[Layer]) -> None:
-    """Drops the name of a model where its shape is written out too: the shape counts."""
+    """Drops the name of a model if its shape is also written out, since the shape counts."""
     for layer in layers:
         named = layer.facts.get("model")
         if layer.format and named is not None:
@@ -115,7 +115,7 @@ def paths_of(files: Sequence[OpenedFile]) -> frozenset[Path]:
 def with_named(
     layer: Layer, file: str, read_named: Callable[[str, str], Layer], given: frozenset[Path], depth: int = 0
 ) -> list[Layer]:
-    """A layer, followed by the layers of the files that it names, relative to its folder or the working folder.
+    """The facts of a file, followed by those of the files that it names.
 
     given: files that are read for themselves
     """
@@ -146,7 +146,7 @@ def read_named(text: str, name: str) -> Layer:
 
 
 def unquoted(read: Callable[[str, str], Read], text: str, path: Path) -> Read:
-    """A file that another one names; what lies outside the working folder is not quoted in its faults."""
+    """A file that another one names; faults show no text of files outside the working folder."""
     try:
         found = read(text, as_named(path))
     except CostModelError as error:
@@ -157,13 +157,14 @@ def unquoted(read: Callable[[str, str], Read], text: str, path: Path) -> Read:
 
 
 def quoted_near(layer: Layer) -> None:
-    """Marks faults in files outside the working folder, whose text is not quoted."""
+    """Marks faults in files outside the working folder as private, so that their text is not shown."""
     layer.faults = [_hide_private_path(fault) for fault in layer.faults]
     layer.unless = [(key, _hide_private_path(fault)) for key, fault in layer.unless]
     layer.warnings = [_hide_private_path(fault) for fault in layer.warnings]
 
 
 def _hide_private_path(fault: Fault, path: Path | None = None) -> Fault:
+    """The fault, marked private if its file is outside the working folder, so that its text is not shown."""
     place = fault.place or (Place(str(path)) if path is not None else None)
     if place is None or is_near(place.file):
         return fault
@@ -171,7 +172,7 @@ def _hide_private_path(fault: Fault, path: Path | None = None) -> Fault:
 
 
 def settle_size(layers: list[Layer], size: GivenSize) -> None:
-    """Sets the number of accelerators, from files and options, in the last layer."""
+    """Adds the number of accelerators, from files and options, to the last file's facts."""
     stated = {path: value for layer in layers for path, value in (layer.weak | layer.facts).items() if path in COUNTS}
     stated |= {path: value for layer in layers for path, value in layer.facts.items() if path in COUNTS}
     found = size.accelerators(stated)
@@ -206,7 +207,7 @@ def facts_of(path: str, given: Any, option: str, place: Place | None = None) -> 
 
 
 def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
-    """The number of layers of the model; None where it is not known."""
+    """The number of layers of the model; None if it is not known."""
     if model is not None:
         return sum(int(kind["count"]) for kind in model.document["layers"])
     named = [layer.facts["model"].value for layer in layers if "model" in layer.facts]

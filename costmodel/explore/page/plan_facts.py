@@ -119,6 +119,7 @@ def _steps(start: Origin) -> Iterator[Step]:
 
 
 def _origin_parts(origin: Origin) -> list[Origin]:
+    """The origins from which an origin is computed directly."""
     if isinstance(origin, Leaf):
         return []
     if isinstance(origin, Named):
@@ -192,6 +193,7 @@ def held_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Expl
 
 
 def _compute_parts(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Number]:
+    """Seconds of ideal compute, of recomputed work, and lost in kernels."""
     flop, columns = work_of_step(inputs, evaluation.block), evaluation.costs.columns
     ideal, executed = (
         known_as(name, work_time(work, inputs.rates.mfu_peak, inputs.ranks))

@@ -119,6 +119,7 @@ def reachable(case: ResolvedScenario) -> list[Ranked]:
 
 
 def _visit_equations(inputs: TrainingInputs, found: Reachable) -> None:
+    """Evaluates every valid plan of the search space and adds the results to `found`."""
     refused: Counter[str] = Counter()
     for grid in grids(inputs):
         for block, counts in valid_blocks(inputs, grid, stem(inputs, grid, refused), refused):

@@ -125,7 +125,7 @@ class Purchase:
 
     @property
     def terms_fit(self) -> bool:
-        """Whether the job lasts as long as its terms need, and ends before a purchase is written off."""
+        """Whether the job lasts as long as the rental terms require, and ends before a purchase is written off."""
         return self.least_term <= self.time and (math.isinf(self.time) or self.time <= self.life)
 
     @property
@@ -136,7 +136,7 @@ class Purchase:
 
     @property
     def parts(self) -> float:
-        """Parts that whole nodes can be rented in, each of one engine at least: nodes, or engines that span several."""
+        """Number of parts in which whole nodes can be rented: nodes, or engines that span several nodes."""
         return min(self.nodes, float(len(self.engines)))
 
     @property
@@ -194,7 +194,7 @@ def _averaged(tree: ExplainedFigure, traffic: float) -> ExplainedFigure:
 
 
 def _ranks_of(row: Purchase) -> Number:
-    """The accelerators of a plan, from its layout or its replicas where all of them take part in it."""
+    """The number of accelerators that a plan uses, from its layout or its replicas."""
     keys = {} if row.trial is None or row.trial.kept is None else row.trial.kept.keys
     degrees = [leaf(size, name) for name in ("dp", "tp", "cp", "pp") if isinstance(size := keys.get(name), int | float)]
     if len(degrees) == 4 and math.prod(map(float, degrees)) == row.gpus:
@@ -295,7 +295,7 @@ class Bought:
 
     @property
     def nodes_at_most(self) -> float:
-        """The nodes that a job takes as many of as it may: by power, or the stated number of accelerators.
+        """The number of nodes if a job uses all that power or a stated number of accelerators allow.
 
         0 where its time or its cost decides; infinite where nothing does, so that it takes the fewest that fit
         """
@@ -333,6 +333,7 @@ class Bought:
             trees["expected"] = smaller[CHANCE]
 
         def figures() -> dict[str, Number]:
+            """The money of the machine, and the power of its site if that is limited."""
             found = money_of(row, row.paid_time)
             if math.isfinite(self.power):
                 found["site power"] = node_site_power(vary_any(self.asked.case, settings), row.nodes)
@@ -345,7 +346,7 @@ class Bought:
         return row.rent(row.paid_time)
 
     def weighed_cost(self, row: Purchase) -> float:
-        """What rows are ranked by: their cost; of a job without an end and a load that for the same work."""
+        """The cost that rows are ranked by; for a job without end and load, the cost for equal work."""
         rent, time = self.rent(row).in_use, 1.0
         if self.asked.request_tokens is None and math.isinf(row.time) and row.trial is not None:
             time = row.trial.costs.get(self.asked.usual, math.nan)
@@ -362,7 +363,7 @@ class Bought:
 
     @property
     def to_judge(self) -> tuple[Purchase, ...]:
-        """Offers that are cheaper than the best, on other terms that fit the job; no purchase above the budget."""
+        """Offers cheaper than the best that are on other terms; none above the budget."""
         best = self.best
         ahead = () if best is None else self.working[: self.working.index(best)]
         return tuple(filter(self._terms_fit, ahead))
@@ -393,12 +394,13 @@ class Bought:
         return float(self._hosted_cost(offer))
 
     def turn(self, offer: HostedOffer, rent: float) -> float:
-        """The requests a second at which an API costs as much as so much rent a month."""
+        """The rate of requests at which an API costs as much as a monthly rent."""
         best, cost = self.best, self.hosted_cost(offer)
         answered = math.nan if best is None or best.trial is None else best.trial.costs["requests_per_s"]
         return float(share(rent, share(cost, answered)))
 
     def _hosted_cost(self, offer: HostedOffer) -> Number:
+        """The monthly cost of an API for the load [USD]; NaN if no rate is known."""
         tokens, best = self.asked.request_tokens, self.best
         if tokens is None or best is None or best.trial is None:
             return math.nan
@@ -531,6 +533,7 @@ def buy(
         raise CostModelError(faults[0])
 
     def order(row: Purchase) -> tuple[bool, float, float, str]:
+        """Sort key of a machine: those that work first, then by cost."""
         return not row.works, found.weighed_cost(row), row.gpus, row.machine.node
 
     found = replace(found, rows=tuple(sorted(rows, key=order)))
@@ -543,7 +546,7 @@ def _likely_price(machine: Machine) -> int:
 
 
 def _smaller(found: Bought) -> float:
-    """The rent of the best machine's nodes at the size for expected figures, USD; NaN without such a size."""
+    """The rent of the best machine at the size for the expected case [USD]; NaN without such a size."""
     best = found.best
     if best is None or best.plans.expected is None or best.price is None:
         return math.nan
@@ -582,7 +585,7 @@ class Hour:
     settings: tuple[str, ...] = ()
 
     def named(self, figure: str) -> str:
-        """The name of a figure of this hour; equal hours share it."""
+        """The name of a figure of this hour; hours with equal loads share it."""
         return f"{figure} at {self.rate:g} of {self.ready:g}"
 
 
@@ -667,6 +670,7 @@ def over_a_day(found: Bought, rates: Sequence[float]) -> Bought:
     traffic = share(sum(rates) / len(rates), max(rates))
 
     def spread(trial: Trial | None) -> Trial | None:
+        """The trial with its cost per token averaged over the day's traffic."""
         if trial is None or trial.kept is None:
             return trial
         costs = {

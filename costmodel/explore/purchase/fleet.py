@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def shared_nodes(engines: Iterable[float], built: float) -> int:
-    """The nodes that hold these engines side by side, each in one node if it fits into one, the largest first.
+    """The number of nodes that hold these engines side by side, the largest engines placed first.
 
     The fewest possible where sizes are powers of two, as degrees of tensor parallelism are.
 
@@ -94,7 +94,7 @@ class FleetRow:
 
     @property
     def there(self) -> float:
-        """The nodes of a cluster with `most` accelerators."""
+        """The number of nodes in a cluster of at most `most` accelerators."""
         return math.inf if math.isinf(self.most) else math.ceil(self.most / self.jobs[0].built)
 
     @property
@@ -115,12 +115,12 @@ class FleetRow:
 
     @property
     def done(self) -> float:
-        """The time after which the last job with an end is done, s; 0 where none ends."""
+        """Seconds until the last job with an end is done; 0 if none ends."""
         return max((row.time for row in self.jobs if math.isfinite(row.time)), default=0.0)
 
     @property
     def whole_cost(self) -> float:
-        """The rent until then: of each job with an end for its own time, of the others for all of it, USD."""
+        """The rent until all jobs with an end are done [USD]; the others are paid for that whole time."""
         return sum(row.rent(min(row.time, self.done)).in_use for row in self.jobs)
 
     @property
@@ -146,7 +146,7 @@ class Fleet:
 
     @property
     def one_gpu(self) -> tuple[int, ...]:
-        """The jobs, counted from 1, whose engines claim shares of a GPU's memory that one GPU holds together."""
+        """The numbers of the jobs whose engines fit together in the memory of one GPU."""
         shares = [job.asked.engine_share for job in self.jobs]
         stated = sorted((share, place) for place, share in enumerate(shares, 1) if share is not None)
         together = itertools.accumulate(share for share, _ in stated)
@@ -178,6 +178,7 @@ def fleet(jobs: Sequence[Bought], most: float = MOST, power: float = math.inf) -
     found = [FleetRow(machine, tuple(rows[machine] for rows in of_each), room, power) for machine in machines]
 
     def order(row: FleetRow) -> tuple[bool, bool, float, float]:
+        """Sort key of a machine: those with room for all jobs first, then by rent."""
         return not row.works, not row.each_works, math.inf if math.isnan(row.rent) else row.rent, row.gpus
 
     return Fleet(tuple(jobs), tuple(sorted(found, key=order)))

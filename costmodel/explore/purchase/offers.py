@@ -218,13 +218,13 @@ def _accelerator(shelf: CachedReader, spelling: str) -> str:
 
 
 def _usual(spelling: str) -> dict[str, str]:
-    """The settings of the usual node of an accelerator."""
+    """The settings for the usual node of an accelerator."""
     changes, _ = node_of_gpu(spelling, None)
     return {change.path: str(change.value) for change in changes}
 
 
 def _with_gpu(shelf: CachedReader, spelling: str) -> Iterator[Machine]:
-    """The nodes that have an accelerator and a price; without one the usual node."""
+    """The offers for nodes with an accelerator and a price; without any, the usual node."""
     wanted = _accelerator(shelf, spelling)
     found = [node for node in _priced(shelf) if _part(node) == wanted]
     yield from map(_machine, sorted(found, key=hourly_price))
@@ -349,6 +349,7 @@ def _one_of_commas(faults: list[Fault]) -> list[Fault]:
 
 
 def _is_of_comma(fault: Fault) -> bool:
+    """Whether a fault of a price table comes from a decimal comma."""
     place = fault.place
     if place is None:
         return False
@@ -472,6 +473,7 @@ def hourly_rates(text: str) -> list[float]:
 
 
 def _rates(texts: Sequence[str], place: Place) -> list[float]:
+    """The hourly rates in these texts; a fault if they are no rates of a day."""
     try:
         found = [float(text) for text in texts]
     except ValueError:

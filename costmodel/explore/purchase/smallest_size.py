@@ -129,12 +129,12 @@ class RankSizes:
 
     @property
     def time(self) -> str:
-        """The result whose terms are shown as shares."""
+        """The time result whose parts are shown as shares; empty if none is shown."""
         return self.growth.time
 
     @property
     def terms(self) -> Sequence[str]:
-        """The parts of that time."""
+        """The parts of the time result, shown as shares."""
         return self.growth.terms
 
     @property
@@ -164,6 +164,7 @@ class RankSizes:
         return None
 
     def _row(self, ranks: float) -> SizedTrial:
+        """The best plan at this number of accelerators, or the fault there."""
         own, text = float(self.asked.case.node.accelerators), f"{ranks:,.0f}"
         settings = [*self.growth.settings(ranks)]
         fault = part_of_node(own, ranks) or self.growth.uneven(ranks)
@@ -293,7 +294,7 @@ def _explained_chance(
 
 
 def _graft(tree: ExplainedFigure, known: Mapping[float, ExplainedFigure]) -> None:
-    """Puts the trees of figures in the place of plain numbers of the same value."""
+    """Replaces plain numbers in a tree by the trees of known figures with equal values."""
     for place, each in enumerate(tree.beneath):
         if each.beneath:
             _graft(each, known)
@@ -326,7 +327,7 @@ def _divides_often(nodes: float) -> bool:
 
 
 def ladder_of(most: float) -> list[float]:
-    """Numbers of nodes: every one up to 8, then eight between powers of two.
+    """Numbers of nodes to try: every one up to 8, then eight between powers of two.
 
     >>> ladder_of(20.0)
     [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 18.0, 20.0]
@@ -359,6 +360,7 @@ class _Sizes:
         return self.seen[nodes]
 
     def _searched(self, nodes: float) -> Trial:
+        """The best plan of a search on this number of nodes."""
         trial = tried(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
         if trial.kept is not None and trial.about is not None:
             self.known[nodes] = float(trial.about.price.each), trial.kept.settings
@@ -382,7 +384,7 @@ class _Sizes:
         return chance_to_meet(self.asked, trial.costs) if trial.works else 0.0
 
     def first(self, ladder: list[float], safe: float) -> SmallestPlans:
-        """The first of some sizes that meets every limit by expected figures, and with the chance."""
+        """The first size that meets every limit in the expected case, and the first with the required chance."""
         expected = self._first(ladder, lambda nodes: self.at(nodes).works, self._start(ladder))
         if expected is None:
             nearest = self.at(ladder[-1])
@@ -498,6 +500,7 @@ class _Sizes:
         return high
 
     def _plan(self, nodes: float) -> SmallestPlan:
+        """The plan on this number of nodes, with its settings and its chance."""
         trial = self.at(nodes)
         settings = {} if trial.kept is None else trial.kept.settings
         return SmallestPlan(

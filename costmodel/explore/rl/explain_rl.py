@@ -85,6 +85,7 @@ def _trainer_lines(answer: RlAnswer) -> dict[str, ExplainedFigure]:
 
 
 def _engine_lines(answer: RlAnswer) -> dict[str, ExplainedFigure]:
+    """The traced memory lines of an engine."""
     engines = answer.inputs.engines
     if engines is None:
         return {}

@@ -391,6 +391,7 @@ def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
     space, held, each = case.scenario.search, _held(case), float(case.node.accelerators)
 
     def listed(name: Parallelism) -> Iterable[float]:
+        """The degrees of this name to try: as listed, as fixed, or powers of two."""
         written = None if space is None else getattr(space, name)
         if written is not None:
             return [float(value) for value in written]

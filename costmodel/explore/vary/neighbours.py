@@ -56,6 +56,7 @@ def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Ch
     size, stack = {name: float(getattr(block, name)[0]) for name in SIZES}, inputs.stack
 
     def traded(**changed: float) -> dict[str, float]:
+        """Settings that change some degrees and keep the number of ranks by adapting dp."""
         inner = {name: changed.get(name, size[name]) for name in ("tp", "pp", "cp")}
         whole = size["dp"] * size["tp"] * size["pp"] * size["cp"]
         dp = {} if plan.dp is None else {"dp": whole / (inner["tp"] * inner["pp"] * inner["cp"])}
@@ -117,6 +118,7 @@ def of_service(answer: ServingAnswer) -> Iterator[Change]:
     of_replica = size["tp"] * size["pp"] * size["dp_attention"]
 
     def traded(**changed: float) -> dict[str, float]:
+        """Settings that change some degrees and keep the number of GPUs by adapting the replicas."""
         made = size | changed
         whole = made["tp"] * made["pp"] * made["dp_attention"]
         stated = {} if plan.replicas is None else {"replicas": size["replicas"] * of_replica / whole}

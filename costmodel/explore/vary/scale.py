@@ -92,6 +92,7 @@ def scale(
 
 
 def _compared_with_smallest(scaling: Scaling, sized: Sequence[SizedTrial]) -> tuple[ScaledSize, ...]:
+    """Each size with its efficiency and the terms that grew, relative to the smallest size with results."""
     first = next((each for each in sized if each.point.costs), None)
     if first is None:
         return tuple(map(ScaledSize, sized))

@@ -120,6 +120,7 @@ def _memoised_result(held: Workload, result: str, pace: Watcher) -> _Ask:
     known: dict[tuple[tuple[str, float], ...], float | None] = {}
 
     def ask(many: Sequence[Mapping[str, float]]) -> list[float | None]:
+        """The result for each set of figures, from the cache or from one joint evaluation; None if invalid."""
         asked = [tuple(figures.items()) for figures in many]
         new = {each: _possible(held.case, dict(each)) for each in asked if each not in known}
         known.update(dict.fromkeys(new))

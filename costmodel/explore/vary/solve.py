@@ -171,6 +171,7 @@ class _Trials:
         return self.seen[text]
 
     def _tried(self, text: str, *, alone: bool) -> Trial:
+        """The trial of one value of the key."""
         asked, column = self.found.asked, self.found.target.column
         bands = self.safety.share is not None or (self.shared is not None and not alone)
         ends = (f"{column}_low", f"{column}_high", asked.chance) if bands else ()
@@ -443,6 +444,7 @@ def _full_trial(found: SolveResult, safety: Safety, text: str) -> Trial:
 
 
 def _whole_answer(found: SolveResult, safety: Safety, text: str) -> ExplainedTrial:
+    """The full answer at one value of the key, with faults if it is invalid."""
     settings = [f"{found.path}={text}", *safety.demand]
     try:
         there = found.asked.of(varied(found.asked.case, settings))

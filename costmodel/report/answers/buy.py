@@ -322,7 +322,7 @@ _MEASURED = (
 
 
 def _is_known(row: Purchase, name: str) -> bool:
-    """Whether a machine has this result."""
+    """Whether a machine has a finite value of this result."""
     return row.trial is not None and math.isfinite(row.trial.costs.get(name, math.nan))
 
 

@@ -90,7 +90,7 @@ def _is_shown(cells: Mapping[str, str], name: str) -> bool:
 
 
 def _plain(cell: str) -> str:
-    """A cell of a run table in words."""
+    """A cell without a trailing ".0"."""
     return cell.removesuffix(".0")
 
 

@@ -49,7 +49,7 @@ def run(view: PlanView) -> AnswerDocument:
     whole = functools.cache(view.whole_run)
 
     def ahead() -> list[Line]:
-        """Lines above the answer: reasons against the plan."""
+        """Lines above the answer: the largest loss of the run, and the chances to meet its limits."""
         if (found := whole()) is None:
             return []
         bound = [styled(f"Bound by {found.largest}.")] if found.largest else []

@@ -161,7 +161,7 @@ def bend(found: Scaled) -> str:
 
 
 def _waves(row: ScaledSize) -> str:
-    """Words on how many waves of tiles the matmuls of a size need."""
+    """The number of waves as text."""
     waves = row.found.waves
     return significant(waves) if not waves.is_integer() else f"{waves:.0f}"
 

@@ -190,7 +190,7 @@ def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: 
 
 
 def _traffic(row: CsvRow, filled: dict[str, str]) -> str:
-    """How requests arrive in a closed-loop benchmark, as the row or the engine's client states it."""
+    """How requests of a closed loop arrive: as the row states it, else in a burst."""
     stated = row.text("traffic").lower()
     if stated in ("burst", "steady"):
         return stated

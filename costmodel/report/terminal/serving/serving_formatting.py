@@ -555,5 +555,5 @@ def at_most_lines(answer: ServingAnswer) -> list[Text]:
 
 
 def brief(name: str, value: float) -> str:
-    """A result as text for a table; an infinite wait as "∞"."""
+    """A result as text for a table; an infinite one as "no end"."""
     return result(name, value).replace("without end", "no end")

@@ -95,7 +95,7 @@ def _width_note(answer: ServingAnswer) -> str:
 
 
 def _step_note(answer: ServingAnswer) -> str:
-    """The tokens of a step that its memory is for."""
+    """What the memory of a step is for."""
     inputs = answer.inputs
     if not inputs.engine.memory.logit:
         return "activations and graphs: what the engine's rule leaves"

@@ -335,9 +335,7 @@ def with_plan(case: LoadedScenario) -> LoadedScenario:
 
 
 def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
-    """The scenario with its software's defaults for unset plan keys, if flags set a part of the plan or another
-    software; else None.
-    """
+    """The scenario with its software's defaults for the plan; None if no flag sets a part of a plan."""
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.reader.override_case import vary_any
     from costmodel.documents.schemas.default_values import Assumption

@@ -168,9 +168,7 @@ def counts_of(trials: Sequence[Trial], *shown: str) -> dict[str, str]:
 def _trial_remarks(
     trials: Sequence[Trial], *omitted: str
 ) -> tuple[list[list[str]], list[Mapping[str, float]], list[str]]:
-    """For each trial with an answer: codes of its remarks, without those in `omitted`; its results; its node, where
-    known.
-    """
+    """Codes of remarks, results and node of each trial that has an answer."""
     found, codes = [trial for trial in trials if trial.costs], codes_of(trials, *omitted)
     each = [[code for code in trial.remarked if code in codes] for trial in found]
     nodes = [trial.about.node.name for trial in found if trial.about is not None]

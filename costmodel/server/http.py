@@ -123,9 +123,7 @@ def response(found: Answered) -> Response:
 
 
 def only_for(app: App, names: Collection[str]) -> App:
-    """Refuse requests to other host names, which pages of other sites can point at this machine, and requests
-    of other sites.
-    """
+    """Refuses requests to other host names and from pages of other sites."""
 
     async def checked(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

@@ -51,9 +51,7 @@ def inner_node(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
 
 
 def key_of(kind: type[BaseModel], path: str) -> dict[str, Any] | None:
-    """The JSON Schema of a key by its path; a path without an index stands for any list item. None if there is no
-    such key.
-    """
+    """The JSON Schema of a key by its path, without list indices; None if there is no such key."""
     node: dict[str, Any] | None = _json_schema(kind)
     for part in path.split("."):
         if node is None:

@@ -30,9 +30,7 @@ class AnsweredQuestion:
     text: str
 
     def parts(self) -> list[tuple[str, bool]]:
-        """The blocks of the answer, each with whether it is code: paragraphs, list items and tables as plain text, code
-        unchanged.
-        """
+        """The blocks of the answer as plain text, each with whether it is code, which is unchanged."""
         blocks: list[tuple[str, bool]] = []
         for part in _PART.findall(self.text):
             if part.startswith("```"):

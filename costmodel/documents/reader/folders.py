@@ -140,9 +140,7 @@ def is_checkout(folder: Path) -> bool:
 
 
 def as_named(path: Path) -> str:
-    """A file name for messages: shipped files by their path in a checkout, files in the working folder relative to
-    it, others in full.
-    """
+    """A file name for messages: relative to the checkout or the working folder, else in full."""
     if name := _path_within(path, _SHIPPED):
         return name
     with contextlib.suppress(OSError):

@@ -51,9 +51,7 @@ _PARTS = ("trainer", "rollout")  # stacks within one for reinforcement learning
 
 
 def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
-    """The tree of a stack, completed by the stack that `like` names, section by section; also for the stacks inside a
-    reinforcement-learning stack.
-    """
+    """The tree of a stack, completed section by section by the stack that `like` names."""
     if not isinstance(tree, Mapping):
         return tree
     found, parent = tree, tree.get("like")
@@ -241,9 +239,7 @@ class DocumentReader:
         return tree
 
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
-        """The validated document of a tree; all faults of its text and keys are raised at once. A stack that a scenario
-        writes out may omit keys of its parent.
-        """
+        """The validated document of a tree; raises all faults at once. An inline stack may omit its parent's keys."""
         if kind == "scenario" and isinstance(tree, dict) and isinstance(tree.get("stack"), dict):
             tree["stack"] = written_out(tree["stack"], lambda parent, place: self.text("stack", parent, place))
         found, self.found = self.found, []

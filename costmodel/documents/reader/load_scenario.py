@@ -97,9 +97,7 @@ def load_mapping(written: AnyMapping[str, Any], assignments: Iterable[str] = ())
 def any_from(
     reader: DocumentReader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
 ) -> LoadedScenario:
-    """The loaded scenario of a tree with assignments applied; all faults of assignments, keys and named documents are
-    raised at once.
-    """
+    """The loaded scenario of a tree after assignments; all faults are raised at once."""
     faults: list[Fault] = []
     changes, original = tuple(assignments), copied(tree)
     foreign: tuple[ForeignPrice, ...] = ()

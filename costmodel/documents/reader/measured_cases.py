@@ -23,9 +23,7 @@ def serves(table: MeasuredTable) -> bool:
 
 
 def cases(measured: MeasuredTable) -> list[tuple[Run, LoadedScenario]]:
-    """Every run of a measured table with its scenario, or the faults of all runs at once; documents are named before
-    their keys are changed.
-    """
+    """Every run of a measured table with its scenario; raises the faults of all runs at once."""
     found: list[tuple[Run, LoadedScenario]] = []
     faults: list[Fault] = []
     for run in measured.runs:

@@ -32,9 +32,7 @@ _found: set[str] = set()  # files of documents that such a program found by thei
 
 @contextmanager
 def only_texts(texts: Mapping[str, str]) -> Iterator[None]:
-    """A context in which only documents found by name are opened as files; a file that a question names stands for
-    one of these texts.
-    """
+    """A context in which files that a question names are read from these texts, never from disk."""
     _texts.append(texts)
     try:
         yield

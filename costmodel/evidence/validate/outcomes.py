@@ -248,9 +248,7 @@ RowOutcome = tuple[ComparedFigure, dict[str, str]] | CannotModel  # a figure wit
 def outcomes_over(
     rows: Sequence[tuple[CsvRow, Modelled | CannotModel]], quantity: Quantity, shelf: CachedReader
 ) -> list[RowOutcome]:
-    """Predicts each row, with a band over the plans that its cells leave open; the middle where none is likelier.
-    Open plans of all rows are evaluated together.
-    """
+    """The outcome of each row, with a band over the plans that its cells leave open; evaluated together."""
     found = [_outcome(row, model, quantity) for row, model in rows]
     opened = list[tuple[int, str, CsvRow]]()
     for place, ((row, _), own) in enumerate(zip(rows, found, strict=True)):

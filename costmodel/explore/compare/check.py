@@ -77,9 +77,7 @@ def check(asked: Mapping[str, Workload], holding: BaselinePolicy) -> list[Checke
 
 
 def key_of(scenario: str | None, case: LoadedScenario) -> str:
-    """The key of a scenario in a baseline: its name, its file's name, its title if it came from a pipe, or the flags
-    that describe it.
-    """
+    """The key of a scenario in a baseline: its name, its file's name, its title, or its flags."""
     if scenario is None:
         return shlex.join(case.asked.words)
     if scenario == "-":

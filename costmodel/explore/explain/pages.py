@@ -240,9 +240,7 @@ def _key(path: str) -> Page:
 
 
 def _key_elsewhere(path: str) -> Page:
-    """The page of a path that is no scenario key: a key of another document, a document, a group of words, a column
-    of machine output, or a word of other tools.
-    """
+    """The page of a path that is no scenario key, such as a key of another document or another tool."""
     plain = path.removeprefix("fit.")
     for kind in FOLDER_OF:
         key = key_of(document_class(kind), plain) if "." in path or kind == "efficiency" else None

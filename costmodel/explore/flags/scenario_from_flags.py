@@ -300,9 +300,7 @@ def flag_assignment(name: str, path: str, text: str) -> Assignment:
 
 
 def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Iterator[Assignment]:
-    """Removes the load that a scenario has, where one flag gives another; a rate with a cap on requests in flight keeps
-    the other one.
-    """
+    """Assignments that remove the scenario's load if a flag gives another."""
     given = [change for change in changes if change.path in LOADS]
     both = all(at(tree, path) is not None for path in CAPPED)
     for change in given if len(given) == 1 else ():

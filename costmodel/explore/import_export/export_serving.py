@@ -326,9 +326,7 @@ def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> t
 
 
 def _tokens_held(found: ServingAnswer) -> int:
-    """Tokens that one request can have in the KV-cache pool at one spread below its prediction; in the smaller pool of
-    disaggregated instances.
-    """
+    """Tokens that one request can have in the KV-cache pool, one standard deviation below its prediction."""
     engine, block = found.inputs.engine, float(found.inputs.engine.block)
     pools = (_number(use.logged) / _number(layout.dp_attention) for layout, use in kinds_of(found.evaluation))
     return min(math.floor(pool * (1.0 - engine.spread.pool) / block) * round(block) for pool in pools)

@@ -190,9 +190,7 @@ def runs_on(accelerator: str) -> list[Compared]:
 
 
 def _may_be_on(accelerator: str, table: MeasuredTable) -> bool:
-    """Whether runs have steps, and may be on that accelerator by the nodes that a document names: to load or predict
-    them takes longer.
-    """
+    """Whether a measured document has steps, and possibly runs on this accelerator."""
     if not any(getattr(run.measured, name) is not None for run in table.runs for name in OF_STEPS):
         return False
     nodes = [at(table.scenario, "cluster.node")]

@@ -91,9 +91,7 @@ class ServingFacts:
             return None
 
     def _load_assignments(self) -> list[str]:
-        """Assignments of --set for a chart over load: rates up to where queues grow, else numbers of requests in
-        flight; empty if the scenario has neither.
-        """
+        """--set assignments for a chart over load: rates or requests in flight; empty if it has neither."""
         workload, most = self.case.scenario.workload, self.answer.costs["saturation_per_s"]
         if workload.rate is not None and math.isfinite(most):
             return [f"workload.rate={float(share * most):.3g} /s" for share in _LOADS]

@@ -42,9 +42,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
     shown_anyway = frozenset({"plan.tp", "plan.cp"})
 
     def plan_columns(self, plans: Sequence[RankedSplit]) -> list[PlanColumn[RankedSplit]]:
-        """Columns for the split of accelerators and the degrees of both parts; pp, ep and zero only if a
-        plan needs them.
-        """
+        """Columns for the split of accelerators and the degrees of trainer and engines."""
         written = [self._answer(row).inputs.plan for row in plans]
         cut = [name for name in ("pp", "ep") if any(getattr(plan, name) > 1 for plan in written)]
         own = self.case.scenario.plan

@@ -101,9 +101,7 @@ def _figure(found: Swept) -> Draw:
 
 
 def _best_combination(found: Swept) -> Trial | None:
-    """The combination with the best first result, among those with the preferred chance if there are any;
-    None where all are alike or none is better.
-    """
+    """The combination with the best first result, if possible among safe ones; None if none is better."""
     name, better = found.shown[0], found.asked.columns[found.shown[0]].better
     known = [point for point in found.points if point.works and math.isfinite(point.costs.get(name, math.nan))]
     known = [point for point in known if not _is_risky(found, point)] or known

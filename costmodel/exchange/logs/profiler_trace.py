@@ -182,9 +182,7 @@ def _axis(name: str, detail: Mapping[str, Any], degrees: Mapping[str, float]) ->
 
 
 def _terms(runs: list[_KernelRun], steps: list[tuple[float, float]]) -> dict[str, float]:
-    """Time within steps by kind: compute, communication (total, and exposed: not hidden by compute), and idle
-    time.
-    """
+    """Seconds of a profiled step by kind: compute, communication (total and exposed), idle."""
     compute = [run for run in runs if not run.kind.startswith("axis ")]
     pieces: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     busy: list[tuple[float, float]] = []

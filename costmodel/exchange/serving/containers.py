@@ -260,9 +260,7 @@ def environment_of(tree: AnyMapping[Any, Any], place: Place, *, composed: bool) 
 
 
 def _stated_variables(tree: Any, composed: bool) -> Iterator[tuple[str, str | Doubt]]:
-    """Variable names with values, from a list, a mapping, or NAME=VALUE texts; a doubt if the value is defined
-    elsewhere.
-    """
+    """Names and values of environment variables in a manifest; a doubt if defined elsewhere."""
     if isinstance(tree, AnyMapping):
         for name, value in tree.items():
             yield str(name), _doubt_of_environment(str(name)) if value is None and composed else _text(value)
@@ -315,9 +313,7 @@ def _variable_value(match: re.Match[str], environment: Environment, composed: bo
 
 
 def words_with_values(words: Sequence[Word], environment: Environment, *, composed: bool) -> list[Word]:
-    """The words of a container with variables replaced; in a shell script only the Kubernetes form $(NAME) is
-    replaced.
-    """
+    """The words of a container with its variables replaced; in a script only $(NAME), as Kubernetes does."""
     found: list[Word] = []
     for word in words:
         if _is_text_of_shell(found):

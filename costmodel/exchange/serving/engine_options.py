@@ -204,9 +204,7 @@ def _count_or_none(value: Any, least: int = 1) -> int | None:
 
 
 def json_option(keys: ForeignKeys, name: str, *known: str) -> dict[str, Any] | None:
-    """The mapping in an option written as JSON; None if it is absent or invalid. Keys other than `known` are losses
-    that no scenario states.
-    """
+    """The mapping in a JSON option; None if absent or invalid. Keys that are not `known` become losses."""
     stated = keys[name].value
     if stated is None:
         return None
@@ -236,9 +234,7 @@ def fill_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None
 def named_draft(
     job: ServingJob, remarks: Remarks, names: dict[str, str], *, trees: bool = False
 ) -> tuple[str, int] | None:
-    """The engine's name for the draft, and its tokens; a fault for a separate draft model, or for a draft tree if
-    the engine has no options for trees.
-    """
+    """The engine's name for the speculative draft, and its tokens; a fault if the engine lacks its kind."""
     draft = job.plan.speculation
     if draft is None:
         return None

@@ -64,9 +64,7 @@ def exported_command(target: EngineFormat, job: ServingJob) -> ExportedCommand:
 
 
 def exported_apart(target: EngineFormat, prefill: ServingJob, decode: ServingJob) -> ExportedCommand:
-    """The commands for separate prefill and decode instances; the connector between them is reported as a
-    fault. The benchmark covers the whole plan.
-    """
+    """The commands for disaggregated prefill and decode instances; a fault for their connector."""
     remarks = Remarks(decode.file)
     for key in UNWRITTEN:
         remarks.refuse(key, target.cannot[key], "state the connector to the engine yourself")

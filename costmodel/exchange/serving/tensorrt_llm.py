@@ -108,9 +108,7 @@ TABLE = known(
 
 
 def read_trtllm(tree: Any, file: str) -> Layer:
-    """The facts of a trtllm-serve command or of its option file; with attention data parallelism every rank has its
-    own requests.
-    """
+    """The facts of a trtllm-serve command, or of its option file."""
     keys = ForeignKeys(tree, TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     layer.facts["stack"] = keys.derived("trt-llm", "the program", next(iter(keys.stated), ""))

@@ -56,9 +56,7 @@ class RemedyOutcome:
 
 
 def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
-    """Changes that give a search a plan that keeps the limits and fits with the preferred chance, the cheapest first;
-    where none does, the surest.
-    """
+    """Remedies for a search in which no plan works, the cheapest first; if none is enough, the surest."""
     case, smaller = inputs.case, nearest.costs["memory_share"] > 1
     preferred = preferred_chance(case)
     of_the_plan = _of_the_space(case, nearest.structure, smaller=smaller)

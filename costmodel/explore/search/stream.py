@@ -334,9 +334,7 @@ class SearchResult(Generic[Inputs, Plan]):
 
     @property
     def knee(self) -> Plan | None:
-        """The knee of the front: the plan farthest from the line between its ends, each result scaled to its range;
-        only among safe plans, where the search prefers these.
-        """
+        """The plan of the front farthest from the line between its ends; among safe plans if these are preferred."""
         if self.front is None or len(self.front.rows) < 3:
             return None
         rows, named = self.front.rows, (self.front.axes.x, self.front.axes.y)

@@ -139,9 +139,7 @@ def highest_rate(case: ServingCase) -> RankedPlan | None:
 
 
 def layouts_that_fit(inputs: ServingInputs, layout: PlanColumns, larger: float = _LARGER) -> PlanColumns:
-    """Valid layouts whose replicas fit into memory and have at most `larger` times the accelerators of the smallest
-    that does; computes no times.
-    """
+    """Valid layouts that fit in memory on at most `larger` times the fewest GPUs; computes no times."""
     kept = np.ones(len(layout), dtype=bool)
     for _, mask in invalid(inputs, layout):
         kept &= ~mask

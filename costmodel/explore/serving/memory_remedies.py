@@ -73,9 +73,7 @@ def _kinds(trials: RemedyTrials, enough: Enough) -> Iterator[Kind]:
 
 
 def _settings_that_work(trials: RemedyTrials, settings: Iterator[Settings], enough: Enough) -> Iterator[Settings]:
-    """Settings that are enough; and the first that fits with the replicas that its load takes, where none has the
-    preferred chance without.
-    """
+    """Remedies that are enough; and the first that fits, if none has the preferred chance."""
     fits, safe = [], False
     for each in settings:
         trial = trials.tried(each)

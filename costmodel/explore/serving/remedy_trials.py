@@ -159,9 +159,7 @@ class RemedyTrials:
         return has_chance(chance, self.preferred)
 
     def counted_safely(self, found: ServingAnswer) -> ServingAnswer:
-        """The answer with the rate and replicas for the preferred chance; disaggregated plans keep the expected ones,
-        because these take too long.
-        """
+        """The answer with rate and replicas for the preferred chance (expected ones for disaggregated plans)."""
         if self.preferred is None or found.plan.prefill is not None:
             return found
         return answer_of(demanding_chance(found.inputs, self.preferred), found.plan, bands=False)

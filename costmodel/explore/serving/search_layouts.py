@@ -210,9 +210,7 @@ def _add_bands(found: ServiceSearch) -> None:
 
 
 def _fleet(found: ServiceSearch) -> RankedPlan | None:
-    """The best plan with the replicas that the rate needs, or one more where rounding breaks a limit; None where it
-    already has them, or no number is enough.
-    """
+    """The best plan with the replicas that the rate needs; None if it has them, or no number is enough."""
     if not found.best or found.stopped:
         return None
     best, inputs = found.best[0], found.variants.of(found.best[0].variant)
@@ -243,9 +241,7 @@ def _safe_fleet(found: ServiceSearch, inputs: ServingInputs, best: RankedPlan) -
 
 
 def _by_other_rule(found: ServiceSearch) -> RankedPlan | None:
-    """Where a chance rules, the best plan by expected figures with the replicas that these need; where expected figures
-    rule, the best plan with the replicas that the chance needs.
-    """
+    """The best plan if risk is ignored, or if it is not: the opposite of the table's rule."""
     if not found.best or found.stopped or (found.safe is None and found.unruled is None):
         return None
     other = next(iter(found.tally.expected.rows), None)
@@ -346,9 +342,7 @@ def _search_scenario(inputs: ServingInputs, space: ServiceSpace, keep: Keep | No
 
 
 def by_expected_rates(inputs: ServingInputs) -> bool:
-    """Whether plans are selected by their chance at the stated load while rates stay expected ones: for disaggregated
-    plans, whose rates with a chance take too long.
-    """
+    """Whether rates stay those of the expected case although a chance selects the plans (disaggregated ones)."""
     space = inputs.case.scenario.search
     return space is not None and bool(space.disaggregated) and not counts_replicas(inputs)
 
@@ -577,9 +571,7 @@ def _rows_ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask
 
 
 def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[np.float64]]:
-    """Sort keys of equally good plans: lower rent, where plans are ranked by accelerators; fewer accelerators; more
-    room to every limit; shorter times.
-    """
+    """Sort keys of equally good plans: rent, GPUs, room to every limit, times."""
     counted = compared(inputs) == "gpus_needed"
     rent = [np.nan_to_num(shown_digits(result("rent_needed")), nan=np.inf)] if counted else []
     room = over_limits(service_limits(inputs), result, rows)

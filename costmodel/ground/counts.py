@@ -172,6 +172,7 @@ Split = Literal["even", "lighter-ends", "lighter-first", "lighter-last", "spread
 ContextParallel = Literal["p2p", "all-gather", "a2a"]
 CollectiveAlgorithm = Literal["tree", "nvls", "sharp", "halving-doubling"]
 AttentionKernel = Literal["unfused", "memory-efficient", "flash-1", "flash-2", "flash-3"]
+LengthLaw = Literal["log-normal", "chat"]  # of the lengths of prompts and answers
 StackAttention = Literal["unfused", "memory-efficient", "flash-1", "flash-2", "flash-3", "sdpa"]
 StreamRule = Literal["hyper-connections", "alternating"]
 LinearRule = Literal["gated-delta", "kimi-delta", "lightning"]

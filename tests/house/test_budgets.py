@@ -18,7 +18,7 @@ BUDGETS = {
     "documents": 5_900,  # with names of checkpoints, shapes, types and software, and traces in the place of a load
     "documents/schemas": 6_000,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
-    "equations/serving": 3_500,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
+    "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, a drain, lengths of chats
     "estimate": 7_950,  # prices of nodes, rounds, feed-forward halves, models beside the policy
     "estimate/serving": 9_400,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_750,

@@ -6,10 +6,50 @@ import numpy as np
 
 from costmodel.equations.run.uncertainty import normal_share
 from costmodel.equations.serving.service_level import normal_quantile
+from costmodel.ground.counts import LengthLaw
 from costmodel.ground.equation import Number, equation
 
 EULER_MASCHERONI = 0.5772156649
 ROUNDED = 1e-9  # by which a quotient of whole numbers may lie above a whole one
+
+# --- Lengths of answers: log-normal, or those of chats.
+
+# Answers over their mean, the mean of each twentieth: 10,000 first answers of ShareGPT (sharegpt), in tokens of tekken,
+# of those that vLLM's benchmark keeps: 4 tokens or more, prompts to 1,024, both to 2,048. Mean 205, spread 1.05.
+CHAT_LENGTHS = np.array(
+    [
+        0.028,
+        0.046,
+        0.063,
+        0.084,
+        0.112,
+        0.152,
+        0.209,
+        0.303,
+        0.432,
+        0.582,
+        0.762,
+        0.944,
+        1.109,
+        1.282,
+        1.461,
+        1.650,
+        1.879,
+        2.218,
+        2.758,
+        3.926,
+    ]
+)
+CHAT_SPREAD = 1.05
+# Lengths that so large shares of chats exceed, as standard deviations of a normal variable, and their logarithms
+_CHAT_FAR = normal_quantile(np.concatenate([[0.0005, 0.001, 0.01], np.linspace(0.025, 0.975, 20)]))[::-1]
+_CHAT_LOGS = np.log(np.concatenate([CHAT_LENGTHS, [4.04, 6.76, 7.72]]))
+
+
+def _chat_length(tail_share: Number) -> Number:
+    """Length over the mean that a share of the answers of chats exceeds."""
+    length: Number = np.exp(np.interp(normal_quantile(tail_share), _CHAT_FAR, _CHAT_LOGS))
+    return length
 
 
 # --- Offline batches and rollouts: all requests are there at the start, and the batch shrinks as they end.
@@ -65,76 +105,91 @@ def refilled_steps(requests: Number, concurrency: Number, output: Number, longes
 
 
 @equation
-def shortest_output(output: Number, variation: Number, requests: Number) -> Number:
-    """Tokens of the shortest of many answers whose lengths are log-normal, as a typical batch has it.
+def shortest_output(output: Number, variation: Number, requests: Number, *, law: LengthLaw = "log-normal") -> Number:
+    """Tokens of the shortest of many answers whose lengths follow a law, as a typical batch has it.
 
-    o e^(−σ z − σ²/2), σ² = ln(1 + v²), z what e^(−0.577) / N of a normal variable exceed; at most o
+    o e^(−σ z − σ²/2), σ² = ln(1 + v²), z what e^(−0.577) / N of a normal variable exceed; at most o; of chats the
+    shortest length
 
     output o: tokens of an answer, on average · variation v: of the answers, standard deviation over mean
-    requests N: answers
+    requests N: answers · law: of the lengths
     → tokens
-    Source: gumbel-1958; limpert-2001
+    Source: gumbel-1958; limpert-2001; sharegpt
     Monotone: increasing in output; decreasing in requests
     >>> round(float(shortest_output(8000.0, 0.1, 512.0)))
     5865
     """
+    if law == "chat":
+        return output * CHAT_LENGTHS[0]
     spread = np.sqrt(np.log1p(variation**2))
     far = normal_quantile(np.exp(-EULER_MASCHERONI) / requests)
     return output * np.minimum(np.exp(-spread * far - spread**2 / 2), 1.0)
 
 
 @equation
-def longest_output(output: Number, variation: Number, requests: Number) -> Number:
-    """Tokens of the longest of many answers whose lengths are log-normal, as a typical batch has it.
+def longest_output(output: Number, variation: Number, requests: Number, *, law: LengthLaw = "log-normal") -> Number:
+    """Tokens of the longest of many answers whose lengths follow a law, as a typical batch has it.
 
-    o e^(σ z − σ²/2), σ² = ln(1 + v²), z what e^(−0.577) / N of a normal variable exceed; at least o
+    o e^(σ z − σ²/2), σ² = ln(1 + v²), z what e^(−0.577) / N of a normal variable exceed; at least o; of chats the
+    length that so few exceed
 
     output o: tokens of an answer, on average · variation v: of the answers, standard deviation over mean
-    requests N: answers
+    requests N: answers · law: of the lengths
     → tokens, not cut at a limit
-    Source: gumbel-1958; limpert-2001
+    Source: gumbel-1958; limpert-2001; sharegpt
     Holds: the mean of the largest logarithm; the mean of the longest itself is up to a fifth more
     Monotone: increasing in output, requests
-    >>> round(float(longest_output(8000.0, 1.0, 512.0)))
-    72459
+    >>> [round(float(longest_output(8000.0, 1.0, 512.0, law=law))) for law in ("log-normal", "chat")]
+    [72459, 53087]
     """
+    if law == "chat":
+        return output * np.maximum(_chat_length(np.exp(-EULER_MASCHERONI) / requests), 1.0)
     spread = np.sqrt(np.log1p(variation**2))
     far = normal_quantile(np.exp(-EULER_MASCHERONI) / requests)
     return output * np.maximum(np.exp(spread * far - spread**2 / 2), 1.0)
 
 
 @equation
-def answer_of_share(output: Number, variation: Number, tail_share: Number) -> Number:
-    """Tokens that so large a share of answers exceeds, whose lengths are log-normal.
+def answer_of_share(output: Number, variation: Number, tail_share: Number, *, law: LengthLaw = "log-normal") -> Number:
+    """Tokens that so large a share of answers exceeds, whose lengths follow a law.
 
-    o e^(σ z − σ²/2), σ² = ln(1 + v²), z what a share p of a normal variable exceeds
+    o e^(σ z − σ²/2), σ² = ln(1 + v²), z what a share p of a normal variable exceeds; of chats between twentieths
 
     output o: tokens of an answer, on average · variation v: of the answers, standard deviation over mean
-    tail_share p: of the answers, that are longer
+    tail_share p: of the answers, that are longer · law: of the lengths
     → tokens
-    Source: limpert-2001
+    Source: limpert-2001; sharegpt
     Monotone: increasing in output; decreasing in tail_share
     >>> [round(float(answer_of_share(200.0, 1.0, share))) for share in (0.5, 0.1, 0.001)]
     [141, 411, 1853]
+    >>> [round(float(answer_of_share(200.0, 1.0, share, law="chat"))) for share in (0.5, 0.1, 0.001)]
+    [133, 490, 1352]
     """
+    if law == "chat":
+        return output * _chat_length(tail_share)
     spread = np.sqrt(np.log1p(variation**2))
     return output * np.exp(spread * normal_quantile(tail_share) - spread**2 / 2)
 
 
 @equation
-def tokens_until(output: Number, variation: Number, longest: Number) -> Number:
-    """Mean tokens of answers that are cut at a length, where their lengths are log-normal.
+def tokens_until(output: Number, variation: Number, longest: Number, *, law: LengthLaw = "log-normal") -> Number:
+    """Mean tokens of answers that are cut at a length, where their lengths follow a law.
 
-    o Φ(a − σ/2) + L (1 − Φ(a + σ/2)), a = ln(L / o) / σ, σ² = ln(1 + v²); min(o, L) where all are equal
+    o Φ(a − σ/2) + L (1 − Φ(a + σ/2)), a = ln(L / o) / σ, σ² = ln(1 + v²); min(o, L) where all are equal; of chats the
+    mean of min(l, L) over twentieths
 
     output o: tokens of an answer, on average · variation v: of the answers, standard deviation over mean
-    longest L: tokens at which answers are cut
+    longest L: tokens at which answers are cut · law: of the lengths
     → tokens
-    Source: limpert-2001
+    Source: limpert-2001; sharegpt
     Monotone: increasing in output, longest
     >>> [round(float(tokens_until(200.0, 1.0, length)), 1) for length in (20.0, 200.0, 2000.0)]
     [20.0, 135.4, 199.6]
+    >>> [round(float(tokens_until(200.0, 1.0, length, law="chat")), 1) for length in (20.0, 200.0, 2000.0)]
+    [18.2, 117.2, 200.0]
     """
+    if law == "chat":
+        return np.minimum(np.asarray(output)[..., None] * CHAT_LENGTHS, np.asarray(longest)[..., None]).mean(-1)
     spread = np.maximum(np.sqrt(np.log1p(variation**2)), 1e-9)
     over = np.log(np.maximum(longest, 1e-300) / output) / spread
     cut: Number = output * normal_share(over - spread / 2) + longest * (1 - normal_share(over + spread / 2))
@@ -142,27 +197,92 @@ def tokens_until(output: Number, variation: Number, longest: Number) -> Number:
 
 
 @equation
-def slow_token_share(steps: Number, output: Number, variation: Number) -> Number:
+def slow_token_share(steps: Number, output: Number, variation: Number, *, law: LengthLaw = "log-normal") -> Number:
     """Share of an answer's tokens that its first steps generate, as the mean over answers of unlike lengths.
 
     E[min(n / l, 1)] = Φ(a + σ/2) + n (1 + v²) / o · Φ(−a − 3σ/2), a = ln(n / o) / σ, σ² = ln(1 + v²); min(n / o, 1)
-    where all are equal
+    where all are equal; of chats the mean of min(n / (l − 1), 1) over twentieths
 
     steps n: steps that are slow, behind the first token · output o: tokens of an answer, on average
-    variation v: of the answers, standard deviation over mean
+    variation v: of the answers, standard deviation over mean · law: of the lengths
     → share
-    Source: limpert-2001
+    Source: limpert-2001; sharegpt
     Pitfall: a benchmark prints the mean of each answer's time per token, in which short answers count as long ones do:
-        with v = 1 twice the share of all tokens
+        with v = 1 twice the share of all tokens, of chats up to seven times
     Monotone: increasing in steps; decreasing in output
     >>> [round(float(slow_token_share(20.0, 200.0, v)), 3) for v in (0.0, 1.0)]
     [0.1, 0.196]
+    >>> [round(float(slow_token_share(steps, 200.0, 1.0, law="chat")), 3) for steps in (1.0, 20.0)]
+    [0.033, 0.377]
     """
+    if law == "chat":
+        later = np.maximum(np.asarray(output)[..., None] * CHAT_LENGTHS - 1.0, 1.0)
+        return np.minimum(np.asarray(steps)[..., None] / later, 1.0).mean(-1)
     spread = np.maximum(np.sqrt(np.log1p(variation**2)), 1e-9)
     over = np.log(np.maximum(steps, 1e-300) / output) / spread
     some: Number = normal_share(over + spread / 2)
     some = some + steps * (1 + variation**2) / output * normal_share(-over - 1.5 * spread)
     return np.where(variation > 0, some, np.minimum(steps / output, 1.0))
+
+
+@equation
+def ended_answer_tokens(
+    shortest: Number,
+    longest: Number,
+    cut_shortest: Number,
+    cut_longest: Number,
+    longer_share: Number,
+    tail_share: Number,
+) -> Number:
+    """Mean tokens of the answers of a batch that end between two lengths.
+
+    (g₂ − q l₂ − g₁ + p l₁) / (p − q), between l₁ and l₂; l₂ where none ends
+
+    shortest l₁: lesser length · longest l₂: greater length
+    cut_shortest g₁: mean tokens of all answers, cut at the lesser length · cut_longest g₂: cut at the greater
+    longer_share p: of the answers, that are longer than the lesser · tail_share q: longer than the greater
+    → tokens
+    Source: exact
+    >>> float(ended_answer_tokens(100.0, 300.0, 60.0, 110.0, 0.5, 0.1))
+    175.0
+    """
+    ended = longer_share - tail_share
+    own = cut_longest - tail_share * longest - cut_shortest + longer_share * shortest
+    return np.where(ended > 0, np.clip(own / np.where(ended > 0, ended, 1.0), shortest, longest), longest)
+
+
+@equation
+def drain_excess(steps: Number, step: Number, base_time: Number, sequence_time: Number, sequences: Number) -> Number:
+    """Time of the steps of a shrinking batch beyond the line on which its full steps lie.
+
+    n (D − α − β b)
+
+    steps n: of a stage · step D [s]: one of them · base_time α [s]: fixed time of a step on the line
+    sequence_time β [s] · sequences b: sequences that are left, on average
+    → time [s]
+    Source: exact
+    Pitfall: it is negative where such steps are faster than the line
+    >>> round(drain_excess(100.0, 0.012, 0.008, 50e-6, 20.0), 3)
+    0.3
+    """
+    return steps * (step - base_time - sequence_time * sequences)
+
+
+@equation
+def answer_end(time: Number, shortest: Number, longest: Number, step: Number) -> Number:
+    """Time at which the answers of a batch end that have so many tokens, by the steps since shorter ones ended.
+
+    t + (l − l₁) D
+
+    time t [s]: when those of the lesser length end · shortest l₁: that length · longest l: of these answers
+    step D [s]: a step of the sequences that are left
+    → time [s]
+    Source: exact
+    Monotone: increasing in time
+    >>> answer_end(1.0, 100.0, 175.0, 0.02)
+    2.5
+    """
+    return time + (longest - shortest) * step
 
 
 @equation

@@ -13,11 +13,14 @@ from costmodel.equations.serving.closed_loop import interfered_token_time, surpl
 from costmodel.equations.serving.engine_step import pipelined_prompt_share
 from costmodel.equations.serving.first_token import own_prompt_time, prompt_room
 from costmodel.equations.serving.offline_batch import (
+    answer_end,
     answer_of_share,
     batch_first_token_steps,
     batch_first_tokens,
     batch_first_tokens_of_share,
     batch_line_first_token,
+    drain_excess,
+    ended_answer_tokens,
     longest_output,
     offline_time,
     refilled_steps,
@@ -38,6 +41,7 @@ from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState
 from costmodel.estimate.serving.step_batch import step_budget
 from costmodel.estimate.serving.unchunked_prefill import filled_room, steps_with_prompt
+from costmodel.ground.counts import LengthLaw
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 
@@ -68,20 +72,20 @@ class OfflineBatch:
 
 def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, exact: Steps) -> OfflineBatch:
     """The scenario's batch on each plan; every replica gets the same number of requests."""
-    requests, load = _of_replica(inputs, layout), inputs.load
+    requests, load, law = _of_replica(inputs, layout), inputs.load, inputs.case.scenario.workload.answer_law
     if requests is None:
         return OfflineBatch()
     together = np.asarray(point.concurrency)
     with term("longest answers"):
         last = np.maximum(layout.replicas * together, 1.0) * load.samples
-        longest = longest_output(load.steps, load.output_spread, last)
+        longest = longest_output(load.steps, load.output_spread, last, law=law)
     context = inputs.case.scenario.workload.context
     if context is not None:
         with term("cut at the context"):
             longest = np.minimum(
                 longest, np.maximum(context - load.prompt, load.output) * share(load.steps, load.output)
             )
-    at_once, drain = _at_once(load, layout, point, exact), _drain(load, layout, point, exact, longest)
+    at_once, drain = _at_once(load, layout, point, exact), _drain(inputs, layout, point, exact, longest)
     with term("tokens of the batch"):
         busiest = np.maximum(requests, 1.0)  # of fewer requests than replicas some replicas have one, others none
         together = np.maximum(together, 1.0)
@@ -90,7 +94,8 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
         first = np.minimum(share(together * load.computed, computed), 1.0)
         prompt_token = first * at_once + (1.0 - first) * point.gamma
     with term("offline"):
-        shortest = shortest_output(load.steps, load.output_spread, np.maximum(layout.replicas * requests, 1.0))
+        all_of_it = np.maximum(layout.replicas * requests, 1.0)
+        shortest = shortest_output(load.steps, load.output_spread, all_of_it, law=law)
         steps = refilled_steps(busiest, together, load.steps, longest, shortest)
         total = offline_time(point.alpha, steps, point.beta, generated, prompt_token, computed) + drain.excess
     with term("always full"):
@@ -110,33 +115,34 @@ def _at_once(load: Load, layout: PlanColumns, point: OperatingPoint, exact: Step
 LEFT = (0.7, 0.45, 0.25, 0.12, 0.05, 0.02, 0.007)  # share of a batch that is left at the end of each stage but the last
 
 
-def _drain(load: Load, layout: PlanColumns, point: OperatingPoint, exact: Steps, longest: Number) -> Drain:
+def _drain(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, exact: Steps, longest: Number) -> Drain:
     """The end of a batch in stages: nothing refills it, and step times are not linear down to one sequence."""
-    many, lengths = np.maximum(np.asarray(point.concurrency), 1.0), (load.steps, load.output_spread)
+    load, law = inputs.load, inputs.case.scenario.workload.answer_law
+    many = np.maximum(np.asarray(point.concurrency), 1.0)
     with term("runs out"), np.errstate(all="ignore"):
         zero: Number = 0.0
         one: Number = 1.0
         excess, answer, token, before, past, generated, left = (*(zero,) * 6, one)
-        for until, rest in (*_stages(lengths, many), (longest, 0.0)):
+        for until, rest in (*_stages(load, law, many), (longest, 0.0)):
             until = np.maximum(until, past)
-            tokens, span, ended = tokens_until(*lengths, until), until - past, left - rest
+            tokens = tokens_until(load.steps, load.output_spread, until, law=law)
+            span, ended = until - past, left - rest
             sequences = np.where(span > 0, many * share(tokens - generated, span), 1.0)
             with untraced():
                 step = step_of(layout, point, exact, sequences)
-            excess = excess + span * (step - mixed_step_time(point.alpha, point.beta, sequences, 0.0, 0.0))
-            own = tokens - generated - rest * until + left * past  # tokens of all that end in this stage
-            middle = np.where(ended > 0, np.clip(share(own, ended), past, until), until)
-            time = before + (middle - past) * step
+            excess = excess + drain_excess(span, step, point.alpha, point.beta, sequences)
+            middle = ended_answer_tokens(past, until, generated, tokens, left, rest)
+            time = answer_end(before, past, middle, step)
             answer, token = answer + ended * time, token + ended * share(time, middle)
-            before, past, generated, left = before + span * step, until, tokens, rest
+            before, past, generated, left = answer_end(before, past, until, step), until, tokens, rest
     return Drain(excess, answer, token)
 
 
-def _stages(lengths: tuple[Number, float], many: Number) -> Iterator[tuple[Number, Number]]:
+def _stages(load: Load, law: LengthLaw, many: Number) -> Iterator[tuple[Number, Number]]:
     """Tokens at which so large a share of a batch is left, down to the last sequence."""
     for part in LEFT:
         rest = np.maximum(part, share(1.0, many))
-        yield answer_of_share(*lengths, rest), rest
+        yield answer_of_share(load.steps, load.output_spread, rest, law=law), rest
 
 
 def offline_state(
@@ -181,7 +187,7 @@ def _token_times(
 
     Of unlike answers the first counts short ones as much as long ones, as benchmarks print it.
     """
-    load, drain = inputs.load, batch.drain
+    load, drain, law = inputs.load, batch.drain, inputs.case.scenario.workload.answer_law
     assert drain is not None
     with term("of the last"):
         last = np.minimum(share(point.concurrency, requests), 1.0)
@@ -198,8 +204,9 @@ def _token_times(
             steps = np.maximum(share(first.behind, first.room), 1.0)
             fewer = point.beta * (point.concurrency / 2.0)  # of its requests, half are decoded on the mean
         stopped = last * (share(stop, steps) - fewer)
-        token = token + between + stopped * slow_token_share(steps, load.steps, load.output_spread)
-        answer = answer + load.steps * between + stopped * tokens_until(load.steps, load.output_spread, steps)
+        lengths = load.steps, load.output_spread
+        token = token + between + stopped * slow_token_share(steps, *lengths, law=law)
+        answer = answer + load.steps * between + stopped * tokens_until(*lengths, steps, law=law)
     return load.per_token(token), answer * share(load.steps - 1.0, load.steps)
 
 

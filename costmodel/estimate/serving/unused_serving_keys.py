@@ -145,6 +145,8 @@ def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[
     workload, engine = inputs.case.scenario.workload, inputs.engine
     if workload.traffic != "burst":
         yield "stack.burst", "workload.traffic is not burst"
+    if workload.requests is None:
+        yield "workload.output.law", "no batch is stated (requests)"
     if workload.turns == 1:
         yield "stack.host_cache", "workload.turns is 1, so no turn comes back"
     if workload.turns == 1 and not (workload.shared_prefix or workload.beginnings or engine.prefix_cache):

@@ -13,11 +13,16 @@ from costmodel.equations.memory.kv_cache import reserved_waste
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import pool_of_total, pool_tokens
 from costmodel.equations.serving.offline_batch import (
+    CHAT_LENGTHS,
+    CHAT_SPREAD,
+    answer_of_share,
+    ended_answer_tokens,
     longest_output,
     offline_time,
     refilled_steps,
     shortest_output,
     static_batch_use,
+    tokens_until,
 )
 
 GIB = 2.0**30
@@ -93,6 +98,27 @@ def _law(mean: float, variation: float) -> tuple[float, float]:
 def test_longest_of_equal_answers_is_one_of_them() -> None:
     assert float(longest_output(500.0, 0.0, 64.0)) == 500
     assert float(longest_output(500.0, 1.0, 1.0)) == 500
+
+
+def test_a_law_of_chats_is_that_of_its_twentieths() -> None:
+    """The mean of each twentieth; their spread lacks that inside the longest one."""
+    assert CHAT_LENGTHS.mean() == pytest.approx(1.0, abs=1e-3)
+    assert CHAT_LENGTHS.std() == pytest.approx(CHAT_SPREAD, rel=0.04)
+    shares = np.linspace(0.001, 0.999, 99)
+    lengths = answer_of_share(200.0, CHAT_SPREAD, shares, law="chat")
+    assert np.all(np.diff(lengths) <= 0)
+    assert lengths.mean() == pytest.approx(200.0, rel=0.03)
+    assert float(tokens_until(200.0, CHAT_SPREAD, 1e6, law="chat")) == pytest.approx(200.0, rel=1e-3)
+
+
+def test_answers_that_end_between_two_lengths() -> None:
+    """Of any law: the mean of those drawn between them."""
+    drawn = np.random.default_rng(4).lognormal(*_law(200.0, 1.0), 100_000)
+    cuts = [(np.minimum(drawn, length).mean(), (drawn > length).mean(), length) for length in (80.0, 300.0)]
+    (generated, left, past), (tokens, rest, until) = cuts
+    ended = drawn[(drawn > past) & (drawn <= until)].mean()
+    assert float(ended_answer_tokens(past, until, generated, tokens, left, rest)) == pytest.approx(ended)
+    assert float(ended_answer_tokens(past, past, generated, generated, left, left)) == past
 
 
 @pytest.mark.parametrize("batch", [1, 2, 8, 64])

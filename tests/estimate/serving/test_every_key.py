@@ -22,6 +22,7 @@ CASES = {
     "loop": [LOAD.format("concurrency: 64"), "limits={}"],
     "burst": [LOAD.format("concurrency: 64, traffic: burst"), "limits={}"],
     "batch": [LOAD.format("requests: 5000"), "limits={}"],
+    "chats": [LOAD.format("requests: 900").replace("300", "{mean: 300, spread: 1}"), "limits={}"],
     "full": ["workload={kind: serving, prompt: 500, output: 4000, concurrency: 4000}", "limits={}"],
     "host": [LOAD.format("turns: 8, rate: 8 /s, think_time: 100 s"), "limits={}", "stack.host_cache.size=64 GB"],
     "apart": ["plan={prefill: {tp: 4, replicas: 1}, decode: {tp: 4, replicas: 1}}", "limits={}"],
@@ -82,6 +83,7 @@ VALUES = {
     "loop": {"workload.concurrency": "65", "workload.traffic": "burst"},
     "burst": {"stack.burst.front": "1 s", "stack.burst.share": "90 %"},
     "batch": {"workload.requests": "5001"},
+    "chats": {"workload.output.law": "chat"},
     "full": {"stack.memory.preempts": "false"},
     "host": {f"stack.host_cache.{key}": to for key, to in
              {"size": "90 GB", "on": "drives", "rate": "1 GB/s", "keeps": "evicted", "loads": "layer"}.items()},

@@ -7,6 +7,7 @@ import heapq
 import numpy as np
 import pytest
 
+from costmodel.equations.serving.offline_batch import CHAT_LENGTHS
 from costmodel.estimate.serving.operating_point import ExactSteps, step_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.ground.errors import CostModelError
@@ -152,6 +153,26 @@ def test_unlike_answers_until_the_last(requests: int, output: int, *, experts: b
     assert answer.costs["tpot"] == pytest.approx(tokens, rel=0.15)
     assert answer.costs["latency"] == pytest.approx(np.mean([ends.mean() for *_, ends in times]), rel=0.1)
     assert answer.costs["makespan"] == pytest.approx(np.mean([ends.max() for *_, ends in times]), rel=0.12)
+
+
+@pytest.mark.parametrize(("requests", "output"), [(200, 200), (550, 200)])
+def test_answers_of_chats_until_the_last(requests: int, output: int) -> None:
+    """A twentieth of chats has six tokens of 200: a stop for prompts counts three times that of a log-normal law."""
+    answer = predicted(*ALONE, batch(requests, 1.05, output).replace("spread", "law: chat, spread"))
+    random = np.random.default_rng(6)
+    drawn = np.maximum(2, np.round(output * random.choice(CHAT_LENGTHS, (4, requests))))
+    times = [(lengths, *simulated(answer, lengths, 2048.0)) for lengths in drawn]
+    tokens = np.mean([((ends - firsts) / (lengths - 1)).mean() for lengths, firsts, ends in times])
+    normal = costs(*ALONE, batch(requests, 1.05, output))
+    assert answer.costs["tpot"] == pytest.approx(tokens, rel=0.15)
+    assert answer.costs["tpot"] > normal["tpot"]
+    assert answer.costs["latency"] == pytest.approx(np.mean([ends.mean() for *_, ends in times]), rel=0.1)
+    assert answer.costs["makespan"] < normal["makespan"]
+
+
+def test_chats_are_unlike() -> None:
+    with pytest.raises(CostModelError, match="state their spread"):
+        costs(*ALONE, batch(100).replace("spread: 0.0", "law: chat"))
 
 
 @pytest.mark.parametrize(("requests", "output"), [(650, 512), (1500, 2000), (700, 100)])

@@ -77,7 +77,7 @@ def test_requests_at_once_are_a_batch_that_runs_out() -> None:
     """Of a benchmark that sends 1,000 requests and waits for the last, tokens a second are those until then."""
     load = "b,x,vllm,0.11.0,Qwen/Qwen3-14B,h100-sxm,1,1,1,1,bf16,,217,202,1"
     header = f"{HEADER},requests,length_spread,tokens_per_s_per_gpu,doubt"
-    stated = f"{load},,,,0.2,1000,1,3000,"
+    stated = f"{load},,,,0.2,1000,,3000,lengths of ShareGPT"
     doubted = f"{load},1062,,,0.2,,,3000,1000 requests at once (ShareGPT lengths); concurrency by Little's law"
     looped = f"{load},64,,,0.2,1000,,3000,"
     first, second, loop = _figures(stated, doubted, looped, header=header, quantity="throughput")

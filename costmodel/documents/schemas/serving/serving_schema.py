@@ -46,6 +46,7 @@ from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.precision import CacheType, Precision, WeightType
 from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.ground.counts import LengthLaw
 from costmodel.ground.units import Figure
 
 # Bounds a serving plan must keep, on any result.
@@ -204,11 +205,30 @@ class Lengths(Document):
     spread: Spread = Field(default=0.0, description="Standard deviation over the mean; lengths are log-normal")
 
 
+class OutputLengths(Lengths):
+    """Lengths of answers; those of a batch may follow another law."""
+
+    law: LengthLaw = Field(
+        default="log-normal",
+        description="Law of the lengths in a batch (requests): log-normal, or that of chats as in ShareGPT, where a "
+        "quarter of the answers is under a seventh of the mean",
+    )
+
+    @model_validator(mode="after")
+    def _unlike(self) -> Self:
+        if self.law == "chat" and not self.spread:
+            words = {"keys": ("law",)}
+            raise PydanticCustomError("law", "answers of chats are unlike: state their spread, 1.05 in ShareGPT", words)
+        return self
+
+
 def _length(value: Any) -> str:
     return "lengths" if isinstance(value, dict | Lengths) else "same"
 
 
-Length = Annotated[Annotated[Tokens, Tag("same")] | Annotated[Lengths, Tag("lengths")], Discriminator(_length)]
+_Same = Annotated[Tokens, Tag("same")]
+Length = Annotated[_Same | Annotated[Lengths, Tag("lengths")], Discriminator(_length)]
+OutputLength = Annotated[_Same | Annotated[OutputLengths, Tag("lengths")], Discriminator(_length)]
 
 
 class ServedAdapters(Document):
@@ -253,7 +273,7 @@ class Serving(Document):
         "spread of arrivals, the lengths, and what prompts share; a CSV, or JSON lines as of Mooncake"
     )
     prompt: Length = Field(description="Tokens of a prompt: a number, or mean and spread")
-    output: Length = Field(description="Tokens of an answer: a number, or mean and spread")
+    output: OutputLength = Field(description="Tokens of an answer: a number, or mean and spread")
     samples: Count = Field(
         default=1.0,
         description="Answers to each prompt, which share its cache: n or best_of of a request. Rates and requests in "
@@ -389,6 +409,11 @@ class Serving(Document):
         """The standard deviation of prompt or answer lengths over their mean."""
         length = getattr(self, name)
         return length.spread if isinstance(length, Lengths) else Figure(0.0)
+
+    @property
+    def answer_law(self) -> LengthLaw:
+        """The law of the lengths of answers."""
+        return self.output.law if isinstance(self.output, OutputLengths) else "log-normal"
 
 
 # Plan of engines on the accelerators: one replica and the number of replicas; and a space of such plans.

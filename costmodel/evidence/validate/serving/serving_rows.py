@@ -12,8 +12,10 @@ from costmodel.documents.reader.engine_releases import stack_of_release
 from costmodel.documents.reader.hub_names import shape_of
 from costmodel.documents.reader.resolved_scenario import proxy_node, proxy_tree
 from costmodel.documents.schemas.model import Model
+from costmodel.equations.serving.offline_batch import CHAT_SPREAD
 from costmodel.evidence.validate.spelling import CannotModel, needed
 from costmodel.exchange.tables.csv_cells import CsvRow, cell_words
+from costmodel.ground.counts import LengthLaw
 from costmodel.ground.record import record
 
 ENGINES = {
@@ -34,7 +36,7 @@ RULES = {
     "default does not, a multiple of 64, as scripts of InferenceX have it (max_num_tokens)",
     "length_share": "1, lengths are those stated",
     "requests": "N of rows whose doubt states 'N requests at once', in place of a concurrency by Little's law",
-    "length_spread": "1 of rows whose doubt names ShareGPT's lengths, else 0",
+    "length_spread": "1.05, and the law of chats, of rows whose doubt names ShareGPT's lengths, else 0",
 }
 _PROMPT_WAIT = 60.0  # steps: attention_dp_config.timeout_iters of InferenceX, and of NVIDIA's own DeepSeek R1
 
@@ -74,7 +76,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     model = model_of(row, shelf)
     accelerator, node, each = machine_of(row, shelf)
     prompt, output = needed(row, "prompt", "output")
-    requests, spread = _at_once(row, filled)
+    requests, spread, law = _at_once(row, filled)
     users = requests or next(needed(row, "concurrency"))
     layout = _layout(row)
     ranks = math.prod(layout) / layout[2]
@@ -91,7 +93,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
         "workload": {
             "kind": "serving",
             "prompt": {"mean": lengths[0], "spread": spread},
-            "output": {"mean": lengths[1], "spread": spread},
+            "output": {"mean": lengths[1], "spread": spread, "law": law},
             **load,
             **_types(row, model, family, filled),
         },
@@ -107,8 +109,8 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     return ServingRow(row, scenario, layout, lengths, users, learned, filled, launched)
 
 
-def _at_once(row: CsvRow, filled: dict[str, str]) -> tuple[float, float]:
-    """Number of requests that a benchmark sends at once (0 for a closed loop), and the spread of lengths."""
+def _at_once(row: CsvRow, filled: dict[str, str]) -> tuple[float, float, LengthLaw]:
+    """Requests that a benchmark sends at once, 0 of a closed loop, the spread of its lengths, and their law."""
     stated, doubt = row.number("requests"), row.text("doubt")
     spread = row.number("length_spread") or 0.0
     if found := re.search(r"\b([1-9][\d,]{0,8}) requests at once\b", doubt):
@@ -116,9 +118,10 @@ def _at_once(row: CsvRow, filled: dict[str, str]) -> tuple[float, float]:
         filled["requests"] = f"{stated:g} at once"
     elif row.number("concurrency"):
         stated = None  # of a loop, no more than so many at a time
-    if "ShareGPT" in doubt and not spread:
-        spread, filled["length_spread"] = 1.0, "of ShareGPT"
-    return stated or 0.0, spread
+    if "ShareGPT" not in doubt or spread:
+        return stated or 0.0, spread, "log-normal"
+    filled["length_spread"] = "of ShareGPT"
+    return stated or 0.0, CHAT_SPREAD, "chat"
 
 
 def readable(row: CsvRow) -> None:

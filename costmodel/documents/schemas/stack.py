@@ -250,6 +250,9 @@ class Offloading(Sourced):
     returned: ParameterBytes | None = Field(
         default=None, description="Bytes of an updated parameter that the device holds for a moment under zero 1 and 2"
     )
+    usual: list[Offloaded] = Field(
+        default_factory=no_items, description="What the software itself offloads: a search tries it where none is listed"
+    )
     overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
     early: bool = Field(
         default=False, description="Whether the host updates what has been reduced while backward continues"

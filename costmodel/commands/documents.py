@@ -132,7 +132,7 @@ def list_documents(
         str | None,
         typer.Argument(
             metavar="[PREFIX]",
-            help="Of keys and of formats, those that begin so",
+            help="Of keys and formats, those that begin so; of others, those that contain it",
             show_default=False,
             autocompletion=completion.keys,
         ),
@@ -161,10 +161,12 @@ def list_documents(
         return _keys(prefix or "")
     if asked is DocumentGroup.FORMATS:
         return _formats(prefix or "")
-    if prefix is not None:
-        raise fail("C003", f"list {shelf} takes no filter, so not '{prefix}'", None, f"costmodel list keys {prefix}")
     kinds = _SHOWN if asked is None else _KINDS[asked]
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
+    if prefix is not None:
+        found = {kind: [each for each in every if _contains(each, prefix)] for kind, every in found.items()}
+        if not any(found.values()):
+            raise fail("C003", f"no name or title of {shelf} contains '{prefix}'", None, f"costmodel list {shelf}")
     held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None
     prices = None
     if asked is DocumentGroup.NODES:
@@ -173,6 +175,11 @@ def list_documents(
         prices = node_prices(by_maker("node"))
     lines, result = lambda: report.listed(found, held, prices), lambda: report.listed_json(found, held, prices)
     return Reply(lines, result, "documents")
+
+
+def _contains(listed: tuple[str, str], text: str) -> bool:
+    """Whether the name or the title of a document contains a text, in small or capital letters."""
+    return any(text.lower() in each.lower() for each in listed)
 
 
 def _formats(prefix: str) -> Reply:

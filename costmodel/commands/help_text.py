@@ -286,7 +286,8 @@ _FLAGS = {
 }
 # And of settings, which they make without a value.
 _SETTINGS = {
-    **dict.fromkeys(("fsdp", "zero3"), "plan.zero=3"),
+    "fsdp": "stack=fsdp2",
+    "zero3": "plan.zero=3",
     "ddp": "plan.zero=0",
     **{method: f"workload.tuning={{method: {method}}}" for method in ("lora", "qlora")},
     **dict.fromkeys(("tp_comm", "tp_overlap", "tp_comm_overlap"), "assume.overlap.tp=SHARE"),

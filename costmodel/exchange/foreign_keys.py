@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -193,13 +193,8 @@ class ForeignKeys:
         """One warning that lists all keys that the format does not have."""
         if not self._unknown:
             return []
-        names = [name for name, _ in self._unknown[:_MOST_UNKNOWN]]
-        more = f" and {len(self._unknown) - _MOST_UNKNOWN} more" if len(self._unknown) > _MOST_UNKNOWN else ""
-        meant = {name: likely_key(name[:80], self.table) for name in names}
-        hints = [f"did you mean {close} for {shown(name[:80])}?" for name, close in meant.items() if close]
-        sentence = f"keys that are not known: {', '.join(shown(name[:80])[1:-1] for name in names)}{more}"
-        hint = " ".join(hints) or "they are left out"
-        return [Fault("X007", sentence, self._unknown[0][1], hint)]
+        names = [name[:80] for name, _ in self._unknown]
+        return [unknown_names("keys that are not known", names, self._unknown[0][1], self.table)]
 
     def _read(self, name: str) -> OriginValue:
         """The value of a key with its origin: as stated, or the default of the software's version."""
@@ -258,6 +253,16 @@ def likely_key(name: str, table: Iterable[str]) -> str:
     whole = [key for key in known if len(_WORDS.split(key)) == len(words) > 1]
     longer = [key for key in whole if all(map(str.startswith, _WORDS.split(key), words))]
     return longer[0] if len(longer) == 1 else nearest(name, known, cutoff=_SLIP)
+
+
+def unknown_names(sentence: str, names: Sequence[str], place: Place, table: Iterable[str]) -> Fault:
+    """The warning that a text states names its software does not have, with those that are probably meant."""
+    first, known = [shown(name)[1:-1] for name in names[:_MOST_UNKNOWN]], list(table)
+    more = f" and {len(names) - _MOST_UNKNOWN} more" if len(names) > _MOST_UNKNOWN else ""
+    meant = {shown(name): likely_key(name, known) for name in names[:_MOST_UNKNOWN]}
+    hints = [f"did you mean {close} for {name}?" for name, close in meant.items() if close]
+    hint = f"{' '.join(hints)} What is read lacks them: correct the text and import it again" if hints else ""
+    return Fault("X007", f"{sentence}: {', '.join(first)}{more}", place, hint or "they are left out")
 
 
 # A format: its rows, and the keys of a scenario that it does not state, with the reasons.

@@ -31,7 +31,7 @@ ANSWERS = {
     "collective all-reduce 1GB --gpu h100 --gpus 64": "nvlink4 inside the domains sets the rate",
 }
 ERRORS = {
-    f"estimate {TRAINING} --fsdp": "--set plan.zero=3",
+    f"estimate {TRAINING} --fsdp": "--set stack=fsdp2",
     f"estimate {TRAINING} --framework fsdp2": "--stack fsdp2",
     f"memory {TRAINING} --qlora": "--set 'workload.tuning={method: qlora}'",
     f"check {TRAINING} --tolerance 2%": "--within 2%",

@@ -82,6 +82,26 @@ def test_four_bit_weights_of_experts_are_unpacked_one_after_the_other() -> None:
     assert executed[0] > 4 * executed[1]
 
 
+def test_unsloth_keeps_layer_inputs_on_the_host_and_cuts_the_loss_into_chunks() -> None:
+    """Both are its defaults: unsloth_zoo, gradient_checkpointing.py and fused_losses/cross_entropy_loss.py."""
+    node = written_out("node", "rtx4090-8", accelerators=1, built_with=8, name="one")
+    tuned = {"optimizer": "adam-8bit", "tuning": {"method": "qlora", "rank": 16}}
+
+    def asked(sequence: int) -> Any:
+        job = {**tuned, "sequence": sequence}
+        return inputs("llama-3.1-8b", node=node, global_batch=1, workload=job, stack="unsloth")
+
+    own, stated = (ask(asked(16384), micro_batch=1, **plan) for plan in ({}, {"offload": ["activations"]}))
+    assert own.evaluation.block.structure.offload == ("activations",)
+    assert (own.costs["memory_peak"], own.costs["step_time"]) == (
+        stated.costs["memory_peak"],
+        stated.costs["step_time"],
+    )
+    assert ask(asked(16384), micro_batch=1, recompute="none").evaluation.block.structure.offload == ()
+    longer = [line(ask(asked(length), micro_batch=1), "logits") for length in (65536, 131072)]
+    assert longer[1] - longer[0] < 65536 * 128256 * 1.5  # four GiB of logits at most, where 12 would be kept in all
+
+
 def test_fp8_of_a_part_that_nobody_fitted() -> None:
     """GPT-2 XL in fp8: MI300X about 337 ms, H100 245 (TransformerEngine issue 72 of ROCm)."""
     shape = model(layers=48, hidden=1600, heads=25, head_dim=64, ffn_hidden=6400, vocab=50304)

@@ -251,7 +251,8 @@ class Offloading(Sourced):
         default=None, description="Bytes of an updated parameter that the device holds for a moment under zero 1 and 2"
     )
     usual: list[Offloaded] = Field(
-        default_factory=no_items, description="What the software itself offloads: a search tries it where none is listed"
+        default_factory=no_items,
+        description="What the software itself offloads with full recompute, unless a plan states more",
     )
     overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
     early: bool = Field(
@@ -354,6 +355,9 @@ class Stack(Document):
         "Cross entropy: plain keeps buckets.loss, fused 16-bit logits and their gradient, chunked one "
         "eighth of the logits at a time; absent: plain"
     )
+    loss_limit: Bytes | None = optional(
+        "With loss chunked, bytes that it keeps at most: a longer batch is cut into more chunks; absent: no limit"
+    )
     weights: Literal["bf16"] | None = optional(
         "bf16: weights, gradients and moments have 16 bits alone; absent: as in states"
     )
@@ -451,6 +455,10 @@ class Stack(Document):
     def has(self, axis: Axis) -> bool:
         """Whether the software supports an axis of parallelism."""
         return self.layouts is None or getattr(self.layouts, axis) is not None
+
+    def offloaded_by_itself(self, recompute: str) -> tuple[Offloaded, ...]:
+        """What the software keeps on the host with this recompute where no plan asks for it."""
+        return tuple(self.offload.usual) if self.offload is not None and recompute == "full" else ()
 
     def zero_with(self, pp: float) -> list[ZeroStage]:
         """The ZeRO stages that the stack supports with this pipeline size, the default first."""

@@ -173,6 +173,21 @@ def logit_bytes(tokens: Number, vocab: Number, kept: Number) -> Number:
 
 
 @equation
+def chunked_logit_bytes(logit_memory: Number, loss_limit: Number) -> Number:
+    """Bytes of logits that a loss keeps which takes more chunks of tokens rather than more memory.
+
+    min(L, m)
+
+    logit_memory L [B] · loss_limit m [B] → bytes [B]
+    Source: unsloth-zoo cross_entropy_loss.py; composition
+    Monotone: increasing in logit_memory, loss_limit
+    >>> float(chunked_logit_bytes(15e9, 4.0 * 2**30)) / 2**30
+    4.0
+    """
+    return np.minimum(logit_memory, loss_limit)
+
+
+@equation
 def head_activations(tokens: Number, hidden: Number, element: Number, split: Number) -> Number:
     """Inputs of the last norm and of the head.
 

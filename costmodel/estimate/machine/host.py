@@ -105,7 +105,6 @@ def _memory(case: ResolvedScenario, choose: Choice) -> tuple[float, float]:
 
 
 def _offloads(case: ResolvedScenario) -> bool:
-    """Whether the scenario's plan or search offloads to the host, or its optimizer may page states."""
-    plan, offloading = case.scenario.plan, case.stack.offload
-    usual = offloading.usual if offloading is not None and plan is None else []
-    return bool((plan and plan.offload) or any(case.space.offload or [usual]) or case.optimizer.paged)
+    """Whether the plan, the search or the software itself offloads to the host, or the optimizer may page states."""
+    plan, usual = case.scenario.plan, case.stack.offloaded_by_itself("full")
+    return bool((plan and plan.offload) or any(case.space.offload or ()) or usual or case.optimizer.paged)

@@ -116,9 +116,10 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
     stack = inputs.stack
     named = f"stacks/{stack.name}"
     schedule: Schedule = plan.schedule or ("interleaved" if plan.vpp > 1 else "1f1b")
+    recompute = plan.recompute or _implied(plan) or stack.recompute[0]
     structure = Structure(
         zero=stack.zero_with(plan.pp)[0] if plan.zero is None else plan.zero,
-        recompute=plan.recompute or _implied(plan) or stack.recompute[0],
+        recompute=recompute,
         schedule=schedule,
         sequence_parallel=stack.sequence_parallel if plan.sequence_parallel is None else plan.sequence_parallel,
         order=plan.order,
@@ -129,7 +130,7 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
         recompute_modules=None if plan.recompute_modules is None else tuple(plan.recompute_modules),
         recompute_layers=plan.recompute_layers,
         recompute_method=plan.recompute_method,
-        offload=tuple(plan.offload),
+        offload=tuple(plan.offload) or stack.offloaded_by_itself(recompute),
         offload_to=plan.offload_to,
         offload_layers=plan.offload_layers,
         compression=" ".join(plan.compression.split()),

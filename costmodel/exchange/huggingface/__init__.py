@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping
+from costmodel.exchange.foreign_keys import unknown_names
 from costmodel.exchange.huggingface.choose import (
     APPROXIMATED,
     CANNOT_BE_SAID,
@@ -32,8 +32,6 @@ from costmodel.ground.errors import CostModelError, Fault, Place
 
 _OF_WRAPPERS = ("architectures", "model_type", "tie_word_embeddings", "vision_config", *KEYS)
 WEIGHTY = 0.001  # share of all parameters that the document may leave out
-_MOST_UNKNOWN = 12
-_SLIP = 0.9  # likeness of a name that is meant to be another
 
 
 def read_config(
@@ -182,12 +180,8 @@ def _unknown_options(config: Config, choice: FamilyChoice) -> list[Fault]:
     unknown = [key for key in config.tree if not knows(config.family, str(key)) and str(key) not in choice.outer]
     if not unknown:
         return []
-    names = [shown(str(key)).strip("'") for key in unknown[:_MOST_UNKNOWN]]
-    more = f" and {len(unknown) - _MOST_UNKNOWN} more" if len(unknown) > _MOST_UNKNOWN else ""
-    meant = {name: nearest(name, sorted(used), cutoff=_SLIP) for name in names}
-    hints = [f"did you mean {close} for {name}?" for name, close in meant.items() if close]
-    sentence = f"options that {config.family.configuration} does not have: {', '.join(names)}{more}"
-    return [Fault("X007", sentence, unknown[0].place, " ".join(hints) or "they are left out")]
+    sentence = f"options that {config.family.configuration} does not have"
+    return [unknown_names(sentence, [str(key) for key in unknown], unknown[0].place, used)]
 
 
 # --- the document of a config, and a bound from below for its parameters

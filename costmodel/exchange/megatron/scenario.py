@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Plan
+from costmodel.exchange.foreign_keys import unknown_names
 from costmodel.exchange.import_result import COUNTS, GivenSize, Imported, Origin, OriginValue
 from costmodel.exchange.launcher_options import of_environment, of_launcher
 from costmodel.exchange.megatron.model import model
@@ -21,9 +21,6 @@ from costmodel.exchange.megatron.stated import MegatronFlags, accelerators, drop
 from costmodel.exchange.option_rows import hint_of_gone
 from costmodel.exchange.values.foreign_values import document_name, placed, shown
 from costmodel.ground.errors import CostModelError, Fault, Place
-
-_MOST_UNTABLE = 12
-_SLIP = 0.9  # likeness of a name that is meant to be another
 
 
 def read_options(
@@ -114,9 +111,6 @@ def _unknown_options(flags: MegatronFlags) -> list[Fault]:
     unknown = [stated for name, stated in flags.stated.items() if name not in TABLE]
     if not unknown:
         return []
-    names = [f"--{shown(stated.name)[1:-1]}" for stated in unknown[:_MOST_UNTABLE]]
-    more = f" and {len(unknown) - _MOST_UNTABLE} more" if len(unknown) > _MOST_UNTABLE else ""
-    meant = {name: nearest(name.lstrip("-"), sorted(TABLE), cutoff=_SLIP) for name in names}
-    hints = [f"did you mean --{close} for {name}?" for name, close in meant.items() if close]
-    sentence = f"options that Megatron-LM does not have: {', '.join(names)}{more}"
-    return [Fault("X007", sentence, unknown[0].place, " ".join(hints) or "they are left out")]
+    names = [f"--{stated.name}" for stated in unknown]
+    table = [f"--{name}" for name in TABLE]
+    return [unknown_names("options that Megatron-LM does not have", names, unknown[0].place, table)]

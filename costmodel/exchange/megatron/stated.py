@@ -136,8 +136,10 @@ def _of_variables(script: Script, file: str) -> Statement:
         if _count_known_options(words) >= _FEWEST and names.isdisjoint(fresh):
             taken.extend(words)
     if not taken:
-        hint = "a script, a YAML file or the arguments at the head of a log, with options such as --num-layers"
-        raise fail("X001", "no options of Megatron-LM stand here", Place(file), hint)
+        known = {_option_name(word.text) for command in script.commands for word in _flat(command.words)} & set(TABLE)
+        found = f"only --{', --'.join(sorted(known))}" if known else "no options"
+        hint = f"at least {_FEWEST} options, in a script, a YAML file or at the head of a log; are others misspelt?"
+        raise fail("X001", f"{found} of Megatron-LM stand here", Place(file), hint)
     statement = _options_of_command(ShellCommand(tuple(taken)), script)
     sentence = "the text starts no training: the options that its variables hold are read"
     statement.losses.append(Loss("ignored", sentence, taken[0].place))

@@ -67,7 +67,7 @@ SECTIONS = (
     "run.restart",
 )
 
-_INPUT = "a word of the vocabulary"
+_INPUT = "an input of equations"
 _ALIKE, _ALIKE_OF_QUESTION = 0.65, 0.85
 _MOST = 5  # keys that a page lists
 _RULES = {**SERVING_REFUSALS, **RL_REFUSALS, **REFUSALS, **REMARKS, **REASONS}

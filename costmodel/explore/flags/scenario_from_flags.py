@@ -50,6 +50,7 @@ from costmodel.explore.flags.workload_flags import (
 )
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
+from costmodel.ground.parsing import BINARY, DECIMAL
 from costmodel.ground.record import record
 
 _NAMES = ("model", "node", "stack", "trace")  # flags whose value is a name or path, never YAML
@@ -61,6 +62,7 @@ _LIMITED = ("limits.ttft", "limits.tpot", "limits.latency")
 _MOST_REQUESTS, _SHORT = "rate_within_slo_per_s", "most req/s within limits"
 _OF_A_JOB = ("workload.", "stack", "limits.", "optimizer")  # keys that are of some workloads alone
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
+_THOUSANDS = re.compile(r"(\d+)([kKM])(-tokens|)")
 _NUMBER = re.compile(r"\s*[+-]?[\d.,_]+(?:[eE][+-]?\d+)?\s*")
 _WITHOUT_UNIT = {  # numbers of these flags, each with the unit that it stands for
     "rate": (_NUMBER, " /s"),
@@ -180,8 +182,24 @@ def scenario_from_flags(
     remarks += [f"{flag} has no effect: --set {machine} counts" for flag in unused]
     if flags.gpus is not None and sized:
         remarks.append(f"--gpus {flags.gpus} has no effect: --set {sized[0]} counts")
+    remarks += _decimal_lengths(flags)
     asked = FlagQuestion(flags.words, tuple(assumed), tuple(remarks))
     return replace(case, name=scenario or "", assignments=assignments, asked=asked)
+
+
+def _decimal_lengths(flags: ScenarioFlags) -> Iterator[str]:
+    """A remark for each power of two given in thousands, which software counts in multiples of 1,024.
+
+    >>> list(_decimal_lengths(ScenarioFlags(sequence="8k")))
+    ['--sequence 8k is 8,000; 8Ki is 8,192']
+    """
+    for name in ("sequence", "batch"):
+        text = str(flags.given.get(name, ""))
+        found = _THOUSANDS.fullmatch(text)
+        if found and (count := int(found[1])).bit_count() == 1:
+            binary = f"{found[2].upper()}i"
+            larger = f"{count}{binary}{found[3]} is {count * BINARY[binary]:,.0f}"
+            yield f"--{name} {text} is {count * DECIMAL[found[2]]:,.0f}; {larger}"
 
 
 def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[ScenarioFlags, tuple[str, ...]]:

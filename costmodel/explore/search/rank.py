@@ -265,6 +265,9 @@ class Target:
         return float(percentile_at(middle, end_spread(middle, end), -beyond if self.at_least else beyond))
 
 
+_FITS = "memory_share<=100 %"
+
+
 def target_of(text: str, columns: Mapping[str, ResultColumn], example: str, share: float | None = None) -> Target:
     """Parses a target such as `mfu>=0.45`.
 
@@ -274,7 +277,7 @@ def target_of(text: str, columns: Mapping[str, ResultColumn], example: str, shar
     """
     match = _TARGET.match(text)
     place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
-    hint = f"for example --for '{example}'"
+    hint = f"--for '{_FITS}' keeps plans that fit" if text.strip() == "fits" else f"for example --for '{example}'"
     if match is None:
         raise fail("C011", f"'{text}' is not result>=value or result<=value", place, hint)
     column = named_result(match[1], columns, "--for", text)

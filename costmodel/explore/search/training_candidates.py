@@ -223,7 +223,7 @@ Split = tuple[Named, float | None, float | None]
 def _alike(inputs: TrainingInputs, space: Space, first: Structure, splits: Sequence[Split]) -> Iterator[Structure]:
     """Structures that differ only in choices with little influence on which sizes are valid."""
     zeros, orders = distinct(space.zero or inputs.stack.zero), distinct(space.order or [DEFAULT_ORDER])
-    lists = (list(_recomputes(inputs, space)), list(_offloads(inputs, space)), splits, zeros, orders, list(_sums(space)))
+    lists = (list(_recomputes(inputs, space)), list(_offloads(space)), splits, zeros, orders, list(_sums(space)))
     for recomputed, offloaded, (split, ahead, behind), zero, order, summed in itertools.product(*lists):
         (recompute, modules, count, method), (offload, where, layers) = recomputed, offloaded
         yield replace(
@@ -232,7 +232,7 @@ def _alike(inputs: TrainingInputs, space: Space, first: Structure, splits: Seque
             recompute_modules=modules,
             recompute_layers=count,
             recompute_method=method,
-            offload=offload,
+            offload=offload or inputs.stack.offloaded_by_itself(recompute),
             offload_to=where,
             offload_layers=layers,
             split=split,
@@ -290,11 +290,10 @@ def _sets(values: Iterable[Sequence[V]]) -> Iterable[tuple[V, ...]]:
     return found.values()
 
 
-def _offloads(inputs: TrainingInputs, space: Space) -> Iterator[tuple[tuple[Offloaded, ...], Where, float | None]]:
+def _offloads(space: Space) -> Iterator[tuple[tuple[Offloaded, ...], Where, float | None]]:
     """Offload choices: what is offloaded, where to, and the activations of how many layers."""
     layers: Sequence[float | None] = space.offload_layers or [None]
-    usual = inputs.stack.offload.usual if inputs.stack.offload is not None else []
-    yield from itertools.product(_sets(space.offload or [[], usual]), distinct(space.offload_to or ["cpu"]), distinct(layers))
+    yield from itertools.product(_sets(space.offload or [[]]), distinct(space.offload_to or ["cpu"]), distinct(layers))
 
 
 Again = tuple[Recompute, tuple[Module, ...] | None, float | None, Method]

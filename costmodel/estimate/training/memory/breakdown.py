@@ -11,7 +11,7 @@ from costmodel.documents.schemas.efficiency import MeasuredLayers
 from costmodel.documents.schemas.stack import StateBytes
 from costmodel.equations.kernels.memory_traffic import narrow_copy_bytes
 from costmodel.equations.layers.parameters import table_parameters
-from costmodel.equations.memory.activations import head_activations, logit_bytes, mask_bytes
+from costmodel.equations.memory.activations import chunked_logit_bytes, head_activations, logit_bytes, mask_bytes
 from costmodel.equations.memory.states import (
     gathered_bytes,
     gradient_bytes,
@@ -488,7 +488,10 @@ def with_memories(
 def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
     """Bytes saved by the head and the loss for the micro-batch in backward."""
     tokens = head_tokens(inputs, block)
-    logits = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), inputs.stack.buckets.loss)
+    stack = inputs.stack
+    logits = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), stack.buckets.loss)
+    if stack.loss == "chunked" and stack.loss_limit is not None:
+        logits = chunked_logit_bytes(logits, stack.loss_limit)
     once = logits + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
     if inputs.model.residual_streams is not None:
         with term("streams"):

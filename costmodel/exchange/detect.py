@@ -10,7 +10,7 @@ from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.family import ForeignOption
 from costmodel.exchange.logs.benchmark_result import RESULTS
 from costmodel.exchange.megatron.options import READ
-from costmodel.exchange.megatron.write import TITLE as MEGATRON
+from costmodel.exchange.megatron.options import TITLE as MEGATRON
 from costmodel.exchange.rl import areal, nemo_rl, openrlhf, slime, trl, verl
 from costmodel.exchange.training import (
     accelerate,

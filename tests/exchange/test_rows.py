@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import runpy
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,6 +16,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.rl.rl_schema import Rl, RlPlan
 from costmodel.documents.schemas.scenario import Plan, Training
 from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, Serving, ServingPlan
+from costmodel.exchange import option_rows as rows
 from costmodel.exchange.detect import FORMATS as DETECTED
 from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.foreign_keys import ForeignKeys, Format
@@ -21,7 +25,7 @@ from costmodel.exchange.huggingface.family import FIELDS
 from costmodel.exchange.option_rows import NOTHING, Row, When, choice, known, nested, option, part, switch, written
 from costmodel.exchange.serving import benchmark
 from costmodel.exchange.serving.exported_command import ENGINES
-from costmodel.exchange.training import maxtext, nanotron, torchtitan
+from costmodel.exchange.training import deepspeed, maxtext, nanotron, torchtitan
 from costmodel.exchange.training.file_facts import layer_of_rows
 from costmodel.exchange.training.formats import LAYERED
 from costmodel.explore.import_export.format_options import FORMATS
@@ -187,6 +191,33 @@ def test_what_a_row_cannot_write_is_refused_and_nothing_is_not_written() -> None
     assert written(TABLE, Stated("stack.graphs", True), refuse, {}) == {}
     assert written(TABLE, Stated("stack.graphs", False), refuse, {"size": 3}) == {"size": 3, "graphs": True}
     assert switch(True).read("no") == NOTHING
+
+
+FILES = [path for path in Path(rows.__file__).parent.rglob("*.py") if "known(" in path.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.name != "option_rows.py"], ids=lambda path: path.stem)
+def test_an_option_stands_in_one_row_of_its_table(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twice: list[str] = []
+
+    def counted(*entries: Row | Iterable[Row]) -> dict[str, Row]:
+        every = [row for entry in entries for row in ([entry] if isinstance(entry, Row) else entry)]
+        twice.extend(name for name, often in Counter(row.option for row in every).items() if often > 1)
+        return known(every)
+
+    monkeypatch.setattr(rows, "known", counted)
+    runpy.run_path(str(path))
+    assert twice == []
+
+
+def test_an_option_is_added_in_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the row it is read, written, known and read back."""
+    monkeypatch.setitem(deepspeed.TABLE, "toy.size", option("toy.size", "plan.vpp", "count", 1))
+    for tree in ({"toy": {"size": 4}}, nested(written(deepspeed.TABLE, Stated("plan.vpp", 4), refuse, {}))):
+        layer = deepspeed.read_deepspeed(tree, "a.json")
+        assert (layer.facts["plan.vpp"].value, layer.faults, layer.losses, layer.warnings) == (4, [], [], [])
+        assert [(key.name, key.verdict) for key in layer.keys] == [("toy.size", "read")]
+    assert not deepspeed.read_deepspeed({}, "a.json").facts.keys() & {"plan.vpp"}
 
 
 def test_formats_describe_themselves() -> None:

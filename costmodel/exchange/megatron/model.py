@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from costmodel.documents.schemas.model import Attention, Experts, LatentAttention, Layers, Mlp, Model
 from costmodel.exchange.import_result import Origin, OriginValue
+from costmodel.exchange.megatron.options import OF_MODEL
 from costmodel.exchange.megatron.stated import MegatronFlags
 from costmodel.exchange.training.job import TrainingRemarks
 from costmodel.exchange.values.layer_kinds import gathered
@@ -40,8 +41,8 @@ def model(flags: MegatronFlags) -> dict[str, Any]:
         "hidden": _required_option(flags, "hidden-size"),
         "positions": _position_kind(flags),
         "max_sequence": _required_option(flags, "max-position-embeddings"),
-        "tied": _tied_embedding(flags),
-        "norm": _norm_kind(flags),
+        "tied": flags["untie-embeddings-and-output-weights"],
+        "norm": flags["normalization"],
     }
     count = _pattern(flags) or flags.first("num-layers", "encoder-num-layers")
     tree["layers"], losses = gathered(marks, lambda mark: _layer_entry(flags, mark), count.origin)
@@ -64,13 +65,10 @@ def _required_option(flags: MegatronFlags, *names: str) -> OriginValue:
     return value
 
 
-def _tied_embedding(flags: MegatronFlags) -> OriginValue:
-    untied = flags["untie-embeddings-and-output-weights"]
-    return OriginValue(not untied.value, untied.origin)
-
-
-def _norm_kind(flags: MegatronFlags) -> OriginValue:
-    return flags["normalization"]
+def _stated_alone(flags: MegatronFlags, part: str) -> dict[str, OriginValue]:
+    """The properties of a part of the layers that one option each states; without those left out, 0 or off."""
+    rows = (row for row in OF_MODEL.values() if row.is_stated_alone and row.key.startswith(f"model.layers.{part}."))
+    return {row.key.rpartition(".")[2]: flags[row.option] for row in rows if flags[row.option].value}
 
 
 def _position_kind(flags: MegatronFlags) -> OriginValue:
@@ -112,7 +110,7 @@ def _vocabulary(flags: MegatronFlags) -> OriginValue | None:
     rows = size.value if unpadded else _rounded_up(size.value, multiple * tp)
     ours = _rounded_up(size.value, _ROWS * tp)
     if rows != ours:
-        tables = 1 if _tied_embedding(flags).value else 2
+        tables = 1 if flags["untie-embeddings-and-output-weights"].value else 2
         sentence = f"the vocabulary is padded to {rows:,} rows, here to {ours:,}"
         name = "make-vocab-size-divisible-by"
         flags.lose("approximated", sentence, name, (rows - ours) * tables * flags.number("hidden-size"))
@@ -220,10 +218,7 @@ def _attention_entry(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
         sentence = "--num-query-groups means nothing without --group-query-attention"
         flags.lose("ignored", sentence, "num-query-groups")
     entry = {"heads": heads, "kv_heads": kv_heads, "head_dim": width, **_attention_biases(flags)}
-    if flags.on("qk-layernorm"):
-        entry["qk_norm"] = flags["qk-layernorm"]
-    if flags.on("attention-output-gate"):
-        entry["output_gate"] = flags["attention-output-gate"]
+    entry |= _stated_alone(flags, "attention")
     if flags["softmax-type"].value == "learnable":
         entry["sinks"] = flags.derived(True, "--softmax-type learnable", "softmax-type")
     window = flags["window-size"]
@@ -260,12 +255,7 @@ def _latent_entry(flags: MegatronFlags) -> dict[str, Any]:
         flags.lose("approximated", sentence, "multi-latent-attention", -widths * layers)
     if flags.given("kv-channels"):
         flags.lose("ignored", "--kv-channels means nothing beside --multi-latent-attention", "kv-channels")
-    entry = {"heads": _required_option(flags, "num-attention-heads")}
-    if flags["q-lora-rank"].value:
-        entry["query_rank"] = flags["q-lora-rank"]
-    entry |= {"kv_rank": flags["kv-lora-rank"], "nope_dim": flags["qk-head-dim"]}
-    entry |= {"rope_dim": flags["qk-pos-emb-head-dim"], "value_dim": flags["v-head-dim"]}
-    return {"latent": entry}
+    return {"latent": {"heads": _required_option(flags, "num-attention-heads"), **_stated_alone(flags, "latent")}}
 
 
 def _state_space(flags: MegatronFlags) -> dict[str, OriginValue]:
@@ -277,9 +267,7 @@ def _state_space(flags: MegatronFlags) -> dict[str, OriginValue]:
         heads = flags.derived(max(1, found), "twice the hidden size over the width of a head", "hidden-size")
     return {
         "heads": heads,
-        "head_dim": width,
-        "groups": flags["mamba-num-groups"],
-        "state": flags["mamba-state-dim"],
+        **_stated_alone(flags, "state_space"),
         "conv": flags.fixed(4, "taps of the convolution in mamba_mixer.py"),
         "chunk": flags.fixed(128, "chunk size in mamba_mixer.py"),
     }
@@ -333,12 +321,9 @@ def _experts_entry(flags: MegatronFlags) -> dict[str, Any]:
         entry["router_bias"] = _has_biases(flags)
     if flags["moe-shared-expert-intermediate-size"].value:
         entry["shared"] = _mlp_entry(flags, flags["moe-shared-expert-intermediate-size"])
-    if flags.on("moe-shared-expert-gate"):
-        entry["shared_gate"] = flags["moe-shared-expert-gate"]
-    groups, limit = flags["moe-router-num-groups"], flags["moe-router-group-topk"]
-    if groups.value and limit.value and groups.value > 1:
-        entry |= {"groups": groups, "group_limit": limit}
-    return entry
+    rest = {name: value for name, value in _stated_alone(flags, "experts").items() if name not in entry}
+    grouped = "group_limit" in rest and "groups" in rest and rest["groups"].value > 1
+    return entry | {name: value for name, value in rest.items() if grouped or not name.startswith("group")}
 
 
 # --- the options of a model
@@ -392,13 +377,11 @@ def written_model(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
     found: dict[str, Any] = {
         "num-layers": sum(round(kind.count) for kind in model.layers),
         "position-embedding-type": _WRITTEN_POSITIONS.get(model.positions, "rope"),
-        **({} if model.tied else {"untie-embeddings-and-output-weights": True}),
         **({"swiglu": True} if feed is not None and feed.gated else {}),
         **dict.fromkeys(_written_biases(attention, mlp, experts, remarks), True),
         **(_written_attention(attention) if attention is not None else {}),
         **(_written_latent(latent) if latent is not None else {}),
         **_written_windows(model, remarks),
-        **({"ffn-hidden-size": round(mlp.ffn_hidden)} if mlp is not None else {}),
         **(_written_experts(experts, model) if experts is not None else {}),
     }
     return found | ({"mtp-num-layers": round(model.prediction.depth)} if model.prediction is not None else {})
@@ -475,31 +458,16 @@ def _router(part: Experts, remarks: TrainingRemarks) -> None:
 
 
 def _written_attention(part: Attention) -> dict[str, Any]:
-    """Megatron options for attention."""
-    found: dict[str, Any] = {"num-attention-heads": round(part.heads), "kv-channels": round(part.head_dim)}
+    found: dict[str, Any] = {"num-attention-heads": round(part.heads)}
     if part.kv_heads != part.heads:
         found |= {"group-query-attention": True, "num-query-groups": round(part.kv_heads)}
-    if part.qk_norm:
-        found["qk-layernorm"] = True
-    if part.output_gate:
-        found["attention-output-gate"] = True
     if part.sinks:
         found["softmax-type"] = "learnable"
     return found
 
 
 def _written_latent(part: LatentAttention) -> dict[str, Any]:
-    """Megatron options for latent attention (MLA)."""
-    found = {
-        "multi-latent-attention": True,
-        "num-attention-heads": round(part.heads),
-        "qk-layernorm": True,
-        "kv-lora-rank": round(part.kv_rank),
-        "qk-head-dim": round(part.nope_dim),
-        "qk-pos-emb-head-dim": round(part.rope_dim),
-        "v-head-dim": round(part.value_dim),
-    }
-    return found | ({"q-lora-rank": round(part.query_rank)} if part.query_rank is not None else {})
+    return {"multi-latent-attention": True, "num-attention-heads": round(part.heads), "qk-layernorm": True}
 
 
 def _written_windows(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
@@ -517,23 +485,14 @@ def _written_windows(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
 
 
 def _written_experts(part: Experts, model: Model) -> dict[str, Any]:
-    """Megatron options for experts, and which layers have them."""
-    found: dict[str, Any] = {
-        "num-experts": round(part.count),
-        "moe-router-topk": round(part.top_k),
-        "moe-ffn-hidden-size": round(part.ffn_hidden),
-    }
+    found: dict[str, Any] = {}
     sparse = [kind.experts is not None for kind in layers_in_order(model)]
     if not all(sparse):
         found["moe-layer-freq"] = pattern(sparse)
     if part.shared is not None:
         found["moe-shared-expert-intermediate-size"] = round(part.shared.ffn_hidden)
-    if part.shared_gate:
-        found["moe-shared-expert-gate"] = True
     if part.router_bias and not part.biases:  # with biases on all linear maps the router's linear map has one of them
         found |= {"moe-router-score-function": "sigmoid", "moe-router-enable-expert-bias": True}
-    if part.groups is not None and part.group_limit is not None:
-        found |= {"moe-router-num-groups": round(part.groups), "moe-router-group-topk": round(part.group_limit)}
     return found
 
 

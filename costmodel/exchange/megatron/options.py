@@ -12,7 +12,7 @@ from typing import Any
 from costmodel.exchange.option_rows import Kind, choice, gone, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.values.integer_expressions import evaluated
 
-VERSION = "Megatron-LM d98e8a64dd (2026-08-22)"
+NAME, TITLE, VERSION = "Megatron-LM", "options of Megatron-LM", "Megatron-LM d98e8a64dd (2026-08-22)"
 
 _MOST_LAYERS = 10_000
 
@@ -50,6 +50,9 @@ MODULES = {
 RECIPES = {"delayed": "fp8", "tensorwise": "fp8-cs", "blockwise": "fp8-block", "mxfp8": "mxfp8"}
 OPTIMIZERS = {"adam": "adamw", "sgd": "sgd-momentum", "muon": "muon", "dist_muon": "muon", "lion": "lion"}
 OVERLAPS = {"overlap-grad-reduce": "dp", "overlap-param-gather": "weights", "tp-comm-overlap": "tp"}
+# What counts as a layer where stages are split: the embedding, the loss, or both.
+ENDS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
+SPLITS = {(True, True): "lighter-ends", (True, False): "lighter-first", (False, True): "lighter-last"}
 _OTHER_MODULES = dict.fromkeys(("gdn_norm_out", "gdp_in_proj", "gdp_qkv", "mhc"), "")
 _POSITIONS = one_of("learned_absolute", "rope", "yarn", "mrope", "relative", "none")
 _MOMENTS = one_of("fp32", "fp16", "bf16", "fp8")
@@ -74,7 +77,7 @@ OF_MODEL = known(
     option("normalization", "model.norm",
         choice({"LayerNorm": "layernorm", "RMSNorm": "rmsnorm"}), "LayerNorm", cannot="is no norm of Megatron-LM"),
     option("vocab-size", "model.vocab", "count"),
-    part("untie-embeddings-and-output-weights", "model.tied", "flag"),
+    option("untie-embeddings-and-output-weights", "model.tied", switch(False, True), False),
     part("swiglu", f"{_LAYER}.mlp.gated {_EXPERTS}.gated", "flag"),
     part("disable-bias-linear", f"{_ATTENTION}.biases {_ATTENTION}.output_bias {_LAYER}.mlp.biases", "flag"),
     part("add-qkv-bias", f"{_ATTENTION}.biases", "flag"),
@@ -82,28 +85,28 @@ OF_MODEL = known(
     part("num-attention-heads", f"{_ATTENTION}.heads {_LATENT}.heads", "count"),
     part("group-query-attention", f"{_ATTENTION}.kv_heads", "flag"),
     part("num-query-groups", f"{_ATTENTION}.kv_heads", "count", 1),
-    part("kv-channels", f"{_ATTENTION}.head_dim", "count"),
-    part("qk-layernorm", f"{_ATTENTION}.qk_norm", "flag"),
-    part("attention-output-gate", f"{_ATTENTION}.output_gate", "flag"),
+    option("kv-channels", f"{_ATTENTION}.head_dim", "count"),
+    option("qk-layernorm", f"{_ATTENTION}.qk_norm", "flag"),
+    option("attention-output-gate", f"{_ATTENTION}.output_gate", "flag"),
     part("softmax-type", f"{_ATTENTION}.sinks", one_of("vanilla", "off-by-one", "learnable"), "vanilla"),
-    part("q-lora-rank", f"{_LATENT}.query_rank", "count"),
-    part("kv-lora-rank", f"{_LATENT}.kv_rank", "count", 32),
-    part("qk-head-dim", f"{_LATENT}.nope_dim", "count", 128),
-    part("qk-pos-emb-head-dim", f"{_LATENT}.rope_dim", "count", 64),
-    part("v-head-dim", f"{_LATENT}.value_dim", "count", 128),
+    option("q-lora-rank", f"{_LATENT}.query_rank", "count"),
+    option("kv-lora-rank", f"{_LATENT}.kv_rank", "count", 32),
+    option("qk-head-dim", f"{_LATENT}.nope_dim", "count", 128),
+    option("qk-pos-emb-head-dim", f"{_LATENT}.rope_dim", "count", 64),
+    option("v-head-dim", f"{_LATENT}.value_dim", "count", 128),
     part("window-size", f"{_ATTENTION}.window", WINDOW),
     part("window-attn-skip-freq", f"{_ATTENTION}.window", PATTERN),
-    part("ffn-hidden-size", f"{_LAYER}.mlp.ffn_hidden", "count"),
-    part("num-experts", f"{_EXPERTS}.count", "count"),
-    part("moe-router-topk", f"{_EXPERTS}.top_k", "count", 2),
-    part("moe-ffn-hidden-size", f"{_EXPERTS}.ffn_hidden", "count"),
+    option("ffn-hidden-size", f"{_LAYER}.mlp.ffn_hidden", "count"),
+    option("num-experts", f"{_EXPERTS}.count", "count"),
+    option("moe-router-topk", f"{_EXPERTS}.top_k", "count", 2),
+    option("moe-ffn-hidden-size", f"{_EXPERTS}.ffn_hidden", "count"),
     part("moe-layer-freq", f"{_LAYER}.experts {_LAYER}.leading", PATTERN, "1"),
     part("moe-shared-expert-intermediate-size", f"{_EXPERTS}.shared", "count"),
-    part("moe-shared-expert-gate", f"{_EXPERTS}.shared_gate", "flag"),
+    option("moe-shared-expert-gate", f"{_EXPERTS}.shared_gate", "flag"),
     quiet("moe-router-score-function"),
     part("moe-router-enable-expert-bias", f"{_EXPERTS}.router_bias", "flag"),
-    part("moe-router-num-groups", f"{_EXPERTS}.groups", "count"),
-    part("moe-router-group-topk", f"{_EXPERTS}.group_limit", "count"),
+    option("moe-router-num-groups", f"{_EXPERTS}.groups", "count"),
+    option("moe-router-group-topk", f"{_EXPERTS}.group_limit", "count"),
     part("mtp-num-layers", "model.prediction", "count"),
     part("encoder-num-layers", f"{_LAYER}.count", "count"),
     part("squared-relu", f"{_LAYER}.mlp.gated {_EXPERTS}.gated", "flag"),
@@ -116,10 +119,10 @@ OF_MODEL = known(
     part("make-vocab-size-divisible-by", "model.vocab", "count", 128),
     part("hybrid-layer-pattern", f"{_LAYER}.state_space", "word"),
     option("hybrid-override-pattern", f"{_LAYER}.state_space", "word", old="--hybrid-layer-pattern"),
-    part("mamba-state-dim", f"{_LAYER}.state_space.state", "count", 128),
-    part("mamba-head-dim", f"{_LAYER}.state_space.head_dim", "count", 64),
-    part("mamba-num-groups", f"{_LAYER}.state_space.groups", "count", 8),
-    part("mamba-num-heads", f"{_LAYER}.state_space.heads", "count"),
+    option("mamba-state-dim", f"{_LAYER}.state_space.state", "count", 128, when="never"),
+    option("mamba-head-dim", f"{_LAYER}.state_space.head_dim", "count", 64, when="never"),
+    option("mamba-num-groups", f"{_LAYER}.state_space.groups", "count", 8, when="never"),
+    option("mamba-num-heads", f"{_LAYER}.state_space.heads", "count", when="never"),
 )  # fmt: skip
 OF_LAYOUT = known(
     option("tensor-model-parallel-size", "plan.tp", "count", 1),
@@ -132,8 +135,7 @@ OF_LAYOUT = known(
     option("num-virtual-stages-per-pipeline-rank", "plan.vpp", "count", when="where it counts"),
     option("decoder-first-pipeline-num-layers", "plan.first_stage_layers", "count", when="where it counts"),
     option("decoder-last-pipeline-num-layers", "plan.last_stage_layers", "count", when="where it counts"),
-    part("account-for-embedding-in-pipeline-split", "plan.split", "flag"),
-    part("account-for-loss-in-pipeline-split", "plan.split", "flag"),
+    [part(name, "plan.split", "flag") for name in ENDS],
     option("use-tp-pp-dp-mapping", "plan.order",
         switch("tp-cp-pp-dp", "tp-cp-dp-pp"), False, cannot="is no order of Megatron-LM", when="where it counts"),
     part("use-distributed-optimizer", "plan.zero", "flag"),

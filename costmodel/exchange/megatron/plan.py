@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from costmodel.exchange.import_result import OriginValue
-from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OF_LAYOUT, SHARDED
+from costmodel.exchange.megatron.options import ENDS, EXCHANGES, MODULES, NAME, OF_LAYOUT, SHARDED, SPLITS, spelling
 from costmodel.exchange.megatron.stated import MegatronFlags
+from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.ground.errors import Place
 
 _DEGREES = {OF_LAYOUT[name].key.removeprefix("plan."): name for name in (
@@ -30,8 +31,7 @@ def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, An
     tree |= _recompute_keys(flags)
     tree |= _offload_keys(flags)
     tree["sequence_parallel"] = _sequence_parallel(flags)
-    mapping = flags["use-tp-pp-dp-mapping"]
-    tree["order"] = mapping._replace(value="tp-cp-pp-dp" if mapping.value else "tp-cp-dp-pp")
+    tree["order"] = flags["use-tp-pp-dp-mapping"]
     return tree
 
 
@@ -161,7 +161,7 @@ def _check_fsdp2(flags: MegatronFlags) -> None:
             flags.refuse("X005", f"--use-torch-fsdp2 works with {key} 1 alone", at)
     if flags.on("use-distributed-optimizer"):
         flags.refuse("X005", "--use-torch-fsdp2 and --use-distributed-optimizer exclude each other", at)
-    if not flags.on("untie-embeddings-and-output-weights"):
+    if flags.on("untie-embeddings-and-output-weights"):  # whose row states tied ones
         flags.refuse("X005", "--use-torch-fsdp2 needs --untie-embeddings-and-output-weights", at)
 
 
@@ -280,8 +280,7 @@ def _chunks_per_rank(flags: MegatronFlags, stages: int) -> OriginValue | None:
 
 def _chunks_of_layers(flags: MegatronFlags, stages: int, each: OriginValue) -> OriginValue | None:
     """The number of chunks, from the layers per chunk; embedding and loss may count as layers."""
-    ends = flags.on("account-for-embedding-in-pipeline-split") + flags.on("account-for-loss-in-pipeline-split")
-    layers = flags.number("num-layers") + ends
+    layers = flags.number("num-layers") + sum(map(flags.on, ENDS))
     for name in ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"):
         if flags[name].value:
             flags.refuse("X005", f"--{name} goes with --{_VIRTUAL[1]} alone", each.place)
@@ -304,11 +303,9 @@ def _split_keys(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
             found[key] = value
     if found:
         return found
-    names = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
-    first, last = (flags.on(name) for name in names)
-    if first or last:
-        split = "lighter-ends" if first and last else "lighter-first" if first else "lighter-last"
-        return {"split": flags.derived(split, "embedding and loss count as layers", *names)}
+    split = SPLITS.get((flags.on(ENDS[0]), flags.on(ENDS[1])))
+    if split is not None:
+        return {"split": flags.derived(split, "embedding and loss count as layers", *ENDS)}
     if not flags.first("hybrid-layer-pattern", "hybrid-override-pattern").value and flags.number("num-layers") % stages:
         sentence = f"{flags.number('num-layers')} layers do not go into {stages} stages"
         flags.refuse(
@@ -351,3 +348,77 @@ def _segments(text: str) -> list[str] | None:
         if len(text) > _LONGEST_LAYOUT:
             return None
     return text.split("|") if re.fullmatch(r"[EtmL|]+", text) else None
+
+
+# --- the options of a plan
+
+
+def written_plan(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+    """The plan's options that code writes."""
+    check_pipeline(job, remarks, NAME)
+    return {**counted_ends(job, ENDS), **_sharding_options(job), **_recompute_options(job, remarks)}
+
+
+def check_pipeline(job: Job, remarks: TrainingRemarks, software: str) -> None:
+    """Records faults for pipeline schedules and splits that software based on Megatron-LM does not support."""
+    plan = job.plan
+    if plan.pp > 1 and plan.schedule not in ("1f1b", "interleaved", None):
+        remarks.refuse("plan.schedule", f"{plan.schedule} is no schedule of {software}", "1f1b, or interleaved")
+    if plan.pp > 1 and plan.split in ("spread", "full-chunks"):
+        hint = "plan.first_stage_layers and plan.last_stage_layers can be written"
+        remarks.refuse("plan.split", f"{plan.split} needs a layout string, which is not written", hint)
+    if plan.zero in (2, 3) and plan.order == "tp-cp-pp-dp" and plan.pp > 1:
+        remarks.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
+
+
+def counted_ends(job: Job, ends: tuple[str, str]) -> dict[str, Any]:
+    """Options that count embedding and loss as layers of the first and the last stage."""
+    counted = next((on for on, split in SPLITS.items() if split == job.plan.split and job.plan.pp > 1), ())
+    return {end: True for end, on in zip(ends, counted, strict=False) if on}
+
+
+def recomputed_modules(job: Job, remarks: TrainingRemarks, software: str) -> list[str] | None:
+    """The modules that are recomputed, if the plan states them."""
+    plan = job.plan
+    if plan.recompute != "selective" or plan.recompute_modules is None:
+        return None
+    lost = [name for name in plan.recompute_modules if name not in MODULES.values()]
+    if lost:
+        remarks.refuse("plan.recompute_modules", f"no module of {software} is {', '.join(lost)}")
+    return [spelling(MODULES, name) for name in plan.recompute_modules if name in MODULES.values()]
+
+
+def offloaded_layers(job: Job, remarks: TrainingRemarks, software: str) -> int | None:
+    """The number of layers whose activations are offloaded to the host; faults for unsupported offloading."""
+    plan = job.plan
+    if "parameters" in plan.offload:
+        remarks.refuse("plan.offload", f"{software} does not offload parameters")
+    if plan.offload and plan.offload_to != "cpu":
+        remarks.refuse("plan.offload_to", f"{software} offloads to the host's memory alone")
+    if "activations" not in plan.offload:
+        return None
+    layers = sum(kind.count for kind in job.model.layers)
+    wanted = layers if plan.offload_layers is None else plan.offload_layers
+    if wanted >= layers:
+        hint = f"--set plan.offload_layers={layers - 1:.0f}"
+        remarks.refuse("plan.offload_layers", f"{software} offloads fewer than all layers", hint)
+    return round(wanted)
+
+
+def _sharding_options(job: Job) -> dict[str, Any]:
+    zero = job.plan.zero
+    if not zero:
+        return {}
+    if zero == 1:
+        return {"use-distributed-optimizer": True}
+    strategy = spelling(SHARDED, zero)
+    return {"use-megatron-fsdp": True, "data-parallel-sharding-strategy": strategy, "ckpt-format": "fsdp_dtensor"}
+
+
+def _recompute_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+    """Options for recomputed modules and for offloading to the host."""
+    found: dict[str, Any] = {"optimizer-cpu-offload": True} if "optimizer" in job.plan.offload else {}
+    modules, layers = recomputed_modules(job, remarks, NAME), offloaded_layers(job, remarks, NAME)
+    if modules is not None:
+        found["recompute-modules"] = " ".join(modules)
+    return found | ({"cpu-offloading-num-layers": layers} if layers is not None else {})

@@ -120,7 +120,7 @@ _TABLE = known(
           "layernorm_epsilon train_iters", f"{_G}."),
     quiet("port_range_low port_range_high temperature top_p top_k val_temperature val_top_p val_top_k stop_token_ids "
           "stop_strings refit_transport real_quant_export_cpu_offload refit_cfg.* mcore_generation_config.* "
-          "vllm_kwargs.* pad_token_id", "policy.generation."),
+          "pad_token_id", "policy.generation."),
     quiet("async_engine kv_cache_dtype logprobs_mode max_model_len use_tqdm use_deep_gemm enable_vllm_metrics_logger "
           "vllm_metrics_logger_interval http_refit_api_key_env_var reset_encoder_cache_after_weight_update "
           "http_refit_server_port zmq_refit_server_port load_format skip_tokenizer_init expose_http_server "

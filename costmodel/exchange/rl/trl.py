@@ -46,7 +46,7 @@ _TABLE = known(
     lost("not expressible", ADAPTERS, "use_peft lora_r load_in_4bit"),
     lost("approximated", "the reference follows the policy", "sync_ref_model"),
     tools("max_tool_calling_iterations environment_factory tools"),
-    quiet("remove_unused_columns num_generations_eval shuffle_dataset pad_to_multiple_of temperature top_p top_k min_p "
+    quiet("num_generations_eval shuffle_dataset pad_to_multiple_of temperature top_p top_k min_p "
           "generation_kwargs chat_template_kwargs repetition_penalty cache_implementation vllm_model_impl "
           "vllm_structured_outputs_regex vllm_guided_decoding_regex vllm_server_base_url vllm_server_host "
           "vllm_server_port vllm_server_timeout vllm_group_port vllm_max_model_length epsilon delta epsilon_high "
@@ -58,7 +58,7 @@ _TABLE = known(
           "vllm_importance_sampling_clip_min vllm_importance_sampling_cap off_policy_mask_threshold "
           "use_bias_correction_kl log_completions log_multimodal num_completions_to_print log_unique_prompts "
           "log_completions_hub_repo model_init_kwargs router_aux_loss_coef disable_dropout cast_lm_head_to_fp32 "
-          "reward_funcs dtype torch_dtype lora_target_modules torch_empty_cache_steps dataset_num_proc"),
+          "reward_funcs dtype torch_dtype torch_empty_cache_steps dataset_num_proc"),
 )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ asr-max-concurrent-sessions batch-notify-size bf16-gemm-backend boundary-reducti
 bucket-inter-token-latency bucket-time-to-first-token c128-page-size checkpoint-engine-wait-weights-before-ready
 constrained-json-disable-any-whitespace constrained-json-max-whitespace-cnt context-bucket cp-strategy
 crash-dump-folder cuda-graph-bs-prefill cuda-graph-config cuda-graph-max-bs-prefill cuda-graph-max-seq-len-prefill
-cuda-graph-prefill-max-context custom-weight-loader dcp-comm-backend dcp-replicate-q-proj debug-cuda-graph
+cuda-graph-prefill-max-context custom-weight-loader debug-cuda-graph
 debug-tensor-dump-input-file debug-tensor-dump-layers debug-tensor-dump-output-folder decoupled-spec-bind-endpoint
 decoupled-spec-connect-endpoints decoupled-spec-rank decoupled-spec-role decrypted-config-file
 decrypted-draft-config-file deepep-dispatcher-output-dtype deepep-v2-mode default-chat-template-kwargs
@@ -100,7 +100,7 @@ flashinfer-mla-disable-ragged flashinfer-mxfp4-moe-precision flexkv-config-file 
 forward-pass-metrics-ipc-name forward-pass-metrics-worker-id fp4-gemm-backend fuseep-mode gated-launch-port
 gc-threshold gc-warning-threshold-secs generation-tokens-buckets grpc-http-sidecar-port grpc-mode grpc-port
 grpc-response-timeout-secs hf-chat-template-name hicache-host-memory-fraction hicache-host-memory-mode
-hicache-io-backend hicache-mem-layout hicache-storage-backend hicache-storage-backend-extra-config
+hicache-io-backend hicache-mem-layout hicache-storage-backend-extra-config
 hicache-storage-prefetch-policy hicache-storage-prefetch-retry-max-attempts
 hicache-storage-prefetch-retry-poll-interval hierarchical-sparse-attention-extra-config hisparse-config
 http2-initial-connection-window-size http2-max-concurrent-streams image-processor-backend incremental-streaming-output

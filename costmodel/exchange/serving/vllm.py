@@ -69,7 +69,7 @@ aggregate-engine-logging allow-credentials allow-deprecated-quantization allowed
 allowed-methods anthropic-disabled-thinking-effort aux-output-config chat-template-content-format cohere-format
 cohere-is-reasoning-model cp-kv-cache-interleave-size cpu-distributed-timeout-seconds cudagraph-metrics
 custom-histogram-buckets data-parallel-multi-port-external-lb data-parallel-supervisor-port dbo-decode-token-threshold
-dbo-prefill-token-threshold dcp-comm-backend dcp-kv-cache-interleave-size dcp-q-replicate default-chat-template-kwargs
+dbo-prefill-token-threshold dcp-kv-cache-interleave-size default-chat-template-kwargs
 default-mm-loras diffusion-config disable-access-log-for-endpoints
 distributed-timeout-seconds dp-supervisor-probe-failure-threshold dp-supervisor-probe-interval-s
 dp-supervisor-probe-timeout-s dp-sync-interval ec-manager-config elastic-ep-max-dp-size enable-batch-sharded-sampling

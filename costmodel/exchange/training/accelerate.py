@@ -65,7 +65,7 @@ TABLE = known(
     part(f"{_F}.fsdp_version", "stack", "count", 1),
     part(f"{_F}.fsdp_sharding_strategy", "plan.zero plan.dp_replicate", "word", "FULL_SHARD"),
     part(f"{_F}.fsdp_reshard_after_forward", "plan.zero", "text", True),
-    quiet("fsdp_auto_wrap_policy fsdp_state_dict_type", f"{_F}."),
+    quiet("auto_wrap_policy state_dict_type", f"{_F}.fsdp_"),
     gone({f"{_F}.{name}": f"{_F}.fsdp_{name}" for name in ("sharding_strategy", "offload_params")}),
     part(f"{_F}.fsdp_offload_params", "plan.offload", switch(_SHARD), False),
     part(f"{_F}.fsdp_activation_checkpointing", "plan.recompute", switch("full", "none"), False),
@@ -96,11 +96,11 @@ TABLE = known(
     lost("approximated", "kernels are compiled", "dynamo_config", {}),
     lost("not expressible", "saved activations live on the host", f"{_F}.fsdp_activation_checkpointing_offload "
            f"{_F}.fsdp_activation_cpu_offload"),
-    quiet("compute_environment debug machine_rank main_training_function rdzv_backend same_network downcast_bf16 "
+    quiet("debug main_training_function rdzv_backend same_network downcast_bf16 "
           "tpu_env tpu_use_cluster tpu_use_sudo tpu_name tpu_zone command_file commands tpu_vm gpu_ids "
           "main_process_ip main_process_port enable_cpu_affinity ipex_config mpirun_config tp_config "
             f"{_M}.megatron_lm_gradient_clipping"),
-    quiet("auto_wrap_policy transformer_layer_cls_to_wrap state_dict_type cpu_ram_efficient_loading "
+    quiet("transformer_layer_cls_to_wrap cpu_ram_efficient_loading "
           "sync_module_states use_orig_params min_num_params backward_prefetch backward_prefetch_policy "
           "forward_prefetch cpu_offload_ram", f"{_F}.fsdp_"),
     quiet(f"{_F}.min_num_params {_F}.transformer_layer_cls_to_wrap {_F}.backward_prefetch_policy"),
@@ -150,7 +150,7 @@ _LAUNCHED = known(
          "dynamo_backend dynamo_mode dynamo_use_fullgraph dynamo_use_dynamic dynamo_use_regional_compilation",
          "no", "NO"),
     quiet("config_file quiet num_cpu_threads_per_process module no_python max_restarts monitor_interval tee role "
-          "log_dir rdzv_conf mpirun_hostfile mpirun_ccl deepspeed_multinode_launcher aws_access_key_id "
+          "log_dir rdzv_conf mpirun_hostfile mpirun_ccl aws_access_key_id "
           "main_training_script tpu"),
 )  # fmt: skip
 

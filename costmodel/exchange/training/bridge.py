@@ -8,8 +8,8 @@ from typing import Any
 from costmodel.documents.text.yaml_tree import Mapping, put_at
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.import_result import counted_by_node
-from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
-from costmodel.exchange.megatron.write import check_pipeline, counted_ends, offloaded_layers, recomputed_modules
+from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, SPLITS, spelling
+from costmodel.exchange.megatron.plan import check_pipeline, counted_ends, offloaded_layers, recomputed_modules
 from costmodel.exchange.option_rows import NOTHING, choice, known, one_of, option, part, quiet, switch, written
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
@@ -27,7 +27,6 @@ _PRECISIONS = {
     "bf16_with_nvfp4_mixed": "nvfp4",
 }
 _ENDS = ("model.account_for_embedding_in_pipeline_split", "model.account_for_loss_in_pipeline_split")
-_SPLITS = {(True, True): "lighter-ends", (True, False): "lighter-first", (False, True): "lighter-last"}
 _OVERLAPS = {"dp": "ddp.overlap_grad_reduce", "weights": "ddp.overlap_param_gather", "tp": "model.tp_comm_overlap"}
 _NAME = "Megatron-Bridge"
 _WORD = re.compile(
@@ -126,7 +125,7 @@ def read_bridge(tree: Any, file: str) -> Layer:
     if each.value:
         for path, value in counted_by_node(each, nodes, "trainer").items():
             layer.fill(path, value)
-    split = _SPLITS.get((bool(keys[_ENDS[0]].value), bool(keys[_ENDS[1]].value)))
+    split = SPLITS.get((bool(keys[_ENDS[0]].value), bool(keys[_ENDS[1]].value)))
     if split is not None:
         layer.facts["plan.split"] = keys.derived(split, "embedding and loss count as layers", _ENDS[0])
     _read_sharding(keys, layer)

@@ -8,8 +8,8 @@ from typing import Any
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.exchange.import_result import Imported, Origin, OriginValue
+from costmodel.exchange.megatron.scenario import FORMAT as MEGATRON
 from costmodel.exchange.megatron.scenario import read_options
-from costmodel.exchange.megatron.write import FORMAT as MEGATRON
 from costmodel.exchange.training import accelerate, transformers
 from costmodel.exchange.training.file_facts import Layer
 from costmodel.exchange.training.formats import LAYERED, read_layer

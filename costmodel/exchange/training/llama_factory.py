@@ -32,6 +32,8 @@ _NOT_ITS = (
     "fsdp_config",
     "use_peft",
     "lora_r",
+    "model_name_or_path",
+    "deepspeed",
 )
 _ALONE = ("pt", "sft")  # kinds of training with one model that answers for itself
 _DISPATCHERS = choice({"alltoall": False, "flex": True, "allgather": False})
@@ -64,12 +66,11 @@ TABLE = known(
     lost("approximated", "kernels are replaced", "use_unsloth"),
     lost("not expressible", "an optimizer of its own", "use_apollo use_badam use_adam_mini use_muon"),
     lost("approximated", "adapters of another kind: here LoRA", "use_dora pissa_init loraplus_lr_ratio"),
-    lost("approximated", "sequences are padded: fewer of their tokens are real", "packing", True),
-    quiet("do_train do_eval template dataset eval_dataset max_samples preprocessing_num_workers "
+    quiet("template dataset eval_dataset max_samples "
           "upcast_layernorm use_rslora lora_target_parameters galore_rank galore_target galore_update_interval "
           "galore_scale rope_scaling quantization_method double_quantization resize_vocab shift_attn "
-          "mask_history mixture_of_tokens ddp_timeout neat_packing overwrite_cache plot_loss lora_alpha "
-          "lora_dropout flash_attn trust_remote_code val_size media_dir moe_grouped_gemm bias_activation_fusion "
+          "mask_history mixture_of_tokens neat_packing overwrite_cache plot_loss "
+          "flash_attn val_size media_dir moe_grouped_gemm bias_activation_fusion "
           "apply_rope_fusion use_mca additional_target dataset_dir image_max_pixels video_max_pixels "
           "freeze_vision_tower freeze_multi_modal_projector"),
 )  # fmt: skip

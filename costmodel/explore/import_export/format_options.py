@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.foreign_keys import Format
-from costmodel.exchange.megatron.write import FORMAT as MEGATRON
+from costmodel.exchange.megatron.scenario import FORMAT as MEGATRON
 from costmodel.exchange.serving.exported_command import ENGINES
 from costmodel.exchange.training.formats import LAYERED
 

@@ -24,8 +24,8 @@ from costmodel.exchange.detect import CONFIG
 from costmodel.exchange.foreign_models import imported_model, worded
 from costmodel.exchange.import_result import GivenSize, Imported, Loss, Origin, OriginValue
 from costmodel.exchange.machine_shape import TOOLS, MachineShape, machine_shape
+from costmodel.exchange.megatron.options import TITLE as MEGATRON
 from costmodel.exchange.megatron.scenario import read_options
-from costmodel.exchange.megatron.write import TITLE as MEGATRON
 from costmodel.exchange.serving.containers import is_manifest, selected_accelerators
 from costmodel.exchange.values.foreign_values import document_name, placed, shown
 from costmodel.exchange.write_yaml import document_text, twin_of

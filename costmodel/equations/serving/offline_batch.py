@@ -42,7 +42,7 @@ CHAT_LENGTHS = np.array(
 )
 CHAT_SPREAD = 1.05
 # Lengths that so large shares of chats exceed, as standard deviations of a normal variable, and their logarithms
-_CHAT_FAR = normal_quantile(np.concatenate([[0.0005, 0.001, 0.01], np.linspace(0.025, 0.975, 20)]))[::-1]
+_CHAT_FAR = np.flip(normal_quantile(np.concatenate([[0.0005, 0.001, 0.01], np.linspace(0.025, 0.975, 20)])))
 _CHAT_LOGS = np.log(np.concatenate([CHAT_LENGTHS, [4.04, 6.76, 7.72]]))
 
 
@@ -120,7 +120,7 @@ def shortest_output(output: Number, variation: Number, requests: Number, *, law:
     5865
     """
     if law == "chat":
-        return output * CHAT_LENGTHS[0]
+        return output * float(CHAT_LENGTHS[0])
     spread = np.sqrt(np.log1p(variation**2))
     far = normal_quantile(np.exp(-EULER_MASCHERONI) / requests)
     return output * np.minimum(np.exp(-spread * far - spread**2 / 2), 1.0)
@@ -189,7 +189,8 @@ def tokens_until(output: Number, variation: Number, longest: Number, *, law: Len
     [18.2, 117.2, 200.0]
     """
     if law == "chat":
-        return np.minimum(np.asarray(output)[..., None] * CHAT_LENGTHS, np.asarray(longest)[..., None]).mean(-1)
+        shorter = np.minimum(np.asarray(output)[..., None] * CHAT_LENGTHS, np.asarray(longest)[..., None])
+        return np.asarray(np.mean(shorter, axis=-1))
     spread = np.maximum(np.sqrt(np.log1p(variation**2)), 1e-9)
     over = np.log(np.maximum(longest, 1e-300) / output) / spread
     cut: Number = output * normal_share(over - spread / 2) + longest * (1 - normal_share(over + spread / 2))
@@ -217,7 +218,7 @@ def slow_token_share(steps: Number, output: Number, variation: Number, *, law: L
     """
     if law == "chat":
         later = np.maximum(np.asarray(output)[..., None] * CHAT_LENGTHS - 1.0, 1.0)
-        return np.minimum(np.asarray(steps)[..., None] / later, 1.0).mean(-1)
+        return np.asarray(np.mean(np.minimum(np.asarray(steps)[..., None] / later, 1.0), axis=-1))
     spread = np.maximum(np.sqrt(np.log1p(variation**2)), 1e-9)
     over = np.log(np.maximum(steps, 1e-300) / output) / spread
     some: Number = normal_share(over + spread / 2)

@@ -212,7 +212,7 @@ def _calibrate_from_runs(
 def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:
     """Refuse an option of tables of kernels."""
     for option in (name for name, given in options.items() if given):
-        raise fail("C014", f"{file} holds runs of serving, to which {option} does not apply", None, "leave it out")
+        raise fail("C014", f"{file} has serving runs, to which {option} does not apply", None, "leave it out")
 
 
 def _calibrate_from_benchmarks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from enum import StrEnum
 from typing import Annotated
 
@@ -81,7 +82,15 @@ _KINDS = {
 }
 
 
-_SHOWN = ["scenario", "model", "stack", "optimizer", "node", "accelerator", "fabric"]  # unasked
+_UNASKED = [
+    DocumentGroup.SCENARIOS,
+    DocumentGroup.MODELS,
+    DocumentGroup.STACKS,
+    DocumentGroup.OPTIMIZERS,
+    DocumentGroup.NODES,
+    DocumentGroup.ACCELERATORS,
+    DocumentGroup.FABRICS,
+]
 _WORDS = {
     DocumentGroup.SCENARIOS: "scenario job jobs example examples",
     DocumentGroup.MODELS: "model llm llms architecture architectures",
@@ -117,6 +126,13 @@ def _shelf(word: str) -> DocumentGroup:
     raise fail("D009", f"there is no group of documents called '{word}'", place, hint)
 
 
+def _has(named: tuple[str, str], word: str) -> bool:
+    """Whether a document's name or title has a word in it, in any spelling."""
+    from costmodel.documents.reader.hub_names import squeezed
+
+    return squeezed(word.lower()) in squeezed(" ".join(named).lower())
+
+
 @answering
 def list_documents(
     shelf: Annotated[
@@ -131,8 +147,8 @@ def list_documents(
     prefix: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PREFIX]",
-            help="Of keys and formats, those that begin so; of others, those that contain it",
+            metavar="[FILTER]",
+            help="Of keys and formats, those that start with it; of documents, those whose name has it",
             show_default=False,
             autocompletion=completion.keys,
         ),
@@ -161,19 +177,20 @@ def list_documents(
         return _keys(prefix or "")
     if asked is DocumentGroup.FORMATS:
         return _formats(prefix or "")
-    kinds = _SHOWN if asked is None else _KINDS[asked]
+    kinds = [*itertools.chain.from_iterable(map(_KINDS.__getitem__, _UNASKED if asked is None else [asked]))]
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
     if prefix is not None:
-        found = {kind: [each for each in every if _contains(each, prefix)] for kind, every in found.items()}
+        found = {kind: [each for each in entries if _has(each, prefix)] for kind, entries in found.items()}
         if not any(found.values()):
-            raise fail("C003", f"no name or title of {shelf} contains '{prefix}'", None, f"costmodel list {shelf}")
+            raise fail("C003", f"no name in list {shelf} has '{prefix}' in it", None, f"costmodel list {shelf}")
     held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None
     prices = None
     if asked is DocumentGroup.NODES:
         from costmodel.estimate.machine.price import node_prices
 
         prices = node_prices(by_maker("node"))
-    lines, result = lambda: report.listed(found, held, prices), lambda: report.listed_json(found, held, prices)
+    groups = dict(zip(map(str, _UNASKED), found.values(), strict=True)) if asked is None else {}
+    lines, result = lambda: report.listed(found, held, prices, groups), lambda: report.listed_json(found, held, prices)
     return Reply(lines, result, "documents")
 
 

@@ -49,7 +49,9 @@ _MEANT = {re.sub(r"[^a-z0-9]", "", one): one for one in ExportFormat} | {
     "k8s": ExportFormat.KUBERNETES,
     "kube": ExportFormat.KUBERNETES,
     "huggingface": ExportFormat.HF,
+    "helm": ExportFormat.KUBERNETES,
 }
+_LAUNCHERS = ("torchrun", "slurm", "sbatch", "srun", "mpirun", "accelerate launch")  # which start any of the formats
 
 
 def _formats_that_start(incomplete: str) -> list[str]:
@@ -121,8 +123,9 @@ def _format(word: str) -> ExportFormat | None:
     plain = re.sub(r"[^a-z0-9]", "", word.lower())
     if not word or plain in _MEANT:
         return _MEANT[plain] if word else None
-    close = nearest(plain, list(_MEANT))
+    close = "" if word.lower() in _LAUNCHERS else nearest(plain, list(_MEANT))
     meant = f"did you mean {_MEANT[close].value}? " if close else ""
+    meant = meant or (f"{word} starts what another format writes; " if word.lower() in _LAUNCHERS else "")
     place = Place("command line", 0, len("--to ") + 1, "", f"--to {word}", max(1, len(word)))
     raise fail("D009", f"no format is called '{word}'", place, f"{meant}known: {', '.join(ExportFormat)}")
 
@@ -130,13 +133,14 @@ def _format(word: str) -> ExportFormat | None:
 def _export_plan(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> Found:
     """The plan of a scenario in a format, which must be one of its workload."""
     from costmodel.commands.by_workload import commands_of
+    from costmodel.documents.keys.workload_keys import WORKLOADS
     from costmodel.explore.flags.workload_flags import flags_of, writer_of
     from costmodel.ground.errors import Place, fail
 
     commands, formats = commands_of(case, "export"), flags_of(case.kind).formats
     wanted = commands.usual_format(case) if to is None else to.value
     if wanted not in formats:
-        sentence = f"{wanted} {writer_of(wanted).does}; the workload of this scenario is {case.kind}"
+        sentence = f"{wanted} {writer_of(wanted).does}, and this scenario is for {WORKLOADS[case.kind]}"
         hint = f"--to {', '.join(formats)}"
         raise fail("C030", sentence, case.place("workload.kind") or Place(case.file), hint)
     return commands.export(case, wanted, rank)

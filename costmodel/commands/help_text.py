@@ -220,21 +220,28 @@ def _usage_error(error: Any) -> Iterator[Text]:
     options = {parameter.name for parameter in error.ctx.command.params}
     if hint:
         yield styled(f"help: {hint}")
-    if getattr(getattr(error, "param", None), "name", "") == "gpus" and "over" in options:
+    if _param_of(error) == "gpus" and "over" in options:
         yield styled("help: for several sizes: --over cluster.nodes=1,2,4")
+    elif _param_of(error) == "gpus":
+        yield styled(f"help: {'--ranks 64..4096' if 'ranks' in options else 'a number, as in --gpu h100 --gpus 64'}")
     if error.ctx.info_name == "import" and _is_unquoted(sys.argv[2:]):
         yield styled("help: put the command of another tool in quotes, as one argument")
     yield styled(error.ctx.get_usage())
     yield styled(f"Try '{error.ctx.command_path} --help' for help.", DIM)
 
 
+def _param_of(error: Any) -> str:
+    """The name of the parameter whose value a usage error is about; empty for another error."""
+    return getattr(getattr(error, "param", None), "name", "") or ""
+
+
 def _other_way(error: Any, known_options: Collection[str]) -> str:
     """What to type for an unknown command, or the --set that a bare setting needs."""
     message, unknown = error.format_message(), re.search(r"No such command '([^']*)'", error.format_message())
     if unknown:
-        return next(
-            (f"costmodel {line}" for names, line in _OTHER_NAMES.items() if unknown[1].lower() in names.split()), ""
-        )
+        others = (line for names, line in _OTHER_NAMES.items() if unknown[1].lower() in names.split())
+        line = next(others, "") or _line_of(unknown[1])
+        return f"costmodel {line}" if line else ""
     settings = re.findall(r"[\w.]+=\S*", message.partition("unexpected extra argument")[2].rstrip(")"))
     if not settings or "--set" not in known_options:
         return ""
@@ -252,6 +259,15 @@ def _in_its_part(name: str) -> str:
     return known or next((f"{holder}.{name}" for holder in holders_of(Scenario, name)), name)
 
 
+def _line_of(name: str) -> str:
+    """The words to type for a scenario or a file without a command, or for the version; empty for another word."""
+    from costmodel.documents.reader.find_documents import names
+
+    if name == "version":
+        return "--version"
+    return f"estimate {name}" if name in names("scenario") or name.endswith((".yaml", ".yml")) else ""
+
+
 _SERVED = "search --model llama-3.1-70b --rate 5 --prompt 2000 --answer 500"
 _OTHER_NAMES = {  # names that people type for commands, and a line to begin with
     "serve serving infer inference latency throughput": _SERVED,
@@ -266,6 +282,7 @@ _OTHER_NAMES = {  # names that people type for commands, and a line to begin wit
     "reducescatter reduce-scatter": "collective reduce-scatter 1GB --gpu h100 --gpus 64",
     "scenarios models gpus nodes": "list",
     "ui app web gui": "open",
+    "bench benchmark": "measure -o mine.csv",
 }
 
 
@@ -282,7 +299,21 @@ _FLAGS = {
     **dict.fromkeys(("num_gpus", "gpu_count", "world_size", "ranks"), "--gpus"),
     **dict.fromkeys(("framework", "software"), "--stack"),
     **dict.fromkeys(("tolerance", "threshold"), "--within"),
-    **dict.fromkeys(("measured", "measured_step"), "--step"),
+    **dict.fromkeys(("measured", "measured_step", "step_time"), "--step"),
+    **dict.fromkeys(("quant", "quantize"), "--dtype"),
+    **dict.fromkeys(("days", "within", "duration"), "--deadline"),
+    "n": "--gpus",
+}
+# And of flags with their value.
+_VALUED = {kind: f"--dtype {kind}" for kind in ("bf16", "fp16", "fp8", "fp4", "int8")}
+# And of what no option sets.
+_FOLLOWS = {
+    "gradient_accumulation_steps": "it follows: --batch over plan.dp × plan.micro_batch",
+    "epochs": "state the tokens of all epochs: --tokens",
+    **dict.fromkeys(
+        ("enable_chunked_prefill", "chunked_prefill"), "engines do that by default; --set stack.budget=… is their chunk"
+    ),
+    "command": "name a command first, such as costmodel estimate --model llama-3.1-8b --gpu h100 --gpus 64",
 }
 # And of settings, which they make without a value.
 _SETTINGS = {
@@ -290,6 +321,8 @@ _SETTINGS = {
     "zero3": "plan.zero=3",
     "ddp": "plan.zero=0",
     **{method: f"workload.tuning={{method: {method}}}" for method in ("lora", "qlora")},
+    **dict.fromkeys(("gradient_checkpointing", "activation_checkpointing"), "plan.recompute=full"),
+    "recompute_activations": "plan.recompute=selective",
     **dict.fromkeys(("tp_comm", "tp_overlap", "tp_comm_overlap"), "assume.overlap.tp=SHARE"),
 }
 # And of keys, which they name only as options.
@@ -317,13 +350,21 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     >>> option_hint("--isl", ["search", "--isl=2000"]), option_hint("--max-num-seqs", [])
     ('--prompt 2000', "--set 'stack.sequences=…'")
     """
-    name, value = option.removeprefix("--").replace("-", "_"), _value(option, words)
+    name, value = option.lstrip("-").replace("-", "_"), _value(option, words)
     if name in _SETTINGS and "--set" in known_options:
         return shlex.join(["--set", _SETTINGS[name]])
-    workload = _workload(words)
-    key = "" if name in _FLAGS or name in _OF_DOCUMENTS or not name else _key(name, workload)
-    flag = _FLAGS.get(name) or _flag_of(key)
+    if name in _VALUED and "--dtype" in known_options:
+        return _VALUED[name]
+    if name in _FOLLOWS and "--set" in known_options:
+        return _FOLLOWS[name]
+    if name and "--set" not in known_options and "--version" in known_options:  # of no command
+        return _FOLLOWS["command"]
+    workload, flag = _workload(words), _FLAGS.get(name, "")
+    other = flag if flag in known_options else ""
+    key = "" if other or name in _OF_DOCUMENTS or not name else _key(name, workload)
+    flag = other or _flag_of(key)
     if flag in known_options:
+        value = f"{value}d" if name == "days" and value.isdigit() else value
         return f"{flag} {shlex.quote(value)}"
     return shlex.join(["--set", f"{key}={value}"]) if key and "--set" in known_options else ""
 

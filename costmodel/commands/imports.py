@@ -171,7 +171,7 @@ def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up:
         raise fail("C001", "one log is one run", None, "its layout goes behind --config; import each log by itself")
     if results is not None:
         if warm_up is not None:
-            raise fail("C001", "--warmup is of the log of a training", None, "leave it out")
+            raise fail("C001", "--warmup applies to training logs only", None, "leave it out")
         return Reply(
             lambda: report.results_summary(results),
             lambda: report.results_json(results),

@@ -53,7 +53,7 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
     if os.path.isdir(path):
         raise fail("C002", f"{path} is a folder", place, "name a file in it")
     if path.name.isdigit():
-        hint = f"tokens of an answer, of serving, are --answer {path.name}; a file needs a name such as {path}.txt"
+        hint = f"--answer {path.name} sets the tokens of an answer; a file needs a name such as {path}.txt"
         raise fail("C002", f"{path} is a number, not the name of a file", place, hint)
     suffix = path.suffix.lower()
     if suffix in _OTHER_FORMATS and suffix[1:] not in forms:

@@ -52,7 +52,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
 OTHER_PLANS = "--set plan.tp=… sets another"
 WITHOUT = {
     "pipeline": (
-        "an iteration has several phases in turn; stages are those of its trainer alone",
+        "an iteration runs one phase after the other; only its trainer has pipeline stages",
         "costmodel pipeline of a scenario that trains the model",
     ),
     "diagnose": (

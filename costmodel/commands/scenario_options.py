@@ -48,8 +48,8 @@ TraceOption = Annotated[
     str | None,
     _flag(_SERVING, "trace", "Requests with time, prompt and answer, in place of rate and lengths", "FILE"),
 ]
-PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt, of serving and RL", "COUNT")]
-AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer; of RL on average", "COUNT")]
+PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt (serving and RL)", "COUNT")]
+AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer; for RL the mean", "COUNT")]
 
 
 @record
@@ -290,7 +290,7 @@ def _flags(
     users: UsersOption = None,
     prompt: PromptOption = None,
     answer: AnswerOption = None,
-    rl: Annotated[str | None, _flag(_RL, "rl", "Algorithm, for an iteration of RL", "grpo|ppo|dapo|rloo|dpo")] = None,
+    rl: Annotated[str | None, _flag(_RL, "rl", "Algorithm of RL", "grpo|ppo|dapo|rloo|dpo")] = None,
     prompts: Annotated[str | None, _flag(_RL, "prompts", "Prompts of an iteration", "COUNT")] = None,
     samples: Annotated[str | None, _flag(_RL, "samples", "Answers to each prompt", "COUNT")] = None,
     trainer: Annotated[
@@ -306,10 +306,10 @@ def _flags(
     ] = None,
     budget: Annotated[
         str | None,
-        _flag(_JOB, "budget", "The most rent: of training or RL for the whole job, of a service for a month", "USD"),
+        _flag(_JOB, "budget", "The highest rent: of a training or RL job in all, of a service each month", "USD"),
     ] = None,
     ttft: Annotated[
-        str | None, _flag(_SERVING, "ttft", "The longest time to first token of 99 in 100 requests, e.g. 1s", "TIME")
+        str | None, _flag(_SERVING, "ttft", "The longest time to first token (p99), e.g. 1s", "TIME")
     ] = None,
     tpot: Annotated[str | None, _flag(_SERVING, "tpot", "The longest mean time per output token", "TIME")] = None,
     dtype: Annotated[

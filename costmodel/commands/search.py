@@ -54,7 +54,7 @@ def _folder(text: str) -> Path:
     if not text.strip():
         raise fail("C021", "--into names no folder", None, "name one, '.' for the working folder")
     if "\0" in text:
-        raise fail("C021", "the name of the folder holds characters that do not print", None, "name another")
+        raise fail("C021", "the name of the folder holds unprintable characters", None, "name another")
     return Path(text)
 
 

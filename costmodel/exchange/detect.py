@@ -298,7 +298,7 @@ def detected(text: str, file: str) -> ForeignFormat:
         return next(entry for entry in FORMATS if entry.name == transformers.TITLE)
     if not known:
         nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
-        hint = f"the nearest, by the keys in it: {nearest}" if nearest else "it holds no key of any known format"
+        hint = f"the nearest, by the keys in it: {nearest}" if nearest else "it has no key of any known format"
         hint += "; --from states the format"
         raise fail("X001", "the format of this text is not known", Place(file), hint)
     return best

@@ -28,7 +28,7 @@ TABLE = known(
     part("NPROC_PER_NODE", "accelerators", "whole"),
     part("GPUS_PER_NODE", "accelerators", "whole"),
     part("NNODES", "nodes", "whole"),
-    lost("not expressible", "stages hold other numbers of layers", "VLLM_PP_LAYER_PARTITION SGLANG_PP_LAYER_PARTITION"),
+    lost("not expressible", "unequal numbers of layers", "VLLM_PP_LAYER_PARTITION SGLANG_PP_LAYER_PARTITION"),
     lost("not expressible", _NO_LINK, "NCCL_P2P_DISABLE NCCL_SHM_DISABLE NCCL_IB_DISABLE NCCL_NET_DISABLE", "0", 0),
     lost("approximated", "collectives of another kind",
          "NCCL_ALGO NCCL_PROTO NCCL_P2P_LEVEL NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MAX_CTAS "

@@ -129,7 +129,7 @@ def _slurm(text: str, file: str) -> MachineShape:
     place = Place(file, text.count("\n", 0, found[0].start()) + 1, 1)
     if len(kinds) > 1:
         stated = ", ".join(f"{count} × {product or 'gpu'}" for product, count in list(kinds)[:6])
-        raise fail("X004", f"nodes of several kinds stand here: {stated}", place, "give those of one kind")
+        raise fail("X004", f"there are nodes of several kinds: {stated}", place, "give those of one kind")
     [(product, count)] = kinds
     stated_nodes = _NODES.search(text)
     nodes = len(set(_NODE.findall(text))) or (int(stated_nodes.group(1)[:9]) if stated_nodes else 1)
@@ -154,7 +154,7 @@ def _kubernetes(text: str, file: str) -> MachineShape:
         raise fail("X002", f"no node has a label {_COUNT} or resources of {_HELD}", Place(file))
     if len(kinds) > 1:
         stated = ", ".join(f"{count} × {product or 'gpu'}" for product, count in list(kinds)[:6])
-        raise fail("X004", f"nodes of several kinds stand here: {stated}", place, "give those of one kind")
+        raise fail("X004", f"there are nodes of several kinds: {stated}", place, "give those of one kind")
     [((product, count), nodes)] = kinds.items()
     return _checked_shape(MachineShape(KUBERNETES, count, place, product.replace("-", " "), nodes))
 

@@ -15,11 +15,11 @@ _IN_SHORT = {
     "D002": "this is not YAML",
     "D003": "unknown key",
     "D004": "a key or a column is missing",
-    "D005": "a key or a column stands twice",
+    "D005": "a key or a column occurs twice",
     "D006": "a value of the wrong kind",
     "D007": "a quantity without the right unit",
     "D008": "a number out of range",
-    "D009": "a name that no document has",
+    "D009": "no document has this name",
     "D010": "not one of the choices",
     "D011": "not the kind of document that is expected here",
     "D012": "anchors, aliases, tags and deep nesting are not used here",
@@ -190,7 +190,7 @@ FAULT_CODES = {
     "of another command. --update, --exact and --within need --against; --within is a share, such as 2%. Two scenarios "
     "of one name are checked one at a time, and --runs takes a folder with tables of two nights or more.",
     "C009": "The command needs PyTorch, or a device that this machine does not have; pip install 'torch>=2.6'.",
-    "C010": "--over takes path=values: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
+    "C010": "--over takes KEY=VALUES: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
     "C011": "--for takes a result, <= or >=, and a value with its unit, for example --for 'run_time<=30 d'.",
     "C012": "--vary takes a path, or path=A..B with units, for example --vary cluster.fabric.bandwidth=10..400 GB/s.",
     "C013": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; plan 0 "

@@ -132,7 +132,7 @@ def held_lines(asked: Workload, varied: Sequence[str]) -> list[Line]:
     """Lines on keys that a search fixes because of --set, and on conflicts of the plan with the search."""
     keys, conflicts = asked.held(varied)
     words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
-    held = [styled(f"held by --set: {words}", HEAD)] if keys else []
+    held = [styled(f"fixed by --set: {words}", HEAD)] if keys else []
     return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in conflicts)]
 
 

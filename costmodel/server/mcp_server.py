@@ -31,7 +31,7 @@ _SETTINGS = {
 _TEXTS = {
     "type": "object",
     "additionalProperties": {"type": "string"},
-    "description": "Texts by name, such as a config.json: the name stands in the place of a path",
+    "description": "Texts by name, such as a config.json: a path is then one of these names",
 }
 _ERRORS = {
     "type": "object",

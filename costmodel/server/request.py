@@ -212,9 +212,7 @@ def unknown_question(name: str) -> CostModelError:
 def _unknown_key(question: str, key: str, known: Mapping[str, Option]) -> Fault:
     """A fault for a key that a question does not take."""
     if key in LOCAL and key in inspect.signature(QUESTIONS[question].load()).parameters:
-        return Fault(
-            "H001", f"'{key}' is an option of the command line alone", _REQUEST, f"costmodel {question} --help"
-        )
+        return Fault("H001", f"'{key}' exists only on the command line", _REQUEST, f"costmodel {question} --help")
     flag = f"--{key.lstrip('-').replace('_', '-')}"
     close = next((option.name for option in known.values() if option.flag == flag), "") or nearest(key, known)
     hint = f"did you mean '{close}'?" if close else f"it takes {', '.join(known)}"

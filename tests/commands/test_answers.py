@@ -230,7 +230,7 @@ def test_broken_results(run: Any, faults: Faults) -> None:
     result = json.loads(run("estimate", NAME, "--json").out)
     for path in (("scenario",), ("scenario", "document")):
         (found,) = faults(run("estimate", "-", stdin=json.dumps(sealed(without(result, *path)))))
-        assert (found.code, found.sentence) == ("D004", "this result holds no scenario")
+        assert (found.code, found.sentence) == ("D004", "this result has no scenario")
     lacking = sealed(without(result, "scenario", "document", "workload"))
     (found,) = faults(run("estimate", "-", stdin=json.dumps(lacking)))
     assert (found.code, found.sentence) == ("D004", "the key 'workload' is missing")

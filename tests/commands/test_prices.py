@@ -288,7 +288,7 @@ def test_rents_of_a_search_are_of_the_gpus_that_the_load_needs(objective: str, r
     rows = [line for line in lines if line.split()[:1] and line.split()[0].isdigit() and "pool" not in line]
     cells = {(line[paid : paid + 9].strip(), line[rent : rent + 10].strip()) for line in rows}
     assert cells - {("", "")} == {("16", "$80.4 k"), ("12", "$28.0 k"), ("—", "—")}
-    assert "  rent/month: of these for 730 h; rent/M out: of the GPUs in use alone" in lines
+    assert "  rent/month: these GPUs for 730 h; rent/M out: only the GPUs in use" in lines
 
 
 def test_a_search_ranks_rents_of_the_gpus_needed(run: Any) -> None:

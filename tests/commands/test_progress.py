@@ -80,7 +80,7 @@ def test_no_line_elsewhere(run: Any) -> None:
         (("--resume",), "C021", "--resume needs a folder"),
         (("--keep", "all"), "C021", "--keep all needs a folder"),
         (("--engine", "ray"), "C020", "there is no engine 'ray'"),
-        (("--over", "cluster.nodes"), "C010", "is not path=values"),
+        (("--over", "cluster.nodes"), "C010", "is not KEY=VALUES"),
         (("--over", "cluster.nodes=1..8 s"), "C010", "needs a step"),
         (("--over", "plan.tpp=1,2"), "D003", "unknown key"),
     ],

@@ -14,7 +14,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
-    "commands": 5_650,  # with buy, its budget alone, a folder of logs, and what each workload answers, for the library
+    "commands": 5_700,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
     "documents": 5_900,  # with names of checkpoints, shapes, types and software, and traces in the place of a load
     "documents/schemas": 6_000,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
@@ -35,7 +35,7 @@ BUDGETS = {
     "report": 1_500,  # with the document that all faces draw, and pictures of time and money
     "report/answers": 9_750,  # all faces of a question, views of plans, patches of documents, equations of a collective
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
-    "report/terminal": 5_850,
+    "report/terminal": 5_900,  # with parts that a full screen leaves out, and an overview of all documents
     "server": 1_250,
 }
 SLACK, STEP = 300, 50  # of budgets

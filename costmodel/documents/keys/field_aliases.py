@@ -196,7 +196,7 @@ _WITHOUT = {
     ),
     **_all(
         "dataset data_path tokenizer data train_data",
-        "no data are read: the sequence, the batch and the tokens of the workload stand for them",
+        "costmodel reads no data; it takes the sequence, the batch and the tokens of the workload",
     ),
     **_all(
         "params parameters num_params n_params model_size",

@@ -65,8 +65,8 @@ def _chosen_keys(plan: Plan | None, paths: Iterable[str]) -> dict[str, Any]:
 def _why_not_held(path: str, value: Any, key: str, values: Iterable[Any]) -> str:
     """The reason why a key that the search space lists is not fixed."""
     there = ", ".join(map(value_text, values))
-    held = f"--set search.{key}=[{value_text(value)}] holds it"
-    return f"{path}={value_text(value)} is not held, because search.{key} lists {there}; {held}"
+    held = f"--set search.{key}=[{value_text(value)}] fixes it"
+    return f"{path}={value_text(value)} is not fixed, because search.{key} lists {there}; {held}"
 
 
 def _recompute(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
@@ -75,18 +75,18 @@ def _recompute(values: dict[str, Any], space: Space, update: dict[str, Any]) -> 
         other = values.get("recompute", mode) != mode
         if key in values and other:
             mode_set = _setting_of(values, "recompute")
-            yield f"{_setting_of(values, key)} cannot hold beside {mode_set}: it needs recompute {mode}"
+            yield f"{_setting_of(values, key)} cannot be combined with {mode_set}: it needs recompute {mode}"
             del values[key]
             update[key] = None
         elif other and getattr(space, key) is not None:
-            yield f"search.{key} is not tried, because {_setting_of(values, 'recompute')} is held"
+            yield f"search.{key} is not tried, because {_setting_of(values, 'recompute')} is fixed"
             update[key] = None
         elif key in values and "recompute" not in values:
             if space.recompute is None:
                 update["recompute"] = [mode]
             elif space.recompute != [mode]:
                 modes, held = ", ".join(space.recompute), _setting_of(values, key)
-                yield f"{held} is held for recompute {mode} alone, because search.recompute lists {modes}"
+                yield f"{held} is fixed for recompute {mode} alone, because search.recompute lists {modes}"
 
 
 def _ends(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Iterator[str]:
@@ -95,16 +95,16 @@ def _ends(values: dict[str, Any], space: Space, update: dict[str, Any]) -> Itera
     listed = [key for key in _ENDS if getattr(space, key) is not None]
     if ends and "split" in values:
         taken = _setting_of(values, ends[0])
-        yield f"{_setting_of(values, 'split')} cannot hold beside {taken}, which takes its place"
+        yield f"{_setting_of(values, 'split')} cannot be combined with {taken}, which replaces it"
         del values["split"]
         update["split"] = []
     elif ends and space.split is not None:
         splits = ", ".join(space.split)
-        yield f"{_setting_of(values, ends[0])} is not held for every plan, because search.split lists {splits}"
+        yield f"{_setting_of(values, ends[0])} is not fixed for every plan, because search.split lists {splits}"
     elif ends:
         update["split"] = []
     elif "split" in values and listed:
-        yield f"search.{listed[0]} is not tried, because {_setting_of(values, 'split')} is held"
+        yield f"search.{listed[0]} is not tried, because {_setting_of(values, 'split')} is fixed"
         update |= dict.fromkeys(listed)
 
 

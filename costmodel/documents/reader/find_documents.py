@@ -193,7 +193,11 @@ def _document_meant(kind: str, name: str, known: Sequence[str]) -> str:
         return STACKS[name.lower()]
     if kind in ("accelerator", "node") and (part := _part(kind, name)):
         return f"'{part}'"
+    if kind == "accelerator" and (flags := _flags_meant(name)):
+        return flags
     low = name.lower()
+    if kind == "model" and (sized := [f"'{each}'" for each in known if each.endswith(f"-{low}")]):
+        return " or ".join(sized[-3:])
     if low in known:
         return f"'{low}'"
     near = alike(low, known, _STACKS, 0.6) if kind == "stack" else []
@@ -207,10 +211,25 @@ def _document_meant(kind: str, name: str, known: Sequence[str]) -> str:
 _STACKS = 3  # near names of software, which differ by their titles
 
 
+_COUNTED = re.compile(r"(?:(?P<ahead>\d+) ?[x×] ?)?(?P<part>.+?)(?:[x×:](?P<after>\d+))?", re.IGNORECASE)
+
+
+def _flags_meant(name: str) -> str:
+    """The flags for a count of accelerators written in one word, or for a node; empty for another name."""
+    match = _COUNTED.fullmatch(name.strip())
+    count = match and (match["ahead"] or match["after"])
+    if match and count and (part := _part("accelerator", match["part"])):
+        return f"--gpu {part} --gpus {count}"
+    node = next(
+        (each for each in names("node") if squeezed(name.lower()) in squeezed(title_of("node", each).lower())), ""
+    )
+    return f"--node {node}" if node else ""
+
+
 def _part(kind: str, name: str) -> str:
     """The accelerator (or its default node) that a spelling such as `8x H100` stands for; empty if none fits."""
     with contextlib.suppress(CostModelError, UnitError):  # of documents that are not asked about
-        spelling = re.sub(r"^\d+ ?[x×] ?", "", name)
+        spelling = re.sub(r"^\d+ ?[x×] ?", "", name) if kind == "node" else name
         part = accelerator_meant(spelling, None, frozenset(names("accelerator")), _memory_capacity)
         return part if kind == "accelerator" or not part else str(at(_tree_of(part), "found_in.node") or "")
     return ""

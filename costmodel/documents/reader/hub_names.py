@@ -22,7 +22,7 @@ _NAME = late_pattern(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(?::[\w.-]+)?", re.A
 class StoredWords(NamedTuple):
     """Words in a checkpoint name that state its weight type, and that type (None if costmodel has no such type).
 
-    type: none where no type here stands for them
+    type: none where no type here matches them
     """
 
     words: str
@@ -352,7 +352,7 @@ def name_words(name: str, shape: str) -> str:
         return f"the shape of {of}"
     kept = STORED.get(shape) or STORED_EXPERTS.get(shape)
     counted = f"counted as the published checkpoint, in {kept}" if kept else "counted in 16 bits"
-    return f"the shape of {of}; no type here stands for {word.upper()}: {counted}; workload.weights states another"
+    return f"the shape of {of}; no type here matches {word.upper()}: {counted}; workload.weights states another"
 
 
 _NAMED = ("stored", "stored_experts")

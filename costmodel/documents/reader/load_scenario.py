@@ -44,7 +44,7 @@ def scenario_tree(reader: DocumentReader, name: str) -> tuple[Any, str]:
     document = inner.get("document") if isinstance(inner, dict) else None
     if not isinstance(document, dict):
         place = tree.place if isinstance(tree, Mapping) else Place(shown)
-        raise fail("D004", "this result holds no scenario", place, "write it again with --json")
+        raise fail("D004", "this result has no scenario", place, "write it again with --json")
     return document, shown
 
 

@@ -363,7 +363,7 @@ def _of_another(expected: str, value: Any, place: Place) -> tuple[str, Place, st
     keys = [path for path, reference in REFERENCES.items() if reference.kind == kind]
     if wanted[1] == "scenario" and keys:
         return sentence, place, f"costmodel init writes a scenario; in it {keys[0]} is such a file, by its path"
-    return sentence, place, f"costmodel show prints those that are shipped, costmodel schema {wanted[1]} what one holds"
+    return sentence, place, f"costmodel show prints those that are shipped, costmodel schema {wanted[1]} its keys"
 
 
 def _is_error_type(detail: ErrorDetails, start: str) -> bool:

@@ -22,7 +22,7 @@ _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}  # letters that control, turn round or end a 
 SEND = 'send its text: "texts": {"NAME": "…"}, and NAME in the place of the path'
 _HINTS: dict[type[Exception], str] = {
     IsADirectoryError: "it is a folder; name a file in it",
-    FileNotFoundError: "name a file that is there",
+    FileNotFoundError: "check its name and folder; costmodel init > mine.yaml writes a scenario to start from",
     PermissionError: "it may not be read by you",
 }
 
@@ -84,7 +84,7 @@ def _data(path: str, place: Place | None, largest: int) -> bytes:
     """The bytes of a file; one byte more than the maximum if it is larger."""
     shown = _place_of_path(path)
     if not path.isprintable() and any(unicodedata.category(letter) in _UNSEEN for letter in path):
-        raise fail("D001", "the name of the file holds characters that do not print", shown, "rename the file")
+        raise fail("D001", "the name of the file holds unprintable characters", shown, "rename the file")
     if is_text(path):
         return _texts[-1][path].encode("utf-8", "replace")[: largest + 1]
     if not may_look(path):

@@ -167,8 +167,8 @@ class _Builder:
             at = self.place(key_node if empty else value_node, inner)
             key = key_at(key_node.value, at if empty else self.place(key_node, inner), at)
             if key in first:
-                hint = f"it stands first on line {first[key]}; keep one of the two"
-                self.faults.append(Fault("D005", f"the key '{key}' stands twice", key.place, hint))
+                hint = f"it is first on line {first[key]}; keep one of the two"
+                self.faults.append(Fault("D005", f"the key '{key}' occurs twice", key.place, hint))
             first.setdefault(key, key.place.line)
             built[key] = self.build(value_node, inner, depth + 1, None if empty else at)
         return built
@@ -284,7 +284,7 @@ def assigned(path: str, text: str, option: str = "") -> tuple[Place, Any]:
     place = Place(COMMAND_LINE, 0, len(written) - len(text) + 1, path, written, max(1, len(text)))
     if not text.strip():
         after = option or "the '='"
-        raise fail("C001", f"nothing stands after {after}", place, "null leaves a key out")
+        raise fail("C001", f"nothing follows {after}", place, "null leaves a key out")
     if _CHANGE.fullmatch(text.strip()):
         hint = "costmodel show SCENARIO prints the value it has; costmodel sensitivity changes each value by 10 %"
         raise fail("C001", f"'{text}' is a change; write the new value", place, hint)

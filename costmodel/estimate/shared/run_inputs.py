@@ -163,7 +163,7 @@ def _failure_rates(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) 
         log.note("run.failures.rate", show(record.rate, "1/node/s"), f"reliability/{record.name}, {band}")
     elif record.rate > 0 and _low_failure_rate(record) == _high_failure_rate(record):
         named = record.name and record.low is None
-        whose = f"reliability/{record.name} states no band" if named else "stated alone, so that it has no band"
+        whose = f"reliability/{record.name} states no band" if named else "stated, so it has no range"
         log.note("run.failures.low, high", "as the rate", whose)
     job = record.job
     if job is not None and "failures" not in asked.model_fields_set:

@@ -462,7 +462,7 @@ def _table_of_runs(name: str) -> ServingTable:
     """A table of benchmarks; a fault where it holds start-up logs."""
     table = read_serving_runs(name)
     if LOGGED in table.columns:
-        sentence = f"{table.file} holds start-up logs, and calibrate fits times of runs"
+        sentence = f"{table.file} has start-up logs, and calibrate fits times of runs"
         raise fail("C005", sentence, Place("command line"), f"costmodel validate {name} compares their cache")
     return table
 
@@ -496,7 +496,7 @@ def _one_engine(groups: Sequence[BenchmarkGroup]) -> str:
     """The name of the engine of all rows; a fault where they use several."""
     engines = sorted({group.case.stack.name for group in groups})
     if len(engines) > 1:
-        what = f"these tables hold runs of {', '.join(engines)}; constants are of one engine"
+        what = f"these tables have runs of {', '.join(engines)}; constants are of one engine"
         hint = "--where engine=vllm chooses one, --where engine_version a release; --afresh fits what engines share"
         raise fail("C005", what, Place("command line"), hint)
     return engines[0]

@@ -58,7 +58,7 @@ def _answers(answers: Any, workers: list[Any], stopped: Callable[[], bool]) -> I
             answer = answers.get(timeout=LOOKED_AFTER)
         except queue.Empty:
             if any(worker.exitcode for worker in workers):
-                sentence = "a rank of the collectives failed; its output stands above"
+                sentence = "a rank of the collectives failed; its output is above"
                 raise fail("C009", sentence, Place("command line")) from None
             continue
         if answer is None:

@@ -425,7 +425,7 @@ def nothing_chosen(where: Where, tables: Sequence[MeasuredTable | Table], shelf:
     """The fault for a selection without runs, with the values that the first unmatched column does hold."""
     chosen = ", ".join(f"{column}={value}" for column, values in where.items() for value in values)
     rows = [row for table in tables if isinstance(table, Table) for row in table.rows]
-    hint = "validate --by shows what a column holds"
+    hint = "validate --by shows the values of a column"
     for column, values in where.items() if rows else ():
         held = list(dict.fromkeys(_cell_reader(row, shelf)(column) or "nothing" for row in rows))
         if not any(_cell_matches(cell, value) for cell in held for value in values):

@@ -128,7 +128,7 @@ def _model_names(tree: Mapping, file: str) -> _Named:
         raise CostModelError(*wrong)
     if first is None and not model_type:
         hint = "a config.json of transformers has architectures and model_type"
-        raise fail("X001", "neither architectures nor model_type stands in the file", Place(file, 1, 1), hint)
+        raise fail("X001", "the file states neither architectures nor model_type", Place(file, 1, 1), hint)
     return _Named(shown(first or "").strip("'"), shown(model_type or "").strip("'"), place)
 
 

@@ -315,7 +315,7 @@ NO_NORM_WEIGHTS = uncounted_parameters(
     lambda config: -(config.number("norms") * config.number("layer_count") + 1) * config.number("hidden"),
 )
 NO_LAST_NORM = uncounted_parameters(
-    "no normalisation stands before the head", lambda config: -2 * config.number("hidden")
+    "there is no normalisation before the head", lambda config: -2 * config.number("hidden")
 )
 SINUSOIDS = uncounted_parameters("positions are sines added to the embedding, without parameters", lambda config: 0)
 CHUNKS = uncounted_parameters(

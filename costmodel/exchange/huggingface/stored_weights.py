@@ -138,7 +138,7 @@ def stored_weights(
     return Stored(keys, losses, verdicts)
 
 
-_NO_TYPE = "no type of weights here stands for it; workload.weights states the nearest"
+_NO_TYPE = "no type of weights here matches it; set workload.weights to the nearest"
 
 
 def _quantization_settings(
@@ -169,7 +169,7 @@ def _cache(settings: Mapping[Any, Any], found: _Settings) -> tuple[dict[str, Ori
         return {}, []
     if kind in ("float8", "fp8"):
         return {"stored_cache": OriginValue("fp8", Origin("file", f"{found.name}.{name}", found.place))}, []
-    sentence = f"{found.name}.{name} {kind}: no type of the cache here stands for it; workload.cache states the nearest"
+    sentence = f"{found.name}.{name} {kind}: no type of the cache here matches it; set workload.cache to the nearest"
     return {}, [Loss("not expressible", sentence, found.place)]
 
 

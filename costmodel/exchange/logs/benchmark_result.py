@@ -150,7 +150,7 @@ _FROM_TABLE = {  # of our names the words in a table, the newer ones last
     "mean_tpot_ms": ("itl (ms) mean", "itl ms mdn", "inter token latency"),
     "concurrency": ("request stats concurrency", "requests concurrency mean"),
 }  # fmt: skip
-_MEDIANS = "GuideLLM prints medians: they stand for means"
+_MEDIANS = "GuideLLM prints medians, which are taken as means"
 _LITTLE = "no load is printed: as many are in flight as rate times latency"
 
 

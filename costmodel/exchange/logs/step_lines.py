@@ -158,7 +158,7 @@ def read_log(text: str, file: str) -> Log:
             steps = _step_lines(plain, entry, marks[:MOST_LINES], file)
             return Log(entry.name, file, steps, max(_memories(plain), default=None), unread=unread(marks))
     names = f"{', '.join(entry.name for entry in LOG_FORMATS)}, and the Trainer's progress bar or summary"
-    raise fail("X001", "no step of a training stands in this log", Place(file), f"read are lines of {names}")
+    raise fail("X001", "this log has no training step", Place(file), f"read are lines of {names}")
 
 
 def unread(marks: Sequence[object]) -> str:

@@ -278,7 +278,7 @@ def _is_gated(flags: MegatronFlags) -> OriginValue:
     gates = [name for name in ("swiglu", "quick-geglu") if flags.on(name)]
     squared = flags.on("squared-relu")
     if len(gates) + squared > 1:
-        sentence = "of --swiglu, --quick-geglu and --squared-relu at most one can stand"
+        sentence = "give at most one of --swiglu, --quick-geglu and --squared-relu"
         flags.refuse("X005", sentence, flags[gates[0]].place)
     name = gates[0] if gates else "squared-relu" if squared else "swiglu"
     return OriginValue(bool(gates), flags[name].origin)

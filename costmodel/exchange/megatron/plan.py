@@ -245,7 +245,7 @@ def pipeline(flags: MegatronFlags) -> dict[str, OriginValue]:
     stages = flags.number("pipeline-model-parallel-size", 1)
     given = [name for name in _VIRTUAL if flags[name].value is not None]
     if len(given) > 1:
-        sentence = f"of --{', --'.join(_VIRTUAL)} at most one can stand"
+        sentence = f"give at most one of --{', --'.join(_VIRTUAL)}"
         flags.refuse("X005", sentence, flags[given[1]].place)
     found = _split_keys(flags, stages) if stages > 1 else {}
     chunks = _chunks_per_rank(flags, stages)

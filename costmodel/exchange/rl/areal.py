@@ -239,7 +239,7 @@ FORMAT = RlFormat(
     beyond=_beyond_rows,
     cannot=not_stated(_TABLE, {
         **because("engines spread experts as they serve", "rollout.ep rollout.dp_attention"),
-        **because("stages hold as many layers", "split first_stage_layers last_stage_layers"),
+        **because("all stages have the same number of layers", "split first_stage_layers last_stage_layers"),
         **because("as its trainers do it", "schedule recompute_modules sequence_parallel dp_replicate"),
         "workload.wave": "prompts follow one another",
         "workload.gradients": "the stack has one type of sums",

@@ -58,7 +58,7 @@ def stated_text(text: str, file: str, entry: RlFormat) -> RlText:
         raise fail("X001", f"no command of {entry.version} stands here", Place(file))
     begin, command = found[0]
     if len(found) > 1:
-        hint = f"the first stands on line {command.words[0].place.line}; keep one of the two"
+        hint = f"the first is on line {command.words[0].place.line}; keep one of the two"
         raise fail("X004", "the script starts more than one training", found[1][1].words[0].place, hint)
     read = RlText(Mapping())
     read.tree.place = command.words[0].place

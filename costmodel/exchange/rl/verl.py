@@ -359,7 +359,7 @@ FORMAT = RlFormat(
     program_of=_program,
     several=_several,
     cannot=not_stated(_TABLE, {
-        **because("stages hold as many layers", "split"),
+        **because("all stages have the same number of layers", "split"),
         **because("as the trainer's pipeline does it", "schedule recompute_modules"),
     }),
 )  # fmt: skip

@@ -133,7 +133,7 @@ def _state_option(
         plain: bool | str = said != off
     elif value is None:
         if rule is not None and rule.fills:
-            found.faults.append(Fault("X005", f"no value stands behind --{name}", word.place))
+            found.faults.append(Fault("X005", f"no value follows --{name}", word.place))
         plain = ""
     else:
         plain = Text(value.text)

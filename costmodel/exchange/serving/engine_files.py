@@ -66,7 +66,7 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
         if (other.starts, [word.text for word in other.words]) != (first.starts, [word.text for word in first.words]):
             if any(_PROMPTS.search(" ".join(word.text for word in each.words)) for each in (first, other)):
                 raise fail("X003", APART, other.place, APART_HINT)
-            hint = f"the first stands on line {first.place.line}; keep one of the two"
+            hint = f"the first is on line {first.place.line}; keep one of the two"
             raise fail("X004", "more than one engine is started", other.place, hint)
     table, spelling, read = _TABLES[first.starts]
     options = option_words(first.words, table, spelling)

@@ -172,7 +172,7 @@ class ScriptReader:
             else:
                 break
         if not parts:  # a sign that ends no command here
-            raise self.broken(f"{self.text[start]!r} stands where a word is expected", start)
+            raise self.broken(f"{self.text[start]!r} is in the place of a word", start)
         return Token(start, tuple(parts))
 
     @staticmethod

@@ -31,8 +31,8 @@ _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False, "1.0": True, "0.0": False}
 _UNKNOWN = ("n/a", "na", "null", "-", "?")  # as programs and people write an empty cell
 _LARGEST = 1e18
-_TOO_MANY, _TOO_FEW = "put a cell that holds a comma in quotes", "a cell left empty keeps its comma"
-_QUOTES = "quotes stand around a whole cell, in pairs; one inside them is written twice"
+_TOO_MANY, _TOO_FEW = "put a cell with a comma in quotes", "an empty cell still has its comma"
+_QUOTES = "put quotes around the whole cell, and write a quote inside it twice"
 _WANTED = {"count": "a whole number from 1", "whole": "a whole number from 0", "number": "a number above 0"}
 
 
@@ -155,7 +155,7 @@ def repeated(place: Place, names: list[str]) -> list[Fault]:
     """A fault for every column name that occurs twice, at its last occurrence."""
     last = {name: index for index, name in enumerate(names)}
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
-    return [Fault("D005", f"the column '{name}' stands twice", cell_at(place, last[name])) for name in twice]
+    return [Fault("D005", f"the column '{name}' occurs twice", cell_at(place, last[name])) for name in twice]
 
 
 def _value(kind: Kind, written: str) -> float | bool | Fault:

@@ -106,8 +106,8 @@ def nccl_rows(path: str, text: str, per_node: int = 0) -> tuple[CsvRow, ...]:
     if faults:
         raise CostModelError(*faults)
     if not rows:
-        hint = "the sizes and times stand under the header that begins with '# size count'"
-        raise fail("D015", "this output of nccl-tests holds no results", Place(path, 1, 1), hint)
+        hint = "the sizes and times are under the header that begins with '# size count'"
+        raise fail("D015", "this output of nccl-tests has no results", Place(path, 1, 1), hint)
     return tuple(rows)
 
 

@@ -431,7 +431,7 @@ def _arguments_of_command(text: str, file: str, table: Table) -> ArgumentText:
     if not chosen:
         raise fail("X001", "the file has no command with arguments of a training", Place(file))
     if len(chosen) > 1:
-        hint = f"the first stands on line {chosen[0].words[0].place.line}; keep one of the two"
+        hint = f"the first is on line {chosen[0].words[0].place.line}; keep one of the two"
         raise fail("X004", "the script starts more than one training", chosen[1].words[0].place, hint)
     words = chosen[0].words
     begin = next((index + 1 for index, word in enumerate(words) if _is_program(word)), 0)

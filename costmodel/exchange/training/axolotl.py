@@ -56,7 +56,7 @@ TABLE = known(
     part("bf16", "workload.precision", "text"),
     part("fp16", "workload.precision", "flag", False),
     lost("approximated", "sequences are padded: fewer of their tokens are real", "sample_packing", True),
-    lost("approximated", "adapters stand beside these modules alone: here all", "lora_target_modules"),
+    lost("approximated", "adapters on these modules only; here on all", "lora_target_modules"),
     lost("not expressible", "another kind of training", "rl reward_model process_reward_model"),
     lost("not expressible", "weights of the base in 8 bits", "load_in_8bit"),
     lost("not expressible", "a part of the weights is trained", "unfrozen_parameters relora_steps lisa_n_layers"),

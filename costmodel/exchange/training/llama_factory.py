@@ -60,7 +60,7 @@ TABLE = known(
     part("recompute_granularity", "plan.recompute",
          choice({"full": "full", "selective": "selective", "null": "none"}), "null"),
     part("moe_token_dispatcher_type", "assume.experts.deduplicated", _DISPATCHERS),
-    lost("approximated", "adapters stand beside these modules alone: here all", "lora_target", "all"),
+    lost("approximated", "adapters on these modules only; here on all", "lora_target", "all"),
     lost("not expressible", "a part of the layers is trained", "freeze_trainable_layers freeze_trainable_modules"),
     option("enable_liger_kernel", "stack.loss", switch("fused"), False, when="never"),
     lost("approximated", "kernels are replaced", "use_unsloth"),
@@ -158,7 +158,7 @@ FORMAT = TrainingFormat(
     table=TABLE,
     cannot={
         **NOWHERE,
-        **because("stages hold as many layers", "split first_stage_layers last_stage_layers"),
+        **because("all stages have the same number of layers", "split first_stage_layers last_stage_layers"),
         **because("what the other degrees leave of the accelerators", "dp"),
         **because("it has one exchange for the context", "cp_type"),
         **because("ranks lie in its own order", "order"),

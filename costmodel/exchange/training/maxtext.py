@@ -162,7 +162,7 @@ FORMAT = TrainingFormat(
         **NOWHERE,
         **WHOLE_LAYERS,
         **because("ranks lie in its own order", "order"),
-        **because("stages hold as many layers", "split first_stage_layers last_stage_layers"),
+        **because("all stages have the same number of layers", "split first_stage_layers last_stage_layers"),
         **because("nothing is offloaded", "offload offload_to offload_layers"),
         **because("it has one exchange for the context", "cp_type"),
         **because("stages run in rounds of its own", "schedule vpp"),

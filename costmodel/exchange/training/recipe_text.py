@@ -33,7 +33,7 @@ def recipe_tree(text: str, file: str) -> Mapping:
     if len(found) > 1:
         names = ", ".join(function.name[:40] for function, _ in found[:6])
         hint = "keep one of the functions in a file of its own"
-        raise fail("X004", f"several recipes stand here: {names}", _place_of_node(lines, text, found[1][1]), hint)
+        raise fail("X004", f"there are several recipes here: {names}", _place_of_node(lines, text, found[1][1]), hint)
     function, call = found[0]
     assigned = {**_assigned_once(module.body), **_assigned_once(function.body)}
     recipe = _Recipe(lines, text, file, assigned, _COSTLY)
@@ -66,7 +66,7 @@ def call_tree(text: str, file: str, called: str, costly: Set[str]) -> tuple[Mapp
     names = {name: value for body in bodies for name, value in _assigned_once(body).items()}
     chosen = [node for name, node in named if re.fullmatch(called, name)]
     if len(chosen) != 1:
-        sentence = f"{len(chosen)} calls stand here that state the arguments of a training"
+        sentence = f"{len(chosen)} calls here state the arguments of a training"
         raise fail("X004" if chosen else "X008", sentence, Place(file), "keep one of them in a file of its own")
     reader, rest = _Recipe(lines, text, file, names, costly), _Recipe(lines, text, file, names, frozenset())
     found = reader.keywords(chosen[0], "", 0)

@@ -44,7 +44,7 @@ TABLE = known(
     lost("approximated", "sequences are padded: fewer of their tokens are real", "dataset.packed", True),
     lost("approximated", "modules are sharded apart", "custom_sharded_layers", []),
     lost("approximated", "kernels are compiled", "compile"),
-    lost("approximated", "adapters stand beside these modules alone: here all", "model.lora_attn_modules "
+    lost("approximated", "adapters on these modules only; here on all", "model.lora_attn_modules "
          "model.apply_lora_to_mlp model.apply_lora_to_output", True),
     quiet("output_dir checkpointer metric_logger profiler lr_scheduler loss epochs seed shuffle device "
           "log_every_n_steps log_peak_memory_stats log_level resume_from_checkpoint clip_grad_norm "

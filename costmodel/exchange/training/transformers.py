@@ -64,7 +64,7 @@ TABLE = known(
     lost("approximated", "recompute with settings of its own", "gradient_checkpointing_kwargs "
          "activation_checkpointing_kwargs", {}),
     lost("not expressible", "weights of the base in 8 bits", "load_in_8bit"),
-    lost("approximated", "adapters stand beside these modules alone: here all", "lora_target_modules", "all-linear"),
+    lost("approximated", "adapters on these modules only; here on all", "lora_target_modules", "all-linear"),
     lost("not expressible", "shards of an older library", "sharded_ddp"),
     lost("not expressible", "degrees of a call in the program", "parallelism_config tp_size"),
     lost("approximated", "sequences are padded: fewer of their tokens are real", "packing", True),

@@ -210,7 +210,7 @@ class _TextReader:
             if self.another("}"):
                 return built
             if self.skip() != '"':
-                raise self.broken("a key in double quotes", "no comma stands behind the last entry")
+                raise self.broken("a key in double quotes", "remove the comma after the last entry")
 
     def entry(self, built: Mapping, path: str, lines: dict[str, int]) -> None:
         """Adds the next key and value to a mapping."""
@@ -225,7 +225,7 @@ class _TextReader:
         self.at += 1
         self.skip()
         if name in lines:
-            hint = f"it stands first on line {lines[name]}; keep one of the two"
+            hint = f"it is first on line {lines[name]}; keep one of the two"
             self.faults.append(Fault("D005", f"the key {shown(name)} stands twice", place, hint))
             if len(self.faults) == _MOST_FAULTS:
                 raise CostModelError(*self.faults)

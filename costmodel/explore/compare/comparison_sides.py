@@ -41,7 +41,7 @@ def _stored_side(name: str, case: ResolvedScenario, result: Mapping[str, Any], r
     plans = plans if isinstance(plans, list) else []
     if not 1 <= rank <= len(plans) or not isinstance(plans[rank - 1], dict):
         hint = "write it again with --json, or ask for another rank"
-        raise fail("C004", f"this result holds {len(plans)} plans, so none of rank {rank}", Place(name), hint)
+        raise fail("C004", f"this result has {len(plans)} plans, so none of rank {rank}", Place(name), hint)
     plan = plans[rank - 1]
     values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
     stated = {key: value for key, value in plan.items() if key in Plan.model_fields and value is not None}

@@ -71,7 +71,7 @@ def _clocks(answer: Answer) -> Cause:
     spread = float(combined_error(sustained, residual(inputs.rates.linear.fit, *fits)))
     return Cause(
         "clocks",
-        "clocks (power cap, heat): matrix products longer than alone",
+        "clocks (power cap, heat): matrix products take longer than alone",
         "grows",
         "×",
         float(inputs.of_a_part),

@@ -388,7 +388,11 @@ def _titles(source: str) -> tuple[tuple[str, str], ...]:
 def _unknown_word(word: str, known: list[str]) -> CostModelError:
     """A fault for a word that cannot be explained, with close matches; a phrase must match more closely."""
     close = alike(word, known, 3, _ALIKE_OF_QUESTION if " " in word else _ALIKE)
-    hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"
+    hint = (
+        f"did you mean {' or '.join(close)}?"
+        if close
+        else "costmodel explain, without a word, lists what can be explained"
+    )
     return fail("C003", f"'{word}' is not known", None, hint)
 
 

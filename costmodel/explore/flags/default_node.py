@@ -29,7 +29,7 @@ def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], lis
         return [] if holds_it else [of_gpu], []
     if stand is None:
         hint = f"name a machine like its own with --node, and --set cluster.node.accelerator={name}"
-        raise fail("D009", f"no node of the library holds {name}", place, hint)
+        raise fail("D009", f"no shipped node has {name}", place, hint)
     own = own_keys(shelf, name, stand)
     changes = [Assignment("cluster.node", place, flag_text(stand.node, place), place)]
     changes += [Assignment(f"cluster.node.{key}", place, flag_text(value, place), place) for key, value in own.items()]
@@ -90,7 +90,7 @@ def flag_place(option: str, path: str, text: str) -> Place:
 def flag_text(text: str, place: Place) -> Text:
     """The value of a flag as a text, never YAML."""
     if not text.strip():
-        raise fail("C001", "nothing stands after the flag", place, "leave the flag out")
+        raise fail("C001", "nothing follows the flag", place, "leave the flag out")
     value = Text(text)
     value.place = place
     return value

@@ -228,7 +228,7 @@ def _kind_set(assignments: Iterable[str]) -> str:
     """The workload that --set names, empty without one; a fault where flags cannot describe it."""
     given = [item.partition("=")[2].strip() for item in assignments if path_of(item) == "workload.kind"]
     if given and given[-1] not in FLAGS:
-        hint = f"flags stand for {', '.join(FLAGS)}"
+        hint = f"flags exist for {', '.join(FLAGS)}"
         sentence = f"a scenario is needed with --set workload.kind={given[-1]}"
         raise fail("C030", sentence, Place(COMMAND_LINE), hint)
     return given[-1] if given else ""

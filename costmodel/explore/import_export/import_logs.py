@@ -209,7 +209,7 @@ def _log(text: str, name: str, more: bool) -> Log:
     except CostModelError:
         if not more:
             raise
-        sentence = f"no step of a training stands in the first {MOST_BYTES:,} bytes of this log, and no more is read"
+        sentence = f"no training step is in the first {MOST_BYTES:,} bytes of this log, and no more is read"
         raise fail("X010", sentence, Place(name), _REMEDY) from None
 
 
@@ -232,7 +232,7 @@ def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
     if abs(theirs - ours) <= _APART * ours:
         return []
     sentence = f"validate predicts {theirs:.3g} s for this row, and estimate {ours:.3g} s for its layout"
-    return [Fault("X004", f"{sentence}: the columns do not hold all of it", Place(file), _COMPARE)]
+    return [Fault("X004", f"{sentence}: the columns do not describe all of it", Place(file), _COMPARE)]
 
 
 def layout_cells(answer: Answer) -> dict[str, Any]:

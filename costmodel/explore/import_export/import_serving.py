@@ -154,7 +154,7 @@ def load_flags(flags: Mapping[str, str], kind: str) -> Layer:
     layer, keys = Layer(""), keys_of(kind)
     for name, text in flags.items():
         if name not in keys:
-            raise fail("C001", f"--{name} is of a service, and the files are of {kind}", None, "leave it out")
+            raise fail("C001", f"--{name} is for services, and the files are for {kind}", None, "leave it out")
         typed = flag_assignment(name, keys[name], text)
         layer.facts |= facts_of(keys[name], typed.value, f"--{name}", typed.place)
     return layer

@@ -259,7 +259,7 @@ def _stored_state(
         raise fail("C021", f"{folder} holds {held}", place, "take another folder, or add --resume")
     state = {} if text is None else _check_same_search(_state(text), asked, folder)
     if others:
-        raise fail("C021", f"{folder} holds parts of another search", place, "take another folder")
+        raise fail("C021", f"{folder} has parts of another search", place, "take another folder")
     kept = SearchFolder(folder, plans, asked)
     if state:
         read_tally(state["tally"], tally, space)

@@ -79,7 +79,7 @@ def axis(text: str, option: str = "--over") -> Axis:
     path, separator, values = text.partition("=")
     path = full(path.strip())
     if not separator or not path or not values.strip():
-        raise _option_fault(option, text, f"'{text}' is not path=values")
+        raise _option_fault(option, text, f"'{text}' is not KEY=VALUES")
     found = values_of(values, option, text)
     if path in _OF_NODES and (varied := values_of_gpus(found)):
         place = Place(COMMAND_LINE, 0, len(option) + 2, "", f"{option} {text}", len(path))

@@ -214,7 +214,7 @@ class Front(Generic[Plan]):
 # A result and the bound that it should reach: what `solve --for` asks.
 
 _SUREST = 1 - 1e-9  # a chance; one of 100 % lies at no end of a band
-_TARGET = re.compile(r"\s*([^\s<>≤≥=](?:[^<>≤≥=]*[^\s<>≤≥=])?)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
+_TARGET = re.compile(r"\s*([^\s<>≤≥=](?:[^<>≤≥=]*[^\s<>≤≥=])?)\s*(<=?|>=?|≤|≥)\s*(.+?)\s*\Z")
 
 
 class TrialResults(Protocol):
@@ -279,7 +279,7 @@ def target_of(text: str, columns: Mapping[str, ResultColumn], example: str, shar
     place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
     hint = f"--for '{_FITS}' keeps plans that fit" if text.strip() == "fits" else f"for example --for '{example}'"
     if match is None:
-        raise fail("C011", f"'{text}' is not result>=value or result<=value", place, hint)
+        raise fail("C011", f"'{text}' is not RESULT>=VALUE or RESULT<=VALUE", place, hint)
     column = named_result(match[1], columns, "--for", text)
     try:
         bound = parse(match[3], columns[column].written)
@@ -287,7 +287,7 @@ def target_of(text: str, columns: Mapping[str, ResultColumn], example: str, shar
         raise fail("C011", str(error), place, hint) from None
     if is_share(column) and bound > 1:
         raise fail("C011", f"{column} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
-    return Target(column, match[2] in (">=", "≥"), bound, bool(columns[column].band), share)
+    return Target(column, match[2][0] in ">≥", bound, bool(columns[column].band), share)
 
 
 NO_VARIANT = -1  # the part of plans that no scenario of a search has, such as those of a precision that nothing runs

@@ -265,7 +265,7 @@ def _around(case: LoadedScenario, path: str, now: InputValue | None) -> Span:
         match = _QUANTITY.match(f"{now.value:.0f}")  # of a mapping that was set as a whole
     if now is None or match is None or not now.value:
         hint = f"give a range: --vary {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
-        raise fail("C012", f"'{path}' holds no number to start from", _place_of_path(path), hint)
+        raise fail("C012", f"'{path}' has no number to start from", _place_of_path(path), hint)
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
     whole = number.is_integer() and in_ones(unit) is not None
     low = max(1.0, float(math.floor(number / _WIDE))) if whole else number / _WIDE

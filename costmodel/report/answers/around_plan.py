@@ -30,7 +30,7 @@ from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
 from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Line, styled
+from costmodel.report.terminal.style.layout import Abridged, Line, styled
 from costmodel.report.trials import heads_of, trial_settings
 from costmodel.report.workload_words import words_of
 
@@ -126,11 +126,30 @@ def neighbours(view: PlanView, found: Sequence[Neighbour]) -> AnswerDocument:
         rows.append([f"  {each.words}", *figures, _words(asked, costs, each)])
         settings.append(trial_settings(each.trial, searched=False))
     prices = price_lines(asked.facts.price) if any(map(is_money, shown)) else []
-    table = Table(columns, rows, settings=settings)
-    beneath = [styled(f"  {line.plain.strip()}") for line in prices]
+    table = Table(columns, rows, settings=settings, rest="every neighbour, and further results")
+    beneath = [Abridged(f"  {line.plain.strip()}", short="", added="the price") for line in prices]
     lead = "Each plan differs from this one in one choice."
-    section = Section("neighbours", "The plans next to it", lead, table=table, beneath=beneath)
+    short = _short(asked, costs, found, shown[:2])
+    section = Section("neighbours", "The plans next to it", lead, table=table, beneath=beneath, short=short)
     return plan_answer(view, "explain", lambda: [section], closing=_closing(view, asked, found))
+
+
+def _short(asked: Workload, own: Mapping[str, float], found: Sequence[Neighbour], shown: Sequence[str]) -> Table:
+    """For each question, the neighbour that works and is fastest, or else the first one."""
+    rows: list[list[Cell]] = [["", "this plan", *_figures(asked, own, own, shown), ""]]
+    for question in dict.fromkeys(each.asked for each in found):
+        tried = [each for each in found if each.asked == question]
+        sure = [each for each in tried if each.trial.works and not _risk(asked, own, each)]
+        works = sure or [each for each in tried if each.trial.works]
+        best = min(works, key=lambda each: each.trial.costs[asked.usual]) if works else tried[0]
+        figures = [""] * (len(shown) + 1) if best.trial.refused else _figures(asked, own, best.trial.costs, shown)
+        risk = "" if best.trial.refused else _risk(asked, own, best)
+        rows.append([question, best.words, *figures, f"✗ {best.trial.codes[0]}" if best.trial.codes else risk])
+    heads = {name: head for head, name in words_of(asked.case.kind).compared.heads}
+    time, *others = (Column(heads.get(name, head)) for name, head in zip(shown, heads_of(asked, shown), strict=True))
+    return Table(
+        [Column("question", "k", drop=1), Column("best instead", "l"), time, Column(""), *others, Column("", "k")], rows
+    )
 
 
 def _figures(asked: Workload, own: Mapping[str, float], costs: Mapping[str, float], shown: Sequence[str]) -> list[Cell]:

@@ -61,7 +61,7 @@ _STATES = {"valid": "invalid", "load": "not answered"}
 def check(found: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocument:
     """The checks of all scenarios: one line if all checks pass, else each check and the figures that moved."""
     kept, total = sum(checked.kept for checked in found), summary(found)
-    sections = [Section("kept", "What is kept", figures=[partial(_check_drawing, found)], face="page")]
+    sections = [Section("kept", "Checks passed", figures=[partial(_check_drawing, found)], face="page")]
     for place, checked in enumerate(found):
         sections += _scenario(checked, f"s{place}")
     last: list[Line] = []

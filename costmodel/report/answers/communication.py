@@ -50,8 +50,10 @@ def network_section(traffic: PlanTraffic) -> Section:
     words = f"{show_time(waited)} {of} waits for the network, {percent(waited / whole)}." if waited > 0 else ""
     shown = [partial(_figure, traffic)] if traffic.waits else []
     ahead, table = [styled(traffic.where, HEAD)], _table(traffic.sent)
-    longest = sorted(traffic.sent, key=lambda each: -number(each.transfer.total_time))[:_BRIEF]
-    few = [each for each in traffic.sent if each in longest]
+    longest = sorted(traffic.sent, key=lambda each: -number(each.transfer.total_time))
+    firsts = {each.of: each for each in reversed(longest)}.values()  # the longest of each kind of step
+    chosen = [*firsts, *(each for each in longest if each not in firsts)][:_BRIEF]
+    few = [each for each in traffic.sent if each in chosen]
     short = _table(few) if len(few) < len(traffic.sent) else None
     return Section("network", "Communication", words, shown, ahead, table, folded=bool(shown), short=short)
 
@@ -77,7 +79,7 @@ def _table(sent: Sequence[SentMessage]) -> Table:
     return Table(columns, rows, caption="Collectives of one accelerator", rest="shorter collectives")
 
 
-_BRIEF = 8  # collectives of a short answer
+_BRIEF = 7  # collectives of a short answer
 _SHOWN = ("message", "count", "time", "volume", "total_time")
 _APART = "rates outside a step"
 _LEGEND = "GB/s, as the step counts them"

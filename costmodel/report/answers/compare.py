@@ -36,7 +36,7 @@ from costmodel.report.terminal.style.head import (
     left_out_words,
     with_facts,
 )
-from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, Line, head, styled
+from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, Abridged, Detail, Line, head, styled
 from costmodel.report.trials import range_figures
 from costmodel.report.workload_words import money_words, words_of
 
@@ -67,7 +67,7 @@ def diff(found: Difference, name: str) -> AnswerDocument:
     about: list[Line] = [styled(name, HEAD), *_heads(found), *_of_flags(found)]
     about += [styled("Nothing differs.")] if found.same else []
     refused = [*_refusal_lines(found)]
-    about += [] if refused else [*map(styled, _money(found))]
+    about += [] if refused else [*_money(found)]
     sections = [] if found.same else [inputs(found.inputs, [*_prices_left_out(found), *refused])]
     sections += [] if found.same or refused else [*_moved_sections(found)]
     adds_up = not found.same and not refused and words_of(found.before.kind).adds_up
@@ -79,16 +79,20 @@ def diff(found: Difference, name: str) -> AnswerDocument:
     return AnswerDocument(None, name, about, words, verdict, sections, closing=last)
 
 
-def _money(found: Difference) -> Iterator[str]:
-    """A line on the cost and the time of both jobs, or on the rents of services."""
+def _money(found: Difference) -> Iterator[Line]:
+    """A line on the cost and the time of both jobs, or on the rents of services; a short answer has no bands."""
     sides = [(found.before, "before"), (found.after, "after")]
-    names = [*_MONEY, *(f"{name}_{end}" for name in _MONEY[:2] for end in ENDS)]
-    words = [money_words({name: _figure_of_side(side, name) for name in names}) for side, _ in sides]
-    names = [side.name if found.before.name != found.after.name else when for side, when in sides]
+    banded = [*_MONEY, *(f"{name}_{end}" for name in _MONEY[:2] for end in ENDS)]
+    whole, few = (
+        [money_words({name: _figure_of_side(side, name) for name in names}) for side, _ in sides]
+        for names in (banded, _MONEY)
+    )
+    named = [side.name if found.before.name != found.after.name else when for side, when in sides]
     bare = any("run_time_s" in side.figures and "goodput" not in side.figures for side, _ in sides)
     note = " (without failures; --set run={} counts them)" if bare else ""
-    if all(words) and words[0] != words[1]:
-        yield f"{'; '.join(f'{name}: {each}' for name, each in zip(names, words, strict=True))}{note}"
+    if all(whole) and whole[0] != whole[1]:
+        long, short = ("; ".join(map(": ".join, zip(named, each, strict=True))) for each in (whole, few))
+        yield Abridged(f"{long}{note}", short=short, added="ranges of money and time")
 
 
 def _refusal_lines(found: Difference) -> Iterator[Text]:
@@ -207,12 +211,13 @@ def _heads(found: Difference) -> Iterator[Line]:
 
 
 def _of_flags(found: Difference) -> Iterator[Line]:
-    """Lines on flags and their defaults, marked − or + if only one side has them."""
+    """Lines on flags and their defaults, marked − or + if only one side has them; a short answer has only these."""
     one, other = ([*job_lines(side.asked.assumed), *flag_lines(side.asked)] for side in (found.before, found.after))
     for mark, lines, beside in (("−", one, other), ("+", other, one)):
         for line in lines:
             if line not in beside or mark == "−":
-                yield styled(f"  {' ' if line in beside else mark} {line.plain}", str(line.style))
+                shown = styled(f"  {' ' if line in beside else mark} {line.plain}", str(line.style))
+                yield Detail([shown], "why each default", spare=0 if line in beside else 3)
 
 
 def inputs(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
@@ -266,7 +271,7 @@ def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: 
     for name, title in (_TITLES | (_RUN_TITLES if of_run else {})).items():
         if name in named:
             result_row = figure_row(named[name], title, share=True)
-            rows, short = [*rows, result_row], [*short, result_row]
+            rows, short = [*rows, result_row], [*short, *([result_row] if name != "tokens_per_s_per_gpu" else [])]
         beneath_it = list[Sequence[str]]()
         if name == "step_time":
             times = [move for move in moves if plan_in_words(move.name) in _TERMS]

@@ -54,7 +54,7 @@ def _machines(served: Sequence[ServedOn]) -> list[Section]:
     tokens = (
         "" if load is None else f", a request of {counted(float(load.prompt))} + {counted(float(load.output))} tokens"
     )
-    lead = f"To serve it, the fewest GPUs that hold it{tokens}"
+    lead = f"To serve it, the fewest GPUs that fit it{tokens}"
     return [
         Section(
             "machines",

@@ -189,6 +189,9 @@ def plan_rows(case: LoadedScenario, rows: Iterable[Mapping[str, Any]]) -> list[d
     return with_facts(row_facts(workload_of(case).facts), rows)
 
 
+PARTS_SPARE = 2  # the parts of a time leave a full screen before money does
+
+
 def parts_section(
     title: tuple[str, str],
     lead: str,
@@ -221,7 +224,19 @@ def parts_section(
     table = Table(columns, rows, headed=False, indent="    ", brief=brief, rest="term")
     of_bands = Abridged(f"    {BAND}: {banded}", DIM, short="", added="what ranges rest on")
     below = [*([of_bands] if banded else []), *beneath]
-    return Section(key, on_page, lead, figures, ahead, table, below, folded=bool(figures), face=face)
+    return Section(
+        key,
+        on_page,
+        lead,
+        figures,
+        ahead,
+        table,
+        below,
+        folded=bool(figures),
+        face=face,
+        detail=in_terminal,
+        spare=PARTS_SPARE,
+    )
 
 
 def plan_json(

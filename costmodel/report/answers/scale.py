@@ -92,7 +92,7 @@ def sizes(found: Scaled) -> Section:
     return Section(
         "scale",
         "Scaling" if compared else "Capacity by rate",
-        f"{how}{bend(found)}" if compared else "As many replicas as keep every limit at each rate.",
+        f"{how}{bend(found)}" if compared else "The fewest replicas that meet every limit at each rate.",
         [partial(_figure, found)],
         table=Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True),
         beneath=[*missed_lines(asked, points), *aside_lines(points, scaling.shown)],
@@ -129,7 +129,7 @@ def _conclusion(found: Scaled) -> str:
     if not found.scaling.time:
         works = [row for row in found.rows if row.found.point.works]
         if not works:
-            return "No rate keeps every limit."
+            return "No rate meets every limit."
         gpus, limited = works[-1].found.point.costs["gpus"], any(stated_limits(found.asked.case.scenario.limits))
         does = "meet every limit" if limited else "answer all requests"
         return f"{number_of(gpus, 'GPU')} {does} at {works[-1].found.text}."
@@ -137,7 +137,7 @@ def _conclusion(found: Scaled) -> str:
     if found.bend is not None or len(compared) < 2:
         return bend(found)
     first, last = (row.found.text for row in (compared[0], compared[-1]))
-    return f"From {first} to {last} accelerators every doubling keeps 95 % or more of what each one does."
+    return f"From {first} to {last} accelerators every doubling keeps 95 % or more of the speed of each."
 
 
 def _term(found: Scaled, term: str) -> str:

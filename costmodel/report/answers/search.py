@@ -386,7 +386,8 @@ def search(
     if brief and isinstance(table := sections[0].table, Table):
         sections[0] = replace(sections[0], table=replace(table, brief=brief))
     sections += more
-    if lines := [*words.yours(), *words.needs()]:
+    own = words.yours()
+    if lines := [*([Detail(own, "the rank of yours", spare=1)] if own and not why_not else own), *words.needs()]:
         sections.append(Section("yours", "Your plan, and what is needed", beneath=lines, apart=bool(found.best)))
     sections += [values_section(words)] if words.paths and found.parts else []
     known = any(part.examples for part in found.parts)
@@ -713,7 +714,7 @@ def values_section(words: SearchWords[Inputs, Plan]) -> Section:
     rows = [_value_row(words, part, figures) for part in parts]
     more = len(parts) - MOST_VALUES
     cut = [styled(f"  {more:,} more: --json has all", DIM)] if more > 0 else []
-    lead = "The best plan at each value, and how many plans there make sense, fit and keep the limits."
+    lead = "The best plan at each value, and how many plans there are valid, fit and meet the limits."
     return Section("values", "At each value", lead, table=Table(columns, rows, most=MOST_VALUES), cut=cut)
 
 
@@ -744,7 +745,9 @@ def why_sections(words: SearchWords[Inputs, Plan], *, full: bool, apart: bool) -
     if not counts:
         return []
     made: list[Line] = [*(account(words) if full else _shares(words, counts))]
-    return [Section("why-not", "Why not the others", ahead=made, face="terminal", apart=apart), why_section(words)]
+    spared = ("", 0) if full else ("reasons against plans", 2)
+    shares = Section("why-not", "Why not the others", ahead=made, face="terminal", apart=apart)
+    return [replace(shares, detail=spared[0], spare=spared[1]), why_section(words)]
 
 
 def _shares(words: SearchWords[Inputs, Plan], counts: Sequence[tuple[str, int]]) -> Iterator[Line]:

@@ -427,7 +427,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         yield _column_words(f"{' and '.join(there)}: at that rate; {beside}")
         if PAID in heads:
             yield _column_words("GPUs paid: those that the load needs; of a node with a price of its own, all of it")
-            yield _column_words("rent/month: of these for 730 h; rent/M out: of the GPUs in use alone")
+            yield _column_words("rent/month: these GPUs for 730 h; rent/M out: only the GPUs in use")
         elif _HEADS["rent_needed"] in heads:
             yield styled("  rent/month: of the GPUs that the load needs, for 730 h", DIM)
         if "in time" in heads:

@@ -60,7 +60,7 @@ def jsonl_text(reply: Reply) -> str:
 def rows_of(reply: Reply) -> list[dict[str, Any]]:
     """The table of an answer; a fault where it has none."""
     if not reply.rows:
-        raise fail("C007", "this answer has no table that rows could hold", None, "take --format json, or markdown")
+        raise fail("C007", "this answer has no table of rows", None, "take --format json, or markdown")
     here: Any = reply.result()
     for part in reply.rows.split("."):
         here = here[part]

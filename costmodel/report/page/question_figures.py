@@ -182,15 +182,15 @@ def check_figure(found: Sequence[CheckedScenario]) -> Bars:
         kept, every = float(sum(held)), float(len(held))
         pieces = [
             Piece(0.0, kept, "good", f"{name}: {kept:.0f} kept", f"{name}.kept", kept),
-            Piece(kept, every, "bad", f"{name}: {every - kept:.0f} not kept", f"{name}.failed", every - kept),
+            Piece(kept, every, "bad", f"{name}: {every - kept:.0f} failed", f"{name}.failed", every - kept),
         ]
         share = percent(kept / every) if every else "held to nothing"
         rows.append(BarRow(name, pieces, f"{kept:.0f} of {every:.0f}, {share}" if every else share))
-    legend = (("good", "kept"), ("bad", "not kept"))
-    words = f"{sum(all(held) for _, held in every_one)} of {len(found)} scenarios keep everything."
+    legend = (("good", "passed"), ("bad", "failed"))
+    words = f"{sum(all(held) for _, held in every_one)} of {len(found)} scenarios pass every check."
     return Bars(
         "kept",
-        "What is kept, by scenario",
+        "Checks passed, by scenario",
         words,
         rows,
         "what is held to: number",

@@ -254,7 +254,7 @@ def test_the_types_of_weights_that_a_name_states_are_those_of_the_model(name: st
 def test_a_name_with_a_type_that_is_none_here_says_how_its_weights_are_counted(name: str) -> None:
     shape = shape_of(name, names("model"))
     assert types_by_name(name, shape) == {}
-    assert f"no type here stands for {WITHOUT_TYPE[name]}; workload.weights states another" in name_words(name, shape)
+    assert f"no type here matches {WITHOUT_TYPE[name]}; workload.weights states another" in name_words(name, shape)
 
 
 def test_every_word_of_a_type_that_names_end_with_states_it_or_says_that_none_does() -> None:

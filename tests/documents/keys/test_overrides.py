@@ -22,7 +22,7 @@ FAULTS = {
     "no path": ("=4", "C001", "=4", "is not path=value", "for example"),
     "gap in the path": ("plan..tp=4", "C001", "plan..tp", "'plan..tp' names no key", "plan.tp"),
     "dot": (".=4", "C001", ".", "'.' names no key", ""),
-    "no value": ("plan.tp=", "C001", "", "nothing stands after the '='", "null leaves a key out"),
+    "no value": ("plan.tp=", "C001", "", "nothing follows the '='", "null leaves a key out"),
     "through a value": (
         "plan.tp.x=4",
         "C001",

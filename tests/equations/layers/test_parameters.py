@@ -75,7 +75,7 @@ def tensors(model: Model) -> list[tuple[float, ...]]:
     found += [(model.position_rows or model.max_sequence, hidden)] if model.positions == "learned" else []
     found += norm if model.embedding_norm else []
     found += [(rows, hidden) for rows in (model.token_types, model.meta_tokens) if rows]
-    found += [(hidden, hidden), (hidden,)] if model.head_transform else []  # the last norm stands behind it
+    found += [(hidden, hidden), (hidden,)] if model.head_transform else []  # the last normfollows it
     found += [(model.vocab,)] if model.head_bias else []
     for kind in model.layers:
         found += int(kind.count) * [*layer(kind, hidden), *int(kind.norms) * norm, *stream_tensors(model)]

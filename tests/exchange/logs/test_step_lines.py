@@ -94,5 +94,5 @@ def test_a_log_that_is_too_long_is_read_to_a_line_and_that_is_said(
     (tmp_path / "run.log").write_text("☃\n" * 2_000 + "".join(lines), "utf-8")
     done = run("import", "run.log", "--as", "runs", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert "no step of a training stands in the first 1,000 bytes of this log" in done.err
+    assert "no training step is in the first 1,000 bytes of this log" in done.err
     assert "cut the part that is to be measured out of it" in done.err

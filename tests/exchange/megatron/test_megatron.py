@@ -286,7 +286,7 @@ def test_rows_that_are_padded_otherwise_are_counted() -> None:
 @pytest.mark.parametrize(
     ("more", "code", "sentence"),
     [
-        ("--fp16", "X005", "of two types to train in one can stand"),
+        ("--fp16", "X005", "give one of two types to train in"),
         ("--optimizer soap", "X003", "--optimizer soap: its memory per parameter is not known here"),
         ("--fp8-format hybrid --fp8-recipe custom", "X003", "--fp8-recipe custom: a recipe in code"),
         ("--moe-latent-size 512", "X003", "--moe-latent-size: experts of a narrower stream"),
@@ -297,8 +297,8 @@ def test_rows_that_are_padded_otherwise_are_counted() -> None:
         ("--num-layers 99999999999999999999", "X005", "--num-layers is '99999999999999999999', not a whole number"),
         ("--num-layers 2 4", "X005", "--num-layers takes one value, not 2"),
         ("--num-layers 0", "X002", "--num-layers is 0"),
-        ("--num-layers", "X005", "no value stands behind --num-layers"),
-        ("--swiglu true", "X005", "--swiglu takes no value, and 'true' stands behind it"),
+        ("--num-layers", "X005", "no value follows --num-layers"),
+        ("--swiglu true", "X005", "--swiglu takes no value, and 'true'follows it"),
         ("--tensor-model-parallel-size 3", "X005", "tp 3 × pp 1 × cp 1 do not divide 8 accelerators"),
         ("--global-batch-size 12", "X005", "--global-batch-size 12 is no multiple of micro-batch 1 × dp 8"),
         ("--num-experts 8 --moe-layer-freq __import__('os')", "X005", "--moe-layer-freq is"),

@@ -179,7 +179,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "no rows": ("gpu,dtype,m,n,k,time_us\n", "D015", "has no rows", ":1:1"),
     "missing column": (GEMM.replace(",k,", ",kk,"), "D015", "the column 'k' is missing", ":1:1"),
     "no time": (GEMM.replace("time_us", "seconds"), "D004", "needs the column 'time_us'", ":1:1"),
-    "column twice": (GEMM.replace(",src", ",m"), "D005", "'m' stands twice", ":1:25"),
+    "column twice": (GEMM.replace(",src", ",m"), "D005", "'m' occurs twice", ":1:25"),
     "ragged": (GEMM.replace("11.5,x", "11.5"), "D014", "6 cells and the header 7", ":2:1"),
     "not a number": (GEMM.replace("11.5", "fast"), "D006", "not 'fast'", ":2:31"),
     "not a count": (GEMM.replace(",8,", ",8.5,"), "D008", "out of range", ":2:19"),

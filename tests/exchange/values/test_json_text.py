@@ -68,7 +68,7 @@ def test_numbers_that_python_writes_are_read() -> None:
         ('["a', "D002", "the rest of a text in double quotes is expected here", f"{FILE}:1:2"),
         ("[nan]", "D002", "a value is expected here, not 'n'", f"{FILE}:1:2"),
         ("{} {}", "D002", "the end of the text is expected here", f"{FILE}:1:4"),
-        ('{"a": 1,\n "a": 2}', "D005", "the key 'a' stands twice", f"{FILE}:2:2"),
+        ('{"a": 1,\n "a": 2}', "D005", "the key 'a' occurs twice", f"{FILE}:2:2"),
         ('{"a": "\\u001b[31m"}', "D006", "control characters are not used here", f"{FILE}:1:7"),
         ('["\\ud800"]', "D006", "control characters are not used here", f"{FILE}:1:2"),
         ("[1, \x1b]", "D006", "control characters are not used here", f"{FILE}:1:5"),

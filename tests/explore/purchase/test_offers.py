@@ -229,7 +229,7 @@ def test_a_bad_cell_is_one_fault_with_line_column_and_remedy(name: str) -> None:
         ("", "the column 'kind' is missing"),
         (f"{HEADER}\n", "there is no price below the header"),
         ("kind,date,source,usd_per_gpuhour\n", "there is no column 'usd_per_gpuhour'"),
-        (f"{HEADER},kind\n", "the column 'kind' stands twice"),
+        (f"{HEADER},kind\n", "the column 'kind' occurs twice"),
         (f"{HEADER}\nspot,h100\n", f"this row has 2 cells and the header {len(COLUMNS)}"),
         ('kind,date,source\n"spot,', "this is not a table of cells between commas"),
         ("\x00", "there is no column"),

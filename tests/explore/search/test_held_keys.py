@@ -167,7 +167,7 @@ def test_where_plan_and_search_disagree_it_is_said(settings: tuple[str, ...], wo
 def test_every_search_holds_it_and_its_head_says_so(command: tuple[str, ...], run: Any) -> None:
     verb, *options = command
     ran = run(verb, NAME, *options, "--set", "plan.zero=3", "--set", "plan.tp=4")
-    assert "held by --set: tp 4 · zero 3" in ran.out.splitlines()[:4]
+    assert "fixed by --set: tp 4 · zero 3" in ran.out.splitlines()[:4]
     answer = json.loads(run(verb, NAME, *options, "--set", "plan.zero=3", "--set", "plan.tp=4", "--json").out)
     assert answer["held"] == {"tp": 4, "zero": 3}
     rows = answer.get("plans") or answer.get("points") or answer.get("sizes") or [answer["plan"]]
@@ -200,7 +200,7 @@ def test_what_varies_is_not_said_to_be_held(run: Any) -> None:
         answer = json.loads(run(*asked, "--over", "plan.zero=1,2", *given).out)
         assert answer["held"] == {"tp": 4}
         assert {row["zero"] for row in answer.get("plans") or answer["points"]} <= {1, 2}
-        assert "held by --set: tp 4\n" in run(*asked, "--over", "plan.zero=1,2", *given[:-1]).out
+        assert "fixed by --set: tp 4\n" in run(*asked, "--over", "plan.zero=1,2", *given[:-1]).out
 
 
 def test_after_an_estimate_a_search_is_free_to_find_another(run: Any) -> None:

@@ -219,7 +219,7 @@ def test_parts_of_another_search_are_never_its_own(keeping: SearchOptions, tmp_p
     folder = keeping.folder
     assert folder is not None
     (folder / MANIFEST).unlink()
-    assert refusal(keeping, over=[axis("cluster.nodes=2,8")]) == f"{folder} holds parts of another search"
+    assert refusal(keeping, over=[axis("cluster.nodes=2,8")]) == f"{folder} has parts of another search"
     before = plans_in(folder)
     assert found(keeping).tally == uninterrupted()[0].tally
     assert plans_in(folder).equals(before), "its own are written again"

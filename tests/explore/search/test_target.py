@@ -46,7 +46,7 @@ def test_what_does_not_work_reaches_nothing(at_least: bool) -> None:
     [
         ("limits_chance>=90", "limits_chance is a share, and 90 is more than all"),
         ("saturation_share<=150 %", "saturation_share is a share, and 150 % is more than all"),
-        ("ttft_p99=1 s", "'ttft_p99=1 s' is not result>=value or result<=value"),
+        ("ttft_p99=1 s", "'ttft_p99=1 s' is not RESULT>=VALUE or RESULT<=VALUE"),
         ("ttft_p99<=3 GB", "'GB' is not a unit of s"),
     ],
 )

@@ -166,7 +166,7 @@ def whole(item: Line, width: int) -> Counter[str]:
         return words(list(laid([item], None)))
     kept = item.kept(width)
     cells = [Text(" ".join(row[index] for index in kept)) for row in item.all_rows()]
-    left = item.left_out(width)
+    left = [*filter(None, item.left_out(width))]  # bars have no name
     named = f"{LEFT_OUT} {', '.join(left)}." if left else ""
     return words([*cells, Text(item.legend_words(kept) if item.rows else ""), Text(named)])
 
@@ -374,7 +374,7 @@ def test_many_equal_faults_are_one_with_their_places() -> None:
         "error[D004]: one is missing",
     ]
     assert [line for line in lines if "more" in line] == [
-        "the same fault stands in 9,999 more places: 4:5, 6:5, 8:5, …",
-        "the same fault stands in 9,999 more places: 5:5, 7:5, 9:5, …",
+        "the same fault is in 9,999 more places: 4:5, 6:5, 8:5, …",
+        "the same fault is in 9,999 more places: 5:5, 7:5, 9:5, …",
     ]
     assert lines[-1] == "20,001 faults. For details: costmodel explain D006"

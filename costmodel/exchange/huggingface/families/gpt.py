@@ -187,14 +187,14 @@ FAMILIES = [
         positions="learned", last_norm=option("do_layer_norm_before", default=True),
         losses=(
             uncounted_parameters(
-                "no normalisation stands before the head", lambda config: -2 * config.number("hidden"),
+                "there is no normalisation before the head", lambda config: -2 * config.number("hidden"),
                 lambda config: not config.flag("last_norm"),
             ),
         ),
         refusals=(
             Refusal("word_embed_proj_dim", ("=hidden", None), "the model document has one width"),
             Refusal("layer_norm_elementwise_affine", (True,), "normalisations have weights in the model document"),
-            Refusal("_remove_final_layer_norm", (False,), "a normalisation stands before the head in the document"),
+            Refusal("_remove_final_layer_norm", (False,), "the document has a normalisation before the head"),
         ),
         quiet=("layerdrop",),
     ),

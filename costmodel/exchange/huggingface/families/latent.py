@@ -102,7 +102,7 @@ FAMILIES = [
         losses=(
             LATENT_BIASES,
             uncounted_parameters(
-                "a normalisation stands behind the experts",
+                "there is a normalisation after the experts",
                 lambda config: config.number("hidden") * FIRST_DENSE(config).count("experts"),
             ),
         ),

@@ -242,7 +242,7 @@ FAMILIES = [
         ffn_hidden=6912, layer_count=30, heads=20, kv_heads=5, biases=option("attention_bias", default=False),
         losses=(
             uncounted_parameters(
-                "a normalisation stands before the output of attention and of the MLP",
+                "there is a normalisation before the output of attention and of the MLP",
                 per_layer(lambda config: config.number("hidden") + config.number("ffn_hidden")),
             ),
         ),

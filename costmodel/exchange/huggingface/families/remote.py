@@ -257,7 +257,7 @@ FAMILIES = [
         refusals=(
             Refusal("add_bias_linear", (False,), "biases of this code are not in this table"),
             Refusal("rmsnorm", (True,), "layer norms of this code are not in this table"),
-            Refusal("post_layer_norm", (True,), "a normalisation stands before the head in the document"),
+            Refusal("post_layer_norm", (True,), "the document has a normalisation before the head"),
             Refusal("pre_seq_len", (None, 0), "a learned prefix has no place in the document"),
         ),
         quiet=("apply_residual_connection_post_layernorm", "bias_dropout_fusion", "apply_query_key_layer_scaling",

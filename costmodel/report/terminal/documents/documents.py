@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from costmodel.ground.units import percent
 from costmodel.report.data_formats.formats import json_text
 from costmodel.report.terminal.style.layout import DIM, HEAD, CellTable, Line, drawn, head, styled
+from costmodel.report.data_formats.formats import json_text
+from costmodel.report.terminal.style.layout import DIM, HEAD, MORE, CellTable, Detail, Line, drawn, head, styled
 
 if TYPE_CHECKING:
     from costmodel.documents.keys.key_list import ScenarioKey
@@ -23,8 +25,25 @@ Prices = Mapping[str, "NodePrice | None"]
 Held = Mapping[str, "HeldAgainst"]  # by accelerator, the runs that predictions for it were compared with
 
 
-def listed(found: Listed, held: Held | None = None, prices: Prices | None = None) -> list[Line]:
-    """Names and titles, kind by kind; for accelerators the runs they were compared with, for nodes their prices."""
+def listed(
+    found: Listed, held: Held | None = None, prices: Prices | None = None, groups: Listed | None = None
+) -> list[Line]:
+    """Names and titles, kind by kind; for accelerators the runs they were compared with, for nodes their prices.
+
+    groups: of a list of everything, the documents of each group; a screen has only their number
+    """
+    if groups:
+        rows = [(name, f"{len(each):,}", ", ".join(one for one, _ in each[:3])) for name, each in groups.items()]
+        more: list[Line] = [
+            styled(
+                "  also: keys, formats, releases, efficiencies, priors, reliability, practices, grids, measured", DIM
+            ),
+            Detail([styled(""), *listed(found)], "every name", spare=1),
+            MORE,
+            styled(""),
+            drawn("Next: costmodel list models"),
+        ]
+        return [CellTable(("group", "documents", "such as"), rows, "krl"), *more]
     lines: list[Line] = []
     for kind, entries in found.items():
         lines.append(styled(kind, HEAD))

@@ -52,7 +52,7 @@ def gathered_faults(found: Sequence[Fault]) -> list[list[Fault]]:
 def more_places(alike: Sequence[Fault]) -> str:
     """The number of further places with the same fault, and a few of them."""
     places = ", ".join(_other_place(fault, alike[0]) for fault in alike[1 : _MOST_ALIKE + 1])
-    return f"the same fault stands in {len(alike) - 1:,} more places: {places}, …"
+    return f"the same fault is in {len(alike) - 1:,} more places: {places}, …"
 
 
 def _other_place(fault: Fault, first: Fault) -> str:

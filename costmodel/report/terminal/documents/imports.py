@@ -43,7 +43,7 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
         verb = "estimate" if "model" in found.document else "memory"
         after = "fill in what is missing first" if found.missing else f"costmodel {verb} {written}"
         if list(found.document) == ["cluster"]:
-            after = "put it in the place of the cluster of a scenario"
+            after = "replace the cluster of a scenario with it"
         lines += [Text(), drawn(f"Next: {after}")]
     return lines
 

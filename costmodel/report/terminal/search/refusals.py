@@ -81,7 +81,7 @@ def _limit(inputs: TrainingInputs, limit: Limit, value: float) -> str:
     """A sentence on a missed limit: the result, the difference, and the limit."""
     name, bound = limit.column, float(limit.value)
     if math.isnan(value):
-        return f"{limit.key} is unknown, so it keeps no {limit.kind}; {missing_input(inputs, name)}"
+        return f"the limit on {limit.key} cannot be checked: {missing_input(inputs, name)}"
     if name == "memory_share":
         name, value, bound = "memory_peak", value * float(inputs.usable), bound * float(inputs.usable)
     off = result(name, abs(value - bound))

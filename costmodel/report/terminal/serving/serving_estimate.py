@@ -43,6 +43,7 @@ from costmodel.report.terminal.style.layout import (
     HEAD,
     Abridged,
     CellTable,
+    Detail,
     Line,
     chance_style,
     drawn,
@@ -92,8 +93,9 @@ def bound_line(answer: ServingAnswer) -> Line:
         return styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
     limited = has_limits(answer.inputs.case) and not answer.broken
     unsure = limited and not answer.overload and answer.costs[OWN] < SAFE
-    words = bound_words(answer) if has_tokens(answer) else _rate_bound(answer)
-    return Abridged(f"{words} {_met_words(answer)}", short=words, added="") if unsure else styled(words)
+    worded = bound_words if has_tokens(answer) else _rate_bound
+    words = f"{worded(answer)} {_met_words(answer)}" if unsure else worded(answer)
+    return Abridged(words, short=worded(answer, brief=True), added="")
 
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
@@ -101,10 +103,9 @@ def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
     if not answer.overload:
         return []
     most = result("saturation_per_s", answer.costs["saturation_per_s"])
-    end = ":" if followed else "."
-    return [
-        styled(f"  At {most}, the highest rate it can serve; at a higher rate the queue grows without bound{end}", BAD)
-    ]
+    short, words = f"  At {most}, the most it can answer:", "where a higher rate ends"
+    whole = f"  At {most}, the highest rate it can serve; at a higher rate the queue grows without bound"
+    return [Abridged(f"{whole}:", BAD, short=short, added=words) if followed else styled(f"{whole}.", BAD)]
 
 
 def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
@@ -208,7 +209,11 @@ def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
     main, whole = (CellTable([""] * 5, each, "lllll", headed=False, marked=marked) for each in ([*_main(rows)], rows))
     return [
         *shorter([main], [whole], "other figures"),
-        *(money_and_energy(answer) if not answer.inputs.case.kinds else [*_costs(costs), *_rent(answer)]),
+        Detail(
+            money_and_energy(answer) if not answer.inputs.case.kinds else [*_costs(costs), *_rent(answer)],
+            "what it costs",
+            spare=1,
+        ),
         *_groups(answer),
     ]
 
@@ -410,8 +415,11 @@ def without_bands(answer: ServingAnswer) -> list[Line]:
     return [Abridged(words, DIM, short="", added="what ranges rest on")] if without else []
 
 
-def bound_words(answer: ServingAnswer) -> str:
-    """A sentence on the longest term of the time per token, and on the bottleneck of the rate."""
+def bound_words(answer: ServingAnswer, *, brief: bool = False) -> str:
+    """A sentence on the longest term of the time per token, and on the bottleneck of the rate.
+
+    brief: without the rate within limits, which the table above has
+    """
     costs = answer.costs
     longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])
     share = f"{value / costs['tpot'] * 100:.0f} % of a token's time" if costs["tpot"] else ""
@@ -419,10 +427,10 @@ def bound_words(answer: ServingAnswer) -> str:
     chance, stated = costs[OWN], bool(_chance(answer)) and has_limits(answer.inputs.case)
     known = stated and math.isfinite(chance)
     sure = f"The chance to meet all limits is {share_words(chance, 0)}. " if known else ""
-    return f"{sure}{words[0].upper()}{words[1:]} takes {share}. {_rate_bound(answer)}"
+    return f"{sure}{words[0].upper()}{words[1:]} takes {share}. {_rate_bound(answer, brief=brief)}"
 
 
-def _rate_bound(answer: ServingAnswer) -> str:
+def _rate_bound(answer: ServingAnswer, *, brief: bool = False) -> str:
     """The bottleneck of the rate; for a fixed number of users or requests, whether more would raise the rate."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     more = "users" if workload.users is not None else "requests in flight" if workload.concurrency is not None else ""
@@ -431,7 +439,8 @@ def _rate_bound(answer: ServingAnswer) -> str:
         if not has_limits(answer.inputs.case) or not allowed < _FULL * most:
             return f"{_limit_of_rate(answer)} the rate."
         kept, served = result("rate_within_slo_per_s", allowed), result("saturation_per_s", most)
-        return f"Limits are met to {kept} as predicted; {BINDS[answer.binding]} the rate at {served}."
+        limit = f"{BINDS[answer.binding]} the rate at {served}."
+        return f"{limit[0].upper()}{limit[1:]}" if brief else f"Limits are met to {kept} as predicted; {limit}"
     rate, most = costs["requests_per_s"], costs["saturation_per_s"]
     waiting = costs["concurrency"] >= _FULL * costs["concurrency_steady"]
     if rate < _FULL * most and not waiting:

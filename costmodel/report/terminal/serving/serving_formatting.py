@@ -361,7 +361,7 @@ def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
     """A sentence on a result that misses its limit."""
     value, bound = costs[limit.column], float(limit.value)
     if math.isnan(value):
-        return f"{limit.key} is unknown, so it keeps no {limit.kind}"
+        return f"the limit on {limit.key} cannot be checked: {limit.key} is unknown"
     if limit.column == OWN:
         return _unsure(value, bound)
     digits = digits_apart(limit.column, value, bound)

@@ -114,7 +114,7 @@ def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]
     if alone is None:
         return []
     missed = ", ".join(reason(alone, code) for code in alone.broken)
-    words = f"No number of replicas keeps the limits; of a request alone {missed}."
+    words = f"No number of replicas meets the limits. Even for one request: {missed}."
     return [styled(f"  {words}", BAD), typed("  other plans:", command(case, "search"))]
 
 

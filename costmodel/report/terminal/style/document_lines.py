@@ -16,7 +16,7 @@ def document_lines(document: AnswerDocument) -> list[Line]:
     lines = [*document.head, *document.problems]
     for section in document.sections:
         made = [*section_lines(section)]
-        lines += [Detail(made, section.detail)] if section.detail and made else made
+        lines += [Detail(made, section.detail, spare=section.spare)] if section.detail and made else made
     return [*lines, *document.remarks, MORE, *([Text()] if document.closing else []), *document.closing]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import sys
@@ -66,6 +67,7 @@ GOOD, WARN, BAD, DIM, HEAD = "good", "warn", "bad", "dim", "bold"
 PALETTE = {GOOD: "color(28)", WARN: "color(130)", BAD: "color(160)"}
 FEW_COLOURS = {GOOD: "none", WARN: "magenta", BAD: "red"}
 VERDICT_STYLE = {"fits": GOOD, "tight": WARN, "does not fit": BAD}
+SCREEN = 23  # lines of a short answer: of 24, the prompt takes one
 _USUAL = 80  # columns, where the terminal does not report its width
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HARMFUL = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, direction and invisible, halves of letters, ends of lines
@@ -317,12 +319,14 @@ class Detail:
     """Lines that an answer shows only with -v, or only without it.
 
     words: the words for these lines in the list of what -v adds. brief: whether the lines belong to the short answer,
-    where they replace others
+    where they replace others. spare: where positive, a short answer has the lines too while it fits a screen; of
+    several such parts, those with the highest number are left out first
     """
 
     inner: Sequence[Line]
     words: str = ""
     brief: bool = False
+    spare: int = 0
 
 
 PlainLine = Text | CellTable | WidthDrawing
@@ -347,24 +351,17 @@ def shorter(short: Sequence[Line], whole: Sequence[Line], words: str) -> list[Li
     return [*whole] if [*short] == [*whole] else [Detail(short, brief=True), Detail(whole, words)]
 
 
-def of_length(items: Iterable[Line], *, verbose: bool = True) -> list[PlainLine]:
+def of_length(items: Iterable[Line], *, verbose: bool = True, spared: float = math.inf) -> list[PlainLine]:
     """The lines of an answer with -v, or those of a short answer and a line on what -v adds.
+
+    spared: the number from which on parts that a short answer can spare are left out
 
     >>> found = of_length([Text("a"), MORE, Detail([Text("b")], "assumptions"), Text("c")], verbose=False)
     >>> [line.plain for line in found]
     ['a', '  More with -v: assumptions', 'c']
     """
-    left, found = dict[str, None](), list[PlainLine]()
-    for item in items:
-        if isinstance(item, Abridged) and not verbose:
-            found += [styled(item.short, str(item.style))] if item.short else []
-            left |= {item.added: None} if item.short != item.plain else {}
-        elif not isinstance(item, Detail):
-            found.append(item)
-        elif item.brief != verbose:
-            found += of_length(item.inner)
-        elif not item.brief:
-            left[item.words] = None
+    left = dict[str, None]()
+    found = [*_shown(items, spared, left, verbose=verbose)]
     if not left:
         return [item for item in found if item is not MORE]
     more = styled(as_many("  More with -v: ", [*filter(None, left)], ", ") if any(left) else "  More with -v", DIM)
@@ -375,6 +372,22 @@ def of_length(items: Iterable[Line], *, verbose: bool = True) -> list[PlainLine]
         del found[place]
     pairs = zip([None, *found], found, strict=False)
     return [item for before, item in pairs if not (is_blank(before) and is_blank(item))]
+
+
+def _shown(items: Iterable[Line], spared: float, left: dict[str, None], *, verbose: bool) -> Iterator[PlainLine]:
+    """The lines of an answer of a length; left: filled with the words for what only the other length has."""
+    for item in items:
+        if isinstance(item, Abridged) and not verbose:
+            yield from [styled(item.short, str(item.style))] if item.short else []
+            left |= {item.added: None} if item.short != item.plain else {}
+        elif not isinstance(item, Detail):
+            yield item
+        elif item.brief != verbose:
+            yield from _shown(item.inner, spared, left, verbose=True)
+        elif not item.brief and item.spare and item.spare < spared:
+            yield from _shown(item.inner, spared, left, verbose=verbose)
+        elif not item.brief:
+            left[item.words] = None
 
 
 def as_many(before: str, words: Sequence[str], between: str, width: int | None = _LINE) -> str:
@@ -431,10 +444,24 @@ def _command_lines(before: str, command: str, width: int | None) -> Iterator[str
 def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> Iterator[Text]:
     """All items as printable lines of text, wrapped to the terminal's width if there is one.
 
-    A line beneath a table, and with -v the last line of all, names the columns that have no room.
+    A line beneath a table, and with -v the last line of all, names the columns that have no room. A short answer in a
+    terminal leaves out the parts that it can spare until it fits a screen.
     """
-    width, narrow = None if width is None else max(width, NARROWEST), dict[str, None]()
-    for item in of_length(items, verbose=verbose):
+    width = None if width is None else max(width, NARROWEST)
+    if verbose or width is None:
+        yield from _laid_all(of_length(items, verbose=verbose), width, verbose=verbose)
+        return
+    items, lines = [*items], list[Text]()
+    for spared in (math.inf, *sorted({each.spare for each in items if isinstance(each, Detail)} - {0}, reverse=True)):
+        lines = [*_laid_all(of_length(items, verbose=False, spared=spared), width, verbose=False)]
+        if len(lines) <= SCREEN:
+            break
+    yield from lines
+
+
+def _laid_all(items: Iterable[PlainLine], width: int | None, *, verbose: bool) -> Iterator[Text]:
+    narrow = dict[str, None]()
+    for item in items:
         if isinstance(item, CellTable):
             narrow |= dict.fromkeys(filter(None, item.left_out(width)))
         for line in [item] if isinstance(item, Text) else item.lines(width):

@@ -194,11 +194,6 @@ def list_documents(
     return Reply(lines, result, "documents")
 
 
-def _contains(listed: tuple[str, str], text: str) -> bool:
-    """Whether the name or the title of a document contains a text, in small or capital letters."""
-    return any(text.lower() in each.lower() for each in listed)
-
-
 def _formats(prefix: str) -> Reply:
     """The formats whose names start with a prefix; the options of the format if there is only one."""
     from costmodel.explore.import_export.format_options import launch_formats

@@ -261,7 +261,7 @@ def _in_its_part(name: str) -> str:
 
 def _line_of(name: str) -> str:
     """The words to type for a scenario or a file without a command, or for the version; empty for another word."""
-    from costmodel.documents.reader.find_documents import names
+    from costmodel.documents.reader.folders import names
 
     if name == "version":
         return "--version"

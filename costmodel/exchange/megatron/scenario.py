@@ -208,7 +208,7 @@ def _precision_value(flags: MegatronFlags) -> OriginValue:
     wide = [name for name in ("bf16", "fp16") if flags.on(name)]
     eight, four = flags["fp8-format"], flags["fp4-format"]
     if len(wide) > 1 or (eight.value and four.value):
-        flags.refuse("X005", "of two types to train in one can stand", flags["fp16"].place or four.place)
+        flags.refuse("X005", "give one of two types to train in", flags["fp16"].place or four.place)
     if not wide:
         if not flags.sound("bf16", "fp16"):
             return flags["bf16"]._replace(value="bf16")

@@ -298,7 +298,7 @@ def test_rows_that_are_padded_otherwise_are_counted() -> None:
         ("--num-layers 2 4", "X005", "--num-layers takes one value, not 2"),
         ("--num-layers 0", "X002", "--num-layers is 0"),
         ("--num-layers", "X005", "no value follows --num-layers"),
-        ("--swiglu true", "X005", "--swiglu takes no value, and 'true'follows it"),
+        ("--swiglu true", "X005", "--swiglu takes no value, and 'true' follows it"),
         ("--tensor-model-parallel-size 3", "X005", "tp 3 × pp 1 × cp 1 do not divide 8 accelerators"),
         ("--global-batch-size 12", "X005", "--global-batch-size 12 is no multiple of micro-batch 1 × dp 8"),
         ("--num-experts 8 --moe-layer-freq __import__('os')", "X005", "--moe-layer-freq is"),

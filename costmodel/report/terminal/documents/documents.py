@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.ground.units import percent
 from costmodel.report.data_formats.formats import json_text
-from costmodel.report.terminal.style.layout import DIM, HEAD, CellTable, Line, drawn, head, styled
-from costmodel.report.data_formats.formats import json_text
 from costmodel.report.terminal.style.layout import DIM, HEAD, MORE, CellTable, Detail, Line, drawn, head, styled
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -26,6 +27,11 @@ from costmodel.explore.serving.remedy_trials import unloaded
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.serving_search_result import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
 from costmodel.explore.serving.smallest_cluster import search_remedy, smaller_fleet, smallest_cluster, with_both_sizes
+from costmodel.explore.serving.serving_search_result import Offers, RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
+from costmodel.explore.serving.limit_misses import limit_misses
+from costmodel.explore.serving.remedy_trials import unloaded
+from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.smallest_cluster import both_sizes, search_remedy, smaller_fleet, smallest_cluster
 from costmodel.ground.errors import CostModelError
 
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
@@ -36,24 +42,57 @@ def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
     """Adds settings with which a plan works, where no plan meets every limit with the preferred chance."""
     if (found.works and found.is_safe) or found.stopped:
         return found
-    case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
-    fewest = fewest_gpus(case)
-    smallest = smallest_cluster(case, fewest)
-    before, after = _longer_steps(found, case), (*narrower(case), _lower_rates(found, case))
-    first = partial(_search_kind, case)
-    in_order = itertools.chain(map(first, before), [smallest], map(first, after))
-    tried_ones = [*itertools.islice(filter(None, in_order), _MOST)]
-    if smallest is not None and not found.tally.fit and len(tried_ones) == 1:
-        tried_ones += filter(None, [_narrower_on_more(case, smallest)])
-    if not found.tally.evaluated and not tried_ones:
-        longer = itertools.chain.from_iterable(_longer_steps(found, case))
-        tried_ones = [*itertools.islice(filter(None, (search_remedy(case, each, fits=True) for each in longer)), 1)]
-    alone = None if tried_ones else _nearest_unloaded(case)
-    ahead = tuple(f"{path}={value}" for path, value in values.items())
-    remedies = [replace(one, settings=(*without(ahead, one.settings), *one.settings)) for one in tried_ones]
-    smaller = None if smallest is None else smaller_fleet(found, case, smallest)
-    found = found if smallest is None else with_both_sizes(found, case, fewest)
-    return replace(found, remedies=tuple(remedies), alone=alone, smaller=smaller)
+    return replace(found, offers=SearchOffers(found))
+
+
+class SearchOffers(Offers):
+    """Settings of a search with which a plan works, each looked for when it is first asked for."""
+
+    def __init__(self, found: ServiceSearch) -> None:
+        self._found = found
+        self._case = found.variants.of(found.nearest).case
+
+    @functools.cached_property
+    def _fewest(self) -> RankedPlan | None:
+        return fewest_gpus(self._case)
+
+    @functools.cached_property
+    def _smallest(self) -> SearchRemedy | None:
+        return smallest_cluster(self._case, self._fewest)
+
+    @functools.cached_property
+    def remedies(self) -> tuple[SearchRemedy, ...]:
+        """Settings under which a plan keeps every limit, at the values of the nearest plan."""
+        found, case = self._found, self._case
+        before, after = _longer_steps(found, case), (*narrower(case), _lower_rates(found, case))
+        first = partial(_search_kind, case)
+        in_order = itertools.chain(map(first, before), [self._smallest], map(first, after))
+        tried_ones = [*itertools.islice(filter(None, in_order), _MOST)]
+        if self._smallest is not None and not found.tally.fit and len(tried_ones) == 1:
+            tried_ones += filter(None, [_narrower_on_more(case, self._smallest)])
+        if not found.tally.evaluated and not tried_ones:
+            longer = itertools.chain.from_iterable(_longer_steps(found, case))
+            tried_ones = [*itertools.islice(filter(None, (search_remedy(case, each, fits=True) for each in longer)), 1)]
+        ahead = tuple(f"{path}={value}" for path, value in found.variants.values(found.nearest).items())
+        return tuple(replace(one, settings=(*without(ahead, one.settings), *one.settings)) for one in tried_ones)
+
+    @functools.cached_property
+    def alone(self) -> RankedPlan | None:
+        """The plan nearest to limits that no plan keeps, even of requests one at a time."""
+        return None if self.remedies else _nearest_unloaded(self._case)
+
+    @functools.cached_property
+    def smaller(self) -> RankedPlan | None:
+        """Another plan that answers the rate with fewer accelerators on a larger cluster."""
+        best = next(iter(self._found.best), None)
+        if best is None or self._fewest is None or self._fewest.costs["gpus"] >= best.costs["gpus_needed"]:
+            return None
+        return None if self._smallest is None else smaller_fleet(self._found, self._case, self._smallest)
+
+    @functools.cached_property
+    def both_clusters(self) -> tuple[RankedPlan, RankedPlan] | None:
+        """The plans on the smallest cluster by expected figures, and on a larger one with the preferred chance."""
+        return None if self._smallest is None else both_sizes(self._found, self._case, self._fewest)
 
 
 def _search_kind(case: ServingCase, kind: Iterator[tuple[str, ...]]) -> SearchRemedy | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -89,21 +89,38 @@ LEAST_MOVE = 1e-6  # of a figure, from which the pool of the cache moves it
 _KINDS = {"matmul": "matmul", "attention": "attention", "memory_bound": "memory-bound", "tp_exposed": "tp"}
 
 
+class Offers:
+    """What a search offers where no plan of it keeps every limit: nothing by default, see `SearchOffers`."""
+
+    @property
+    def remedies(self) -> tuple[SearchRemedy, ...]:
+        """Settings under which one does, at the values of the nearest plan."""
+        return ()
+
+    @property
+    def alone(self) -> RankedPlan | None:
+        """The plan nearest to limits that no plan keeps, even of requests one at a time."""
+        return None
+
+    @property
+    def smaller(self) -> RankedPlan | None:
+        """Another plan than the first that answers the rate with fewer accelerators, on more than these."""
+        return None
+
+    @property
+    def both_clusters(self) -> tuple[RankedPlan, RankedPlan] | None:
+        """The plans on the smallest cluster by expected figures, and on a larger one with the preferred chance."""
+        return None
+
+
 @dataclass
 class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
-    """The result of a serving search; if stopped, for the values so far.
-
-    remedies: where no plan keeps every limit, at the values of the nearest one; see `with_search_remedies`
-    """
+    """The result of a serving search; if stopped, for the values so far."""
 
     tally: ServiceTally
     yours: ServingAnswer | None
-    remedies: tuple[SearchRemedy, ...] = ()
-    alone: RankedPlan | None = None  # nearest to limits that no plan keeps, even of requests one at a time
+    offers: Offers = field(default_factory=Offers)
     fleet: RankedPlan | None = None  # the best plan with as many replicas as the rate needs, where it has others
-    smaller: RankedPlan | None = None  # another one that answers the rate with fewer accelerators, on more than these
-    safe_cluster: RankedPlan | None = None  # of a remedy, the plan on the smallest cluster with the preferred chance
-    expected_cluster: RankedPlan | None = None  # the same by expected figures, where it takes fewer accelerators
     expected_rates: bool = False  # whether rates are expected ones all the same: plans are safe at their load
     unruled: float | None = None  # the preferred chance where its band is that of other accelerators: expected figures
     other: RankedPlan | None = None  # the best plan by the other rule, with as many replicas as that needs

@@ -135,8 +135,10 @@ def served_on(case: ServingCase, machines: Iterable[Machine], most: float) -> It
             yield ServedOn(machine, why=f"{error.faults[0].code} {error.faults[0].with_near_word}")
 
 
-def with_both_sizes(found: ServiceSearch, case: ServingCase, safe: RankedPlan | None) -> ServiceSearch:
-    """The result with the fewest accelerators that have the chance asked for, and fewer by expected figures.
+def both_sizes(
+    found: ServiceSearch, case: ServingCase, safe: RankedPlan | None
+) -> tuple[RankedPlan, RankedPlan] | None:
+    """The fewest accelerators by expected figures, and those that have the chance asked for; None if as many.
 
     safe: the plan on the fewest accelerators
     """
@@ -145,11 +147,11 @@ def with_both_sizes(found: ServiceSearch, case: ServingCase, safe: RankedPlan | 
     demanded = stated_chance(case) is not None
     plain = serving(vary_any(replace(case, changes=others), ())) if demanded else case
     if (found.safe is None and not demanded) or stated_chance(plain) is not None:
-        return found
+        return None
     expected = fewest_gpus(preferring(plain, None)) if safe is not None else None
     if safe is None or expected is None or expected.costs["gpus"] >= safe.costs["gpus"]:
-        return found
-    return replace(found, safe_cluster=safe, expected_cluster=expected)
+        return None
+    return expected, safe
 
 
 def smaller_fleet(found: ServiceSearch, case: ServingCase, cluster: SearchRemedy) -> RankedPlan | None:

@@ -264,8 +264,19 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def remedies(self) -> list[Line]:
         """Settings of the search under which a plan keeps every limit, and the best plan there."""
+        if self.found.fleet is None:  # else a line names the replicas needed
+            return self._remedy_lines()
+        return [Detail(self._remedy_lines, "what to set")] if self._offers_others else []
+
+    @property
+    def _offers_others(self) -> bool:
+        """Whether other settings are looked for, since no plan is safe."""
+        return not (self.found.stopped or (self.found.works and self.found.is_safe))
+
+    def _remedy_lines(self) -> list[Line]:
         found = self.found
-        if not found.remedies:
+        remedies = found.offers.remedies
+        if not remedies:
             return self._never_kept()
         rows = [
             (
@@ -273,19 +284,18 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
                 options_of(found.inputs.case, (*remedy.settings, *remedy.plan)),
                 f"{best_words(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
             )
-            for place, remedy in enumerate(found.remedies)
+            for place, remedy in enumerate(remedies)
         ]
         kept = "meets all limits" if self.is_limited else "answers the load"
         kept += f" with a chance of {percent(found.safe, 2)}" if found.safe is not None else ""
-        then = "the best plan then" if any(remedy.best.broken for remedy in found.remedies) else kept
-        fewer, safe = found.expected_cluster, found.safe_cluster
-        both = [styled(f"  {_two_sizes(fewer, safe)}")] if fewer is not None and safe is not None else []
-        lines: list[Line] = [CellTable(("", "what to set", then), rows, "lkl"), *both]
-        return [Detail(lines, "what to set")] if found.fleet is not None else lines  # a line names the replicas needed
+        then = "the best plan then" if any(remedy.best.broken for remedy in remedies) else kept
+        sizes = None if self.other_rule() else found.offers.both_clusters
+        both = [] if sizes is None else [styled(f"  {_two_sizes(*sizes)}")]
+        return [CellTable(("", "what to set", then), rows, "lkl"), *both]
 
     def remedy_fields(self) -> list[dict[str, Any]]:
         """The remedies as plain values."""
-        return [{"set": list(remedy.settings), "plan": list(remedy.plan)} for remedy in self.found.remedies]
+        return [{"set": list(remedy.settings), "plan": list(remedy.plan)} for remedy in self.found.offers.remedies]
 
     def example(self, plan: RankedPlan, code: str) -> tuple[str, str]:
         """The name of a rejected plan: its degrees over 1, and the reason."""
@@ -295,24 +305,28 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         """The command for the best plan, for as many replicas as the rate needs, and for the search to ask next."""
         found, best = self.found, self.found.best[0]
         which = ", the nearest plan" if best.broken else "" if found.is_safe else ", the surest plan"
-        fleet = found.smaller or found.fleet
+        fleet = found.offers.smaller or found.fleet
         which = which or (", plan 1" if fleet is not None else "")
         lines: list[Line] = [typed(f"Next{which}:", command(self.case, "estimate", settings=self.settings(best)))]
         if fleet is not None:
             lines = [Detail(lines, "a further command")]
             kind = "replica" if fleet.prefill is None else "instance"
             named = f"Next, with the {number_of(fleet.costs['replicas'], kind)} you need:"
-            named = f"Next, the fewest GPUs, {fleet.costs['gpus']:,.0f}:" if found.smaller is not None else named
+            named = f"Next, the fewest GPUs, {fleet.costs['gpus']:,.0f}:" if found.offers.smaller is not None else named
             lines.append(typed(named, command(self.case, "estimate", settings=fleet_settings(found, fleet))))
         return lines
 
     def after_none(self) -> list[Line]:
         """The next search to run, with the settings of the first remedy."""
-        if not self.found.remedies:
+        if self.found.fleet is None:
+            return self._next_search()
+        return [Detail(self._next_search, "a further command")] if self._offers_others else []
+
+    def _next_search(self) -> list[Line]:
+        if not self.found.offers.remedies:
             return []
-        settings = dict(setting.split("=", 1) for setting in self.found.remedies[0].settings)
-        line = typed("Next:", command(self.case, "search", settings=settings))
-        return [line if self.found.fleet is None else Detail([line], "a further command")]
+        settings = dict(setting.split("=", 1) for setting in self.found.offers.remedies[0].settings)
+        return [typed("Next:", command(self.case, "search", settings=settings))]
 
     def conclusion(self) -> str:
         """The best plan and the rate that it answers."""
@@ -357,7 +371,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     def other_rule(self) -> str:
         """A sentence on the best plan without the --safe chance, or with it if the table ignores it."""
         found, other = self.found, self.found.other
-        if other is None or other.broken or not found.best or found.expected_cluster is not None:
+        if other is None or other.broken or not found.best:
             return ""
         best, sized = found.best[0], found.fleet or found.best[0]
         is_counted = math.isfinite(best.costs["gpus_needed"])
@@ -477,8 +491,8 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     # ── what the load needs ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _needed(self) -> Iterator[Text]:
-        """A line on the replicas that the load needs: of the best plan, or of one with fewer GPUs."""
-        found, best = self.found, self.found.smaller or self.found.best[0]
+        """A line on the replicas that the load needs: of the best plan, or of a plan with fewer accelerators."""
+        found, best = self.found, self.found.offers.smaller or self.found.best[0]
         inputs = found.inputs_of(best.variant)
         needed, rate = best.costs["replicas_needed"], inputs.case.scenario.workload.rate
         if rate is None or math.isnan(needed) or math.isinf(needed):
@@ -492,7 +506,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         named = zip(headings(self.paths), found.values(best.variant).values(), strict=True)
         values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
         taken += f" ({values})" if values else ""
-        plan = "plan 1" if found.smaller is None else "another plan"
+        plan = "plan 1" if found.offers.smaller is None else "another plan"
         yield styled(f"  With {plan}, {rate_words(rate, significant(rate))} need {taken}: {gpus}")
         yield styled(f"  {rent_words(inputs, many)}")
         yield from self._at_that_size()
@@ -504,7 +518,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def _at_that_size(self) -> Iterator[Text]:
         """A line on the times and the chance with the replicas that the load needs, if the table has another number."""
-        fleet = self.found.smaller or self.found.fleet
+        fleet = self.found.offers.smaller or self.found.fleet
         if fleet is None:
             return
         costs = fleet.costs
@@ -531,7 +545,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def _never_kept(self) -> list[Line]:
         """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
-        found, alone = self.found, self.found.alone
+        found, alone = self.found, self.found.offers.alone
         if found.works or found.stopped:
             return []
         words = "" if alone is None else instance_words(alone)

@@ -35,8 +35,8 @@ def test_a_search_under_each_remedy_finds_a_plan_that_keeps_the_limits(
 ) -> None:
     found = with_search_remedies(search(inputs(*settings), 3, axes(over)))
     assert found.tally.safe == 0
-    assert found.remedies[0].settings[0] == first
-    for remedy in found.remedies:
+    assert found.offers.remedies[0].settings[0] == first
+    for remedy in found.offers.remedies:
         again = search(inputs(*settings, *remedy.settings), 1)
         assert again.tally.safe > 0
         assert again.best[0].sizes == remedy.best.sizes
@@ -106,8 +106,8 @@ def test_a_degree_that_does_not_divide_is_named_not_lack_of_room(run: Any) -> No
 
 
 def test_nothing_is_offered_where_a_plan_keeps_the_limits_or_nothing_would() -> None:
-    assert with_search_remedies(search(inputs())).remedies == ()
-    assert with_search_remedies(search(inputs("limits={tpot: {at_most: 1 ms}}"))).remedies == ()
+    assert with_search_remedies(search(inputs())).offers.remedies == ()
+    assert with_search_remedies(search(inputs("limits={tpot: {at_most: 1 ms}}"))).offers.remedies == ()
 
 
 def test_a_preferred_and_a_demanded_chance_offer_the_same(run: Any) -> None:

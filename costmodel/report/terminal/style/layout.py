@@ -318,12 +318,13 @@ class WidthDrawing:
 class Detail:
     """Lines that an answer shows only with -v, or only without it.
 
+    inner: the lines, or what makes them where they are shown
     words: the words for these lines in the list of what -v adds. brief: whether the lines belong to the short answer,
     where they replace others. spare: where positive, a short answer has the lines too while it fits a screen; of
     several such parts, those with the highest number are left out first
     """
 
-    inner: Sequence[Line]
+    inner: Sequence[Line] | Callable[[], Sequence[Line]]
     words: str = ""
     brief: bool = False
     spare: int = 0
@@ -360,8 +361,17 @@ def of_length(items: Iterable[Line], *, verbose: bool = True, spared: float = ma
     >>> [line.plain for line in found]
     ['a', '  More with -v: assumptions', 'c']
     """
-    left = dict[str, None]()
-    found = [*_shown(items, spared, left, verbose=verbose)]
+    left, found = dict[str, None](), list[PlainLine]()
+    for item in items:
+        if isinstance(item, Abridged) and not verbose:
+            found += [styled(item.short, str(item.style))] if item.short else []
+            left |= {item.added: None} if item.short != item.plain else {}
+        elif not isinstance(item, Detail):
+            found.append(item)
+        elif item.brief != verbose:
+            found += of_length(item.inner() if callable(item.inner) else item.inner)
+        elif not item.brief:
+            left[item.words] = None
     if not left:
         return [item for item in found if item is not MORE]
     more = styled(as_many("  More with -v: ", [*filter(None, left)], ", ") if any(left) else "  More with -v", DIM)

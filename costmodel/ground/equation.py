@@ -352,6 +352,15 @@ def sum_of_rows(values: Number) -> Number:
     return _with_origin(total, Combined("sum", [origin_of(values)], total, _labels.get()))
 
 
+def is_any(number: Number) -> bool:
+    """Whether a number of any row is not 0, sooner than `np.any` knows it of one number or of few.
+
+    >>> is_any(0.0), is_any(0.5), is_any(np.array([0.0, 1.0]))
+    (False, True, True)
+    """
+    return bool(number.any()) if isinstance(number, np.ndarray) else bool(number)
+
+
 _UNTOLD = nullcontext()
 
 

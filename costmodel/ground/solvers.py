@@ -5,6 +5,7 @@ Equations are closed forms. If an unknown stands on both sides, the composition 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -65,19 +66,34 @@ class Curves:
         """The functions of selected rows."""
         return Curves(self.values, self.which[places], self.jumps)
 
+    @functools.cached_property
+    def _looked_up(self) -> tuple[NDArray[np.intp], Column, Column]:
+        """Where the points of each row's function begin, and the values and their steps as one list each."""
+        steps = np.zeros_like(self.values)
+        steps[:, :-1] = self.values[:, 1:] - self.values[:, :-1]
+        return self.which * self.values.shape[1], self.values.reshape(-1), steps.reshape(-1)
+
+    @functools.cached_property
+    def _jump(self) -> tuple[Column, Column] | None:
+        """The jump of each row's function."""
+        return None if self.jumps is None else (self.jumps.beyond[self.which], self.jumps.rise[self.which])
+
     def at(self, number: Values) -> Column:
         """The value of each row's function."""
-        clipped = np.maximum(np.asarray(number, dtype=np.float64), 1.0)
-        count = self.values.shape[1]
-        place = np.minimum((np.log2(clipped) * POINTS).astype(np.intp), count - 2)
-        part = (clipped / _POINTS[place] - 1) * _WIDTH
-        flat = self.values.reshape(-1)
-        place += self.which * count
-        below = flat[place]
-        found = np.asarray(below + part * (flat[place + 1] - below))
-        if self.jumps is None:
+        begin, values, steps = self._looked_up
+        clipped = np.maximum(np.asarray(number), 1.0)
+        place = (np.log2(clipped) * POINTS).astype(np.intp)
+        place = np.minimum(place, self.values.shape[1] - 2)
+        part = clipped / _POINTS.take(place)
+        part -= 1
+        part *= _WIDTH
+        place = place + begin
+        part = part * steps.take(place)
+        found = np.asarray(part + values.take(place))
+        if self._jump is None:
             return found
-        return found + np.where(clipped > self.jumps.beyond[self.which], self.jumps.rise[self.which], 0.0)
+        beyond, rise = self._jump
+        return found + np.where(clipped > beyond, rise, 0.0)
 
 
 @record

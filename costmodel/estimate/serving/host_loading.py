@@ -14,7 +14,7 @@ from costmodel.estimate.serving.engine_memory import EngineMemoryUse, stage_shar
 from costmodel.estimate.serving.kv_cache import cache_block, rank_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, is_any, term
 from costmodel.ground.record import record
 
 HOST_COLUMNS = (
@@ -56,7 +56,7 @@ def cached_bytes(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> 
 def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> HostLoading:
     """The cache loads of requests; `each_token` is the time of a computed prompt token."""
     load, pool = inputs.load, inputs.host_pool
-    if pool is None or not np.any(load.loaded):
+    if pool is None or not is_any(load.loaded):
         return NOTHING
     turns = float(inputs.case.scenario.workload.turns)
     with term("from the host"):

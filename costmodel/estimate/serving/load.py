@@ -23,9 +23,10 @@ from costmodel.estimate.serving.steady_state import SteadyState, full_steps, rep
 from costmodel.estimate.serving.step_batch import step_budget
 from costmodel.estimate.serving.unchunked_prefill import whole_prompts_decoded
 from costmodel.estimate.shared.results import Costs
-from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.equation import Number, term, tracing, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import NEAR, Places, Values, last_within
+from costmodel.ground.units import Figure
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
 FIRST = 0.15  # of the way down to it by logarithms: with it searches of loads in use take the fewest looks
@@ -161,9 +162,19 @@ class Engines:
         least, most, first = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least), FIRST
         if within is not None:
             least, most, first = np.log(within[0]), np.minimum(most, np.log(within[1])), 0.5
-        some = None if self.layout.variant is not None else lambda rows: excess(self.rows(rows))
+        bare = replace(self, inputs=_without_places(self.inputs))
+        some = None if self.layout.variant is not None else lambda rows: excess(bare.rows(rows))
         with np.errstate(all="ignore"):
-            return np.exp(last_within(excess(self), least, most, some=some, near=near, first=first))
+            return np.exp(last_within(excess(bare), least, most, some=some, near=near, first=first))
+
+
+def _without_places(inputs: ServingInputs) -> ServingInputs:
+    """Inputs with bare numbers of the requests, which arrays are multiplied by sooner than by figures with a place."""
+    load = inputs.load
+    if tracing() or type(load.prompt) is float:
+        return inputs
+    numbers = {name: float(value) for name, value in vars(load).items() if isinstance(value, Figure)}
+    return replace(inputs, load=replace(load, **numbers)) if numbers else inputs
 
 
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:

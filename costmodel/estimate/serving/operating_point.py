@@ -30,6 +30,8 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs, arrive_at_r
 from costmodel.estimate.serving.step_batch import AttentionGroups, Batch, groups_of, step_budget
 from costmodel.estimate.serving.unchunked_prefill import NO_BLOCKING, BlockingPrompts, blocking_prompts, filled_room
 from costmodel.ground.equation import Number, known_as, term
+from costmodel.estimate.serving.unchunked_prefill import NO_BLOCKING, BlockingPrompts, blocking_prompts, filled_room
+from costmodel.ground.equation import Number, is_any, known_as, term
 from costmodel.ground.record import record
 
 FEWEST = 2.0  # sequences of a micro-batch that the slope is taken at, where fewer are in flight
@@ -106,7 +108,7 @@ class OperatingPoint:
 
     def gathered(self, ttft: Number, p99: Number) -> tuple[Number, Number]:
         """Time to first token, mean and P99, with the wait for prompts of other attention groups."""
-        if not np.any(self.gathering):
+        if not is_any(self.gathering):
             return ttft, p99
         return ttft + self.gathering, p99 + 2.0 * self.gathering
 

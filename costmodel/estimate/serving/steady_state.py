@@ -52,6 +52,8 @@ from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.unchunked_prefill import part_of_prompt, steps_with_prompt
 from costmodel.ground.equation import Number, term
+from costmodel.estimate.serving.unchunked_prefill import part_of_prompt, steps_with_prompt
+from costmodel.ground.equation import Number, is_any, term
 from costmodel.ground.record import record
 
 FEWEST_WAIT = 1e-12  # of requests, for a variance that divides by their share
@@ -118,7 +120,7 @@ def steady_state(
     first = _first_token(inputs, point, rate, prompts, line)
     held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
     ttft, p99 = point.gathered(*_with_line(first, held, point.fastest))
-    if np.any(load.loaded):
+    if is_any(load.loaded):
         later, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + later, p99 + latest
     with term("in flight"):
@@ -149,7 +151,7 @@ class Line:
 def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> Line:
     own = line_of_one(service, busy, spread, point.gaps)
     one = np.asarray(point.servers) == 1
-    if np.all(one):
+    if one.all():
         return own
     waits = waiting_probability(point.servers, busy)
     plain = pooled_wait(service, point.servers, busy, spread, waits)
@@ -268,7 +270,7 @@ def _launches(load: Load, point: OperatingPoint, rate: Number) -> tuple[Number, 
 def _with_line(first: _FirstToken, slots: SlotLine, fastest: Number) -> tuple[Number, Number]:
     """Mean and P99 of the time to first token, with the wait for a slot."""
     mean, variance, far = first.mean, first.variance, first.equal_p99
-    if np.any(slots.taken):
+    if is_any(slots.taken):
         with term("slots"):
             mean = mean + slots.wait
             variance = variance + pooled_wait_variance(slots.wait, np.maximum(slots.taken, FEWEST_WAIT))
@@ -312,7 +314,7 @@ def slot_line(load: Load, point: OperatingPoint, rate: Number, slots: Number, ow
     with term("of steps alone"):
         base = requests_in_flight(rate, load.steps, point.alpha)
     crowd = _Crowd(slots, base, utilisation)
-    if np.any(np.asarray(point.servers) != 1):
+    if is_any(np.asarray(point.servers) != 1):
         with term("of all replicas"):
             crowd = _Crowd(point.servers * slots, point.servers * base, utilisation)
     near = np.asarray(spare_slots(crowd.slots, crowd.base_load, utilisation) < FAR)
@@ -321,10 +323,10 @@ def slot_line(load: Load, point: OperatingPoint, rate: Number, slots: Number, ow
         with term("of a burst"):
             crowd = _Crowd(np.maximum(crowd.slots / peaked, 1.0), crowd.base_load / peaked, utilisation)
     parts = point, rate, slots, own, token, crowd
-    if np.all(near):
+    if near.all():
         return _slots(load, *parts)
     found = SlotLine.none(token)
-    if not np.any(near):
+    if not near.any():
         return found
     places = np.flatnonzero(near)
     some = _slots(load, *rows_of(parts, places, len(near)))

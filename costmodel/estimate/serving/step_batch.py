@@ -15,7 +15,7 @@ from costmodel.equations.serving.engine_step import (
 )
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, is_any, term
 from costmodel.ground.record import record
 
 
@@ -37,7 +37,7 @@ class Batch:
     @property
     def prompted(self) -> bool:
         """Whether any of the steps carries prompts."""
-        return bool(np.any(self.tokens))
+        return is_any(self.tokens)
 
     @property
     def rows(self) -> Number:

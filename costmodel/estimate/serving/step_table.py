@@ -258,7 +258,7 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
 LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user", *IN_TIME)
 NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
 ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
-BOUND, PLAN = "bound", "plan"  # which of several bounds a row is about, and which of several plans
+BOUND, PLAN, ROW = "bound", "plan", "row"  # which of several bounds a row is about, which plan, and its own number
 _MARGIN = 1e-3  # by which a search may be off that another one starts from
 
 
@@ -364,7 +364,8 @@ def reached(
         return found
     count = len(engines.layout)
     several = engines.rows(np.tile(np.arange(count), len(sought)))
-    several = replace(several, held={**several.held, BOUND: np.repeat(np.asarray(sought, dtype=np.float64), count)})
+    numbers = {BOUND: np.repeat(np.asarray(sought, dtype=np.float64), count), ROW: np.arange(len(several.layout)) * 1.0}
+    several = replace(several, held={**several.held, **numbers})
 
     def grown(some: Engines, many: Column) -> tuple[Number, dict[int, Number]]:
         state = some.state(many)
@@ -374,26 +375,44 @@ def reached(
         return factor, of_users
 
     def over(some: Engines, many: Column) -> Number:
-        found = np.zeros(len(many))
-        for place, result in grown(some, many)[1].items():
+        factor, of_users = grown(some, many)
+        found, own = np.zeros(len(many)), np.zeros(len(many))
+        for place, result in of_users.items():
             column, bound = bounds[place]
-            found = np.where(some.held[BOUND] == place, over_bound(column, result, bound), found)
+            is_own = some.held[BOUND] == place
+            found = np.where(is_own, over_bound(column, result, bound), found)
+            own = np.where(is_own, result, own)
+        tries.append((np.asarray(some.held[ROW]).astype(np.intp), many, np.asarray(factor), own))
         return found
 
+    tries = list[_Try]()
     with untraced(), np.errstate(all="ignore"):
-        within, rows = None, np.empty(0, dtype=np.intp)
+        within = None
+        rows = np.asarray(engines.held.get(PLAN, np.empty(0))).astype(np.intp)
         if known is not None:
-            rows = np.asarray(engines.held[PLAN]).astype(np.intp)
             ends = [known.within(place, rows) for place in sought]
             within = np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
         many = several.greatest(over, NEAR_ENOUGH, within)
-        factor, results = grown(several, many)
+    factor, value = _at_tries(many, tries)
     for part, place in enumerate(sought):
         own = slice(part * count, (part + 1) * count)
         if known is not None:
             known.found(place, rows, many[own])
-        found[place] = Reached(*(np.asarray(each)[own] for each in (factor, results[place])))
+        found[place] = Reached(factor[own], value[own])
     return found
+
+
+_Try = tuple[Places, Column, Column, Column]  # rows, sequences in flight of each, and two results
+
+
+def _at_tries(many: Column, tries: Sequence[_Try]) -> tuple[Column, Column]:
+    """Both results at the sequences in flight that a search found, each of which it tried."""
+    first, second = np.full(len(many), np.nan), np.full(len(many), np.nan)
+    for rows, tried, one, other in tries:
+        same = tried == many[rows]
+        places = rows[same]
+        first[places], second[places] = np.broadcast_to(one, same.shape)[same], other[same]
+    return first, second
 
 
 def _of_users(engines: Engines, many: Column, state: SteadyState, column: str, factor: Number) -> Number:

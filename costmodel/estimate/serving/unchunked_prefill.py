@@ -24,7 +24,7 @@ from costmodel.equations.serving.steady_state import (
     whole_prompt_room,
 )
 from costmodel.estimate.serving.serving_inputs import Load
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, is_any, term
 from costmodel.ground.record import record
 
 REMARKED, INVALID = 0.001, 0.01  # shares of prompts that are longer than a step, from which on a plan is so
@@ -42,7 +42,7 @@ class BlockingPrompts:
     @property
     def occur(self) -> bool:
         """Whether any prompt can block."""
-        return bool(np.any(self.share))
+        return is_any(self.share)
 
     def busy_share(self, rate: Number) -> Number:
         """Share of the time in which a blocking prompt waits, at a rate of the replica."""

@@ -24,7 +24,7 @@ from costmodel.estimate.machine.process_groups import Group, SentTokens, Transfe
 from costmodel.estimate.model.feeds import MlpFeed, expert_hidden, reached
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.serving_inputs import ServingInputs, has_own_exchange
 from costmodel.ground.equation import Number, term
 
 # Redundant copies of routed experts: their placement and their bytes.
@@ -95,7 +95,7 @@ def _on_host(inputs: ServingInputs, ranks: Number, nbytes: Number, flop: Number)
 
 
 def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
-    """Whether tokens go by all-to-all only to ranks with their experts, because these lie on many nodes."""
+    """Whether tokens go by all-to-all only to ranks with their experts: over many nodes, or inside one domain."""
     dispatch = inputs.engine.dispatch
     if dispatch is None:
         return np.zeros(len(layout), dtype=bool)
@@ -103,7 +103,12 @@ def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
     held = (layout.ep == layout.stage_ranks) & (layout.dp_attention > 1)
     with term("nodes of experts"):
         nodes = np.maximum(ranks.domains, domains_filled(ranks.ranks, inputs.gathered_within))
-    return np.asarray((nodes >= dispatch.from_domains) & held, dtype=bool)
+    return np.asarray(((nodes >= dispatch.from_domains) | _one_sided(inputs, ranks)) & held, dtype=bool)
+
+
+def _one_sided(inputs: ServingInputs, ranks: Group) -> NDArray[np.bool_]:
+    """Whether all ranks lie in one domain inside which the engine has an all-to-all of its own."""
+    return np.asarray((ranks.domains == 1) & has_own_exchange(inputs), dtype=bool)
 
 
 def halved(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_] | None:
@@ -132,8 +137,33 @@ def expert_transfers(
         for name, operation in operations:
             with term(name):
                 yield Transfer(ranks, operation, message, collective_time(inputs, message, ranks, operation), near)
-    if np.any(far):
-        yield from _dispatched(inputs, layout, experts, tokens, ranks, far, prompts=prompts)
+    near_by = far & _one_sided(inputs, ranks)
+    if np.any(near_by):
+        yield from _sent_once(inputs, layout, experts, tokens, ranks, near_by)
+    if np.any(far & ~near_by):
+        yield from _dispatched(inputs, layout, experts, tokens, ranks, far & ~near_by, prompts=prompts)
+
+
+def _sent_once(
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    experts: Experts,
+    tokens: Number,
+    ranks: Group,
+    rows: NDArray[np.bool_],
+) -> Iterator[Transfer]:
+    """Dispatch and combine inside a domain: one copy to each rank with experts of a token, and one result back."""
+    form = inputs.engine.dispatch and inputs.engine.dispatch.one_sided
+    assert form is not None
+    hidden, types = expert_hidden(inputs.model.hidden, experts), inputs.types
+    with term("tokens of a rank"):
+        own = inputs.imbalance * (tokens / layout.stage_ranks)
+    copies = reached(experts, ranks.ranks)
+    for name, element in (("dispatch", types.expert_recipe.operand), ("combine", types.wide)):
+        with term(name):
+            time, carried = dispatch_time(inputs, form, SentTokens(own, hidden, element, copies, 0.0), ranks)
+            message = activation_message(own * copies, hidden, element)
+            yield Transfer(ranks, "all_to_all", message, time, np.where(rows, 1.0, 0.0), carried)
 
 
 def _dispatched(

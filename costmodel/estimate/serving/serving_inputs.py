@@ -321,8 +321,8 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     if plan is not None and plan.prefill is not None and case.scenario.assume.cache_transfer is None:
         log.note("assume.cache_transfer", "whole", "behind the prompt; layer hides most of it")
     if plan is not None and _spans(inputs, plan):
-        origin = f"stacks/{inputs.engine.name}; inside one they are gathered"
-        log.note("stack.dispatch", "to their experts", origin)
+        beside = "; inside a node they are gathered" if not has_own_exchange(inputs) else ""
+        log.note("stack.dispatch", "to their experts", f"stacks/{inputs.engine.name}{beside}")
     elif (
         plan is not None
         and inputs.experts is not None
@@ -469,11 +469,19 @@ def _converted(case: ServingCase) -> tuple[Assumption, ...]:
     return (*models, *stacks)
 
 
+def has_own_exchange(inputs: ServingInputs) -> bool:
+    """Whether the engine has an all-to-all of its own inside a domain with a switch."""
+    dispatch = inputs.engine.dispatch
+    return dispatch is not None and dispatch.one_sided is not None and inputs.case.node.scale_up.topology == "switch"
+
+
 def _spans(inputs: ServingInputs, plan: ServingPlan) -> bool:
-    """Whether a plan with several attention groups has experts on enough nodes to use all-to-all dispatch."""
+    """Whether a plan with attention groups sends tokens by all-to-all: over enough nodes, or inside a domain."""
     dispatch = inputs.engine.dispatch
     parts = [each for each in (plan, plan.prefill, plan.decode) if each is not None]
     most = max(each.tp * each.dp_attention if each.dp_attention > 1 else 0 for each in parts)
+    if has_own_exchange(inputs) and any(1 < each.dp_attention * each.tp == each.ep for each in parts):
+        return True
     with term("nodes of experts"):
         return dispatch is not None and bool(most > inputs.gathered_within * (dispatch.from_domains - 1))
 

@@ -188,7 +188,7 @@ def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterato
     else:
         yield "stack.spread.tpot", "that of models with experts is stack.spread.experts"
         if not any(sent):
-            yield "stack.dispatch", "tokens for experts on one node are gathered"
+            yield "stack.dispatch", "tokens are gathered, as their experts lie on one node or are cut by tp"
         if all(np.all(layout.ep == 1) for layout in columns):
             yield "assume.experts.imbalance", "plan.ep is 1"
     if all(np.all(layout.dp_attention == 1) for layout in columns):

@@ -155,7 +155,7 @@ class DispatchForm(Sourced):
 
 
 class EngineDispatch(Sourced):
-    """How tokens reach experts that lie on many nodes; else, they are gathered and results scattered."""
+    """How tokens reach experts on other ranks where these do not get all tokens; else, they are gathered."""
 
     from_domains: Count = Field(
         description="Nodes or domains that experts lie on, at least, for tokens to go to their experts alone"
@@ -166,6 +166,10 @@ class EngineDispatch(Sourced):
     )
     low_latency: DispatchForm = Field(description="Steps without prompts: a copy of a token to each of its experts")
     normal: DispatchForm = Field(description="Steps with prompts: one copy to a domain, which passes it on")
+    one_sided: DispatchForm | None = optional(
+        "Inside one domain with a switch: one copy to each rank, in the type of the experts' products; left out, as "
+        "between nodes"
+    )
 
 
 class EngineHostExperts(Sourced):

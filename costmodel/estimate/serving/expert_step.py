@@ -153,7 +153,8 @@ def _sent_once(
     rows: NDArray[np.bool_],
 ) -> Iterator[Transfer]:
     """Dispatch and combine inside a domain: one copy to each rank with experts of a token, and one result back."""
-    form = inputs.engine.dispatch and inputs.engine.dispatch.one_sided
+    dispatch = inputs.engine.dispatch
+    form = None if dispatch is None else dispatch.one_sided
     assert form is not None
     hidden, types = expert_hidden(inputs.model.hidden, experts), inputs.types
     with term("tokens of a rank"):

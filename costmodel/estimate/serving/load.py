@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +174,7 @@ def _without_places(inputs: ServingInputs) -> ServingInputs:
     load = inputs.load
     if tracing() or type(load.prompt) is float:
         return inputs
-    numbers = {name: float(value) for name, value in vars(load).items() if isinstance(value, Figure)}
+    numbers: dict[str, Any] = {name: float(value) for name, value in vars(load).items() if isinstance(value, Figure)}
     return replace(inputs, load=replace(load, **numbers)) if numbers else inputs
 
 

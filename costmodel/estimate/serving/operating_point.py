@@ -29,8 +29,6 @@ from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs, arrive_at_random
 from costmodel.estimate.serving.step_batch import AttentionGroups, Batch, groups_of, step_budget
 from costmodel.estimate.serving.unchunked_prefill import NO_BLOCKING, BlockingPrompts, blocking_prompts, filled_room
-from costmodel.ground.equation import Number, known_as, term
-from costmodel.estimate.serving.unchunked_prefill import NO_BLOCKING, BlockingPrompts, blocking_prompts, filled_room
 from costmodel.ground.equation import Number, is_any, known_as, term
 from costmodel.ground.record import record
 

@@ -51,8 +51,6 @@ from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.unchunked_prefill import part_of_prompt, steps_with_prompt
-from costmodel.ground.equation import Number, term
-from costmodel.estimate.serving.unchunked_prefill import part_of_prompt, steps_with_prompt
 from costmodel.ground.equation import Number, is_any, term
 from costmodel.ground.record import record
 

@@ -25,13 +25,19 @@ from costmodel.explore.serving.fleet_remedies import narrower, rate_setting, wit
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.remedy_trials import unloaded
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.serving_search_result import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
-from costmodel.explore.serving.smallest_cluster import search_remedy, smaller_fleet, smallest_cluster, with_both_sizes
-from costmodel.explore.serving.serving_search_result import Offers, RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
-from costmodel.explore.serving.limit_misses import limit_misses
-from costmodel.explore.serving.remedy_trials import unloaded
-from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.smallest_cluster import both_sizes, search_remedy, smaller_fleet, smallest_cluster
+from costmodel.explore.serving.serving_search_result import (
+    Offers,
+    RankedPlan,
+    SearchRemedy,
+    ServiceSearch,
+    inputs_of_service,
+)
+from costmodel.explore.serving.smallest_cluster import (
+    both_sizes,
+    search_remedy,
+    smaller_fleet,
+    smallest_cluster,
+)
 from costmodel.ground.errors import CostModelError
 
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken

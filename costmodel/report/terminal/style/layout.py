@@ -329,6 +329,11 @@ class Detail:
     brief: bool = False
     spare: int = 0
 
+    @property
+    def lines(self) -> Sequence[Line]:
+        """The lines, made now if they have not been."""
+        return self.inner() if callable(self.inner) else self.inner
+
 
 PlainLine = Text | CellTable | WidthDrawing
 Line = PlainLine | Detail
@@ -361,17 +366,8 @@ def of_length(items: Iterable[Line], *, verbose: bool = True, spared: float = ma
     >>> [line.plain for line in found]
     ['a', '  More with -v: assumptions', 'c']
     """
-    left, found = dict[str, None](), list[PlainLine]()
-    for item in items:
-        if isinstance(item, Abridged) and not verbose:
-            found += [styled(item.short, str(item.style))] if item.short else []
-            left |= {item.added: None} if item.short != item.plain else {}
-        elif not isinstance(item, Detail):
-            found.append(item)
-        elif item.brief != verbose:
-            found += of_length(item.inner() if callable(item.inner) else item.inner)
-        elif not item.brief:
-            left[item.words] = None
+    left = dict[str, None]()
+    found = [*_shown(items, spared, left, verbose=verbose)]
     if not left:
         return [item for item in found if item is not MORE]
     more = styled(as_many("  More with -v: ", [*filter(None, left)], ", ") if any(left) else "  More with -v", DIM)
@@ -393,9 +389,9 @@ def _shown(items: Iterable[Line], spared: float, left: dict[str, None], *, verbo
         elif not isinstance(item, Detail):
             yield item
         elif item.brief != verbose:
-            yield from _shown(item.inner, spared, left, verbose=True)
+            yield from _shown(item.lines, spared, left, verbose=True)
         elif not item.brief and item.spare and item.spare < spared:
-            yield from _shown(item.inner, spared, left, verbose=verbose)
+            yield from _shown(item.lines, spared, left, verbose=verbose)
         elif not item.brief:
             left[item.words] = None
 

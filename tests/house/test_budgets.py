@@ -30,7 +30,7 @@ BUDGETS = {
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
     "explore": 18_200,  # one search; what to buy, with equations; defaults of adapters and of limits without a rate
-    "explore/serving": 3_850,  # a model on every machine, points of benchmarks, remedies when they are shown
+    "explore/serving": 3_900,  # a model on every machine, points of benchmarks, remedies when shown, rates counted once
     "ground": 2_050,  # with durations in a given unit
     "report": 1_500,  # with the document that all faces draw, and pictures of time and money
     "report/answers": 9_750,  # all faces of a question, views of plans, patches of documents, equations of a collective

@@ -11,11 +11,21 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_schema import LOADS, ServingPlan
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
+from costmodel.estimate.serving.serving_error_band import outside_any_fit
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, own_plan
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.purchase.smallest_size import trial_of
+from costmodel.estimate.serving.load import loads_of
+from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, own_plan
+from costmodel.estimate.serving.replica_capacity import capacity_at_any_load
+from costmodel.estimate.serving.replicas_for_load import replicas_for_load
+from costmodel.estimate.serving.measured_spreads import is_unmeasured
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.estimate.shared.results import number
+from costmodel.explore.search.required_chance import demand_of, preferred_chance
 from costmodel.explore.search.range_samples import doubled_to_end, rates_of, values_of
 from costmodel.explore.search.rank import Watcher
 from costmodel.explore.search.required_chance import demand_of, preferred_chance
@@ -56,7 +66,7 @@ def fewer_gpus(case: ServingCase, trials: Sequence[ServingTrial]) -> FewerGpus |
         if not settings or not math.isfinite(plan.costs["gpus_needed"]):
             continue
         held = serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()]))
-        trial = at_rate(held, rate)
+        trial = at_rate(held, rate, {})
         if trial.works and trial.answer is not None and trial.answer.costs["gpus"] < most:
             return FewerGpus(settings, trial)
     return None
@@ -109,9 +119,9 @@ class RateSizes:
 
     def rows(self, pace: Watcher) -> Iterator[SizedTrial]:
         """Evaluates one rate after the other."""
-        case = serving(self.asked.case)
+        case, known = serving(self.asked.case), Counted()
         for rate in pace.taken(self.rates, len(self.rates)):
-            found = at_rate(case, rate, best=self.best)
+            found = at_rate(case, rate, {} if self.best else known, best=self.best)
             if found.answer is None:
                 yield SizedTrial(math.nan, self._point(found), rate, more=found)
                 continue
@@ -196,17 +206,23 @@ def loaded_by_rate(case: ServingCase, rate: str) -> ServingCase:
     return replace(found, asked=replace(found.asked, remarks=(*found.asked.remarks, lost)))
 
 
-def at_rate(case: ServingCase, written: str, *, best: bool = False) -> ServingTrial:
-    """The scenario's plan at a rate, or the best one, with the replicas and nodes that meet every limit."""
+Counted = dict[tuple[str, ...], ServingAnswer]  # by which replicas are counted, by the settings that demand a chance
+
+
+def at_rate(case: ServingCase, written: str, known: Counted, *, best: bool = False) -> ServingTrial:
+    """The scenario's plan at a rate, or the best one, with the replicas and nodes that meet every limit.
+
+    known: what replicas are counted by at other rates
+    """
     group, rate = _of_each(case.scenario.plan), f"{RATE}={written}"
     demand = () if is_unmeasured(inputs_of(case)) else demand_of(case)
     try:
         held = with_best_layout(vary_any(case, [rate])) if best else case
     except CostModelError as error:
         return ServingTrial((rate,), fault=error.faults[0])
-    counted = tried(held, [rate, *group], bands=False).answer
+    counted = _counting(held, (rate, *group), (), known)
     if counted is not None and not counted.refused and math.isfinite(counted.costs["replicas_needed"]):
-        return _sized_safely(held, counted, rate, group, demand)
+        return _sized_safely(held, counted, (rate, *group), demand, known)
     trial = tried(held, [rate, *group])
     if trial.answer is None or trial.answer.refused:
         return trial
@@ -214,21 +230,47 @@ def at_rate(case: ServingCase, written: str, *, best: bool = False) -> ServingTr
     return replace(trial, alone=alone if alone.broken else None)
 
 
+def _counting(
+    case: LoadedScenario, settings: tuple[str, ...], demand: tuple[str, ...], known: Counted
+) -> ServingAnswer | None:
+    """The answer by which replicas are counted; what one answers within the limits is looked for at one rate only."""
+    asked = (*settings, *demand)
+    found = _recounted(case, asked, known.get(demand)) or tried(case, asked, bands=False).answer
+    known |= {} if found is None else {demand: found}
+    return found
+
+
+def _recounted(case: LoadedScenario, settings: Sequence[str], other: ServingAnswer | None) -> ServingAnswer | None:
+    """An answer at another rate with the replicas that this one needs; None where one replica answers another rate."""
+    if other is None or other.refused or other.groups or not isinstance(other.evaluation, ServingEvaluation):
+        return None
+    try:
+        inputs = replace(inputs_of(serving(vary_any(case, settings))), crosses=other.inputs.crosses)
+    except CostModelError:
+        return None
+    layout, fits = other.evaluation.layout, other.costs["memory_share"] <= 1
+    capacity = capacity_at_any_load(inputs, layout) if fits and loads_of(inputs) is None else None
+    if capacity is None or outside_any_fit(inputs, layout):
+        return None
+    within = capacity.kinds.of_plans(capacity.within_limits(inputs))
+    return replace(other, costs=other.costs | {"replicas_needed": number(replicas_for_load(inputs, within))})
+
+
 def _sized_safely(
     case: LoadedScenario,
     counted: ServingAnswer,
-    rate: str,
-    group: Sequence[str],
-    demand: Sequence[str],
+    settings: tuple[str, ...],
+    demand: tuple[str, ...],
+    known: Counted,
 ) -> ServingTrial:
     """The replicas that a rate needs for the preferred chance; where no number has it, by expected figures.
 
     Instances apart are the expected number and some more: their rates with a chance take too long.
     """
-    safe, apart, trials = preferred_chance(case), counted.plan.prefill is not None, _Trials(case)
+    safe, apart, trials, rate = preferred_chance(case), counted.plan.prefill is not None, _Trials(case), settings[0]
     if not demand or safe is None:
         return _sized_for_rate(trials, counted, rate)
-    one = counted if apart else tried(case, [rate, *group, *demand], bands=False).answer
+    one = counted if apart else _counting(case, settings, demand, known)
     if one is None or not math.isfinite(one.costs["replicas_needed"]):
         return _sized_for_rate(trials, counted, rate)
     trial = _sized_for_rate(trials, one, rate, safe, most=_MOST_MORE if apart else 1)

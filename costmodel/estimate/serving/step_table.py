@@ -366,7 +366,7 @@ def reached(
     several = engines.rows(np.tile(np.arange(count), len(sought)))
     numbers: dict[str, Number] = {
         BOUND: np.repeat(np.asarray(sought, dtype=np.float64), count),
-        ROW: np.arange(len(several.layout)) * 1.0,
+        ROW: np.arange(len(several.layout), dtype=np.float64),
     }
     several = replace(several, held={**several.held, **numbers})
 

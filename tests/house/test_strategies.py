@@ -62,13 +62,13 @@ def test_pages_of_words_say_what_the_code_holds() -> None:
     for word in ("fits", "tight"):
         assert f"{FITS * 100:.0f} " in page(word).text
     assert [name for name in get_args(Precision) if name not in page("precision").text] == []
-    assert page("precision").title == "a word of the vocabulary"
-    assert page("forward").title == "a word of the vocabulary, in FLOP or B"
+    assert page("precision").title == "an input of equations"
+    assert page("forward").title == "an input of equations, in FLOP or B"
 
 
 def test_words_of_keys_have_pages() -> None:
     for word in ("deduplicated", "modules", "narrow", "overlap", "tuning"):
-        assert page(word).title.startswith("a word of the vocabulary")
+        assert page(word).title.startswith("an input of equations")
     assert "assume.experts.deduplicated" in page("expert-parallel").text
 
 

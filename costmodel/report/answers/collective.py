@@ -8,6 +8,7 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.reader.library import UNMEASURED
 from costmodel.estimate.machine.collective_time import ALGORITHMS, FITTED
 from costmodel.explore.collective import signed_error
 from costmodel.ground.parsing import parse
@@ -169,6 +170,8 @@ def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
     else:
         for name in dict.fromkeys(row.algorithm for row in answer.rows):
             why = "by the fit of the library's own choice" if name == FITTED and answer.outside else _WHY[name]
+            if name == FITTED and answer.case.efficiency.of == UNMEASURED:
+                why = f"carried over from measured links: no collective was measured on {answer.case.scale_up.name}"
             yield f"{why}{_against(answer, name)}"
         if answer.rows[-1].waits:
             yield f"at {show(answer.rows[-1].size, 'B')}{_binding(answer)}"

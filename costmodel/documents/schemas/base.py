@@ -1,11 +1,9 @@
 """What documents are made of: base classes, kinds of counts, and parts that several documents have."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
@@ -346,7 +344,7 @@ class FromTokens(Figure):
     tokens: float
     sequence: float
 
-    def __new__(cls, tokens: InTokens, sequence: float) -> FromTokens:
+    def __new__(cls, tokens: InTokens, sequence: float) -> Self:
         """The number of tokens, rounded to whole sequences."""
         number = float.__new__(cls, float(round(tokens / sequence)))
         number.place, number.tokens, number.sequence = tokens.place, float(tokens), float(sequence)

@@ -1,10 +1,8 @@
 """Training scenarios: the workload, its optimizer and adapters, the plan, and assumptions."""
 
-from __future__ import annotations
-
 import functools
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     Discriminator,
@@ -494,7 +492,7 @@ class Scenario(Document):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_sequences(cls, value: Any, read: ModelWrapValidatorHandler[Scenario]) -> Scenario:
+    def _in_sequences(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
         """Converts batch sizes in tokens to sequences of the workload's length."""
         scenario = read(value)
         workload, plan, search = scenario.workload, scenario.plan, scenario.search

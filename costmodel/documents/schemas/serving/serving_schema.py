@@ -1,7 +1,5 @@
 """A serving scenario: model, cluster, workload, engine, plan or space of plans, assumptions, limits."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeVar
 

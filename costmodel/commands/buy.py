@@ -162,8 +162,10 @@ def buy(
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.documents.schemas.default_values import SAFE
+    from costmodel.explore.purchase.buy import MOST
+    from costmodel.explore.buy_choices import with_choices
+    from costmodel.explore.buy_day import day_of_traffic, over_a_day
     from costmodel.explore.flags.flag_defaults import dense_model
-    from costmodel.explore.purchase.buy import MOST, day_of_traffic, over_a_day
     from costmodel.explore.purchase.fleet import fleet
     from costmodel.explore.purchase.offers import hourly_rates, on_offer
     from costmodel.explore.search.required_chance import preferring
@@ -194,7 +196,7 @@ def buy(
         whole = fleet([found, *more], room, _watts(power))
         made, plain = lambda: of_fleet.fleet(whole, top, again), lambda: of_fleet.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
-    found = over_a_day(found, rates) if rates else found
+    found = with_choices(over_a_day(found, rates) if rates else found)
     hours = day_of_traffic(found, rates, _start(cold_start, serving(case))) if rates else None
     document = lambda: report.buy(found, top, plot=plot, day=hours, again=again)  # noqa: E731
     result = lambda: buy_json(found, hours)  # noqa: E731

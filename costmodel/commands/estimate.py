@@ -100,8 +100,9 @@ def _served_on_machines(question: Question, case: LoadedScenario) -> list[Served
     if any(item.path == "workload.kind" for item in case.asked.assumed):
         question = replace(question, flags={**question.flags, "stack": FLAGS["serving"].engine})
     asked = workload_of(question.varied({"cluster.node": "", "cluster.nodes": ""}))
-    machines = [machine for machine in on_offer(case=asked.case).machines if not machine.price]
-    return [] if asked.request_tokens is None else [*served_on(serving(asked.case), machines, MOST)]
+    offers = on_offer(case=asked.case).machines
+    machines = {machine.accelerator: machine for machine in reversed(offers) if not machine.price}
+    return [] if asked.request_tokens is None else [*served_on(serving(asked.case), machines.values(), MOST)]
 
 
 def _model_memory(model: str) -> Reply:

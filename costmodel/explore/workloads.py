@@ -610,6 +610,13 @@ class RlWorkload(_Usual):
 
         return REFUSALS
 
+    @property
+    def measured_runs(self) -> float:
+        """The number of published iterations on this accelerator."""
+        from costmodel.explore.rl.search_splits import published_iterations
+
+        return float(published_iterations()[self.case.accelerator.name])
+
     def of(self, case: LoadedScenario) -> RlWorkload:
         """The workload of another RL scenario."""
         from costmodel.documents.reader.rl_scenario import reinforced

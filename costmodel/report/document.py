@@ -62,6 +62,24 @@ class Value:
 
 
 Cell = str | Value
+Sentence = Sequence[Cell]  # words and figures, one after the other
+
+
+def plain(sentence: Sentence) -> str:
+    """A sentence without what its figures open.
+
+    >>> plain(["costs ", Value("$3", 3.0), "."])
+    'costs $3.'
+    """
+    return "".join(cell if isinstance(cell, str) else cell.text for cell in sentence)
+
+
+@record
+class Point:
+    """A sentence of a list on a page, and the command that it leads to."""
+
+    words: Sentence
+    command: str = ""
 
 
 @record
@@ -160,11 +178,11 @@ class Table:
 class Section:
     """A part of an answer: what it shows in a sentence, figures of a page, a table, and lines.
 
-    key: its name on a page. figures: functions that each draw one. ahead: lines before the table, only in a terminal;
-    beneath: lines below it, also on a page; cut: further lines, only in a terminal. folded: whether a page hides the
-    table behind the figure. zoom: whether a page can enlarge its figures. apart: whether a terminal prints an empty
-    line before it. detail: its name in the list of what -v adds, if only -v shows it, or where spare is positive, also
-    a short answer that fits a screen with it. short: its table without -v
+    key: its name on a page. points: sentences of a page. figures: functions that each draw one. ahead: lines before the
+    table, only in a terminal; beneath: lines below it, also on a page; cut: further lines, only in a terminal. folded:
+    whether a page hides the table behind the figure. zoom: whether a page can enlarge its figures. apart: whether a
+    terminal prints an empty line before it. detail: its name in the list of what -v adds, if only -v shows it. short:
+    its table without -v
     """
 
     key: str
@@ -182,6 +200,7 @@ class Section:
     detail: str = ""
     spare: int = 0
     short: Table | None = None
+    points: Sequence[Point] = ()
 
 
 def table_of(section: Section) -> Table | None:
@@ -223,7 +242,7 @@ def _in_unit(cell: Cell, unit: float | None) -> Cell:
 class AnswerDocument:
     """One answer.
 
-    head: its subject. conclusion: the main result in a sentence, for a page. remarks: remarks as lines of a terminal;
+    head: its subject. conclusion: the main result, for a page. remarks: remarks as lines of a terminal;
     a page uses their codes. closing: the last lines in a terminal. headlines: figures at the head of a page. nodes:
     explained figures, for the traces of a page. problems: reasons against a plan, after the head in a terminal.
     counted: for each remark code, how many of several plans have it
@@ -232,7 +251,7 @@ class AnswerDocument:
     case: LoadedScenario | None
     title: str
     head: Sequence[Line]
-    conclusion: str
+    conclusion: str | Sentence
     verdict: Verdict
     sections: Sequence[Section]
     remarks: Sequence[Line] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from costmodel.explore.workload_interface import PlanAnswer, Workload
 from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, rounded_dollars, show_time, significant
+from costmodel.report.document import Cell, Sentence, Value, plain
 from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, price_varies, title
 from costmodel.report.terminal.style.layout import HEAD, WARN, Line, styled
 
@@ -62,7 +63,7 @@ class WorkloadWords:
     traded: tuple[str, str] = ("run_time", "run_cost")  # results that its figure sets against each other
     trade: tuple[str, str] = ("time", "cost")  # these in words
     job: str = "the whole job"  # what that rent is of
-    speed: Callable[[LoadedScenario, Mapping[str, float]], str] = lambda case, costs: ""  # that a buyer gets
+    speed: Callable[[LoadedScenario, Mapping[str, float]], Sentence] = lambda case, costs: []  # that a buyer gets
     load: Callable[[LoadedScenario], str] = lambda case: ""  # what is asked of a service
     unsized: Callable[[Scaled], list[Line]] = lambda found: []  # what of its plan cannot stay from size to size
     sized: Callable[[Scaled], list[Line]] = lambda found: []  # what there is to state of all sizes
@@ -92,13 +93,19 @@ def band_words(costs: Mapping[str, float], name: str, words: Callable[[float], s
     >>> band_words({"run_time": 2.0, "run_time_low": 1.0, "run_time_high": 3.0}, "run_time", str)
     ' (1.0 to 3.0)'
     """
+    return plain(band_cells(costs, name, words))
+
+
+def band_cells(costs: Mapping[str, float], name: str, words: Callable[[float], str]) -> list[Cell]:
+    """The ends of the band of a result in brackets as figures, each by its result; empty without a band."""
     ends = _ends(costs, name, words)
-    return f" ({ends})" if ends else ""
+    return [" (", *ends, ")"] if ends else []
 
 
-def _ends(costs: Mapping[str, float], name: str, words: Callable[[float], str]) -> str:
-    low, high = (costs.get(f"{name}_{end}", math.nan) for end in ("low", "high"))
-    return f"{words(low)} to {words(high)}" if math.isfinite(low + high) else ""
+def _ends(costs: Mapping[str, float], name: str, words: Callable[[float], str]) -> list[Cell]:
+    low, high = (Value(words(value), value, each) for each in (f"{name}_low", f"{name}_high")
+                 for value in [costs.get(each, math.nan)])  # fmt: skip
+    return [low, " to ", high] if math.isfinite((low.value or 0.0) + (high.value or 0.0)) else []
 
 
 def plan_head(asked: Workload, answer: PlanAnswer, *, priced: bool = False) -> list[Line]:
@@ -188,11 +195,12 @@ def _training() -> WorkloadWords:
     )
 
 
-def _tokens_a_day(case: LoadedScenario, costs: Mapping[str, float]) -> str:
+def _tokens_a_day(case: LoadedScenario, costs: Mapping[str, float]) -> Sentence:
     """The tokens of a day, of a training without an end."""
-    endless = not math.isfinite(costs.get("run_time", math.nan))
-    band = band_words(costs, "tokens_per_s", _a_day)
-    return f"{_a_day(costs['tokens_per_s'])} G tokens a day{band}" if endless else ""
+    if math.isfinite(costs.get("run_time", math.nan)):
+        return []
+    rate = Value(f"{_a_day(costs['tokens_per_s'])} G", costs["tokens_per_s"], "tokens_per_s")
+    return [rate, " tokens a day", *band_cells(costs, "tokens_per_s", _a_day)]
 
 
 def _a_day(rate: float) -> str:
@@ -308,19 +316,23 @@ def _serving() -> WorkloadWords:
     )
 
 
-def _felt(case: LoadedScenario, costs: Mapping[str, float]) -> str:
+def _felt(case: LoadedScenario, costs: Mapping[str, float]) -> Sentence:
     """The tokens a second of a user and the time to the first token, with bands and flags of limits not stated."""
     stated = {limit.column.partition("_")[0] for limit in stated_limits(case.scenario.limits)}
-    speed, first = 1 / costs["tpot"] if costs["tpot"] > 0 else math.nan, costs["ttft_p99"]
-    parts = [
-        ("tpot", f"{significant(speed)} tokens/s for each user", [_ends(costs, "tokens_per_s_per_user", significant)]),
-        ("ttft", f"first token within {show_time(first)}", ["p99", _ends(costs, "ttft_p99", show_time)]),
-    ]
-    found = []
-    for name, words, beside in parts if math.isfinite(speed) else parts[1:]:
-        notes = "; ".join(filter(None, [*beside, "" if name in stated else f"no limit: --{name}"]))
-        found.append(f"{words} ({notes})" if notes else words)
-    return ", ".join(found)
+    speed, first = costs["tokens_per_s_per_user"], costs["ttft_p99"]
+    unlimited = {name: [] if name in stated else [f"no limit: --{name}"] for name in ("tpot", "ttft")}
+    of_user: list[Cell] = [Value(significant(speed), speed, "tokens_per_s_per_user"), " tokens/s a user"]
+    of_user += _noted([_ends(costs, "tokens_per_s_per_user", significant), unlimited["tpot"]])
+    of_first: list[Cell] = ["first token within ", Value(show_time(first), first, "ttft_p99")]
+    of_first += _noted([["p99"], _ends(costs, "ttft_p99", show_time), unlimited["ttft"]])
+    return [*of_user, ", ", *of_first] if math.isfinite(speed) else of_first
+
+
+def _noted(notes: Iterable[Sentence]) -> list[Cell]:
+    """Notes in brackets; empty without any."""
+    known = [note for note in notes if note]
+    found = [cell for place, note in enumerate(known) for cell in (*(["; "] if place else []), *note)]
+    return [" (", *found, ")"] if found else []
 
 
 def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:

@@ -17,6 +17,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.text.digest import sealed
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.training_answer.predict_training import predict
+from costmodel.explore.purchase.offers import on_offer
 
 NAME = "quickstart"  # on dgx-h100, which has no list price: the scenario states 2.50 USD/GPU/h
 HOUR = 3600.0
@@ -45,7 +46,7 @@ def hourly(case: ResolvedScenario) -> float | None:
         (("cluster.node=tpu-v5p-slice", "cluster.node.accelerators=1"), 4.2),
         (("cluster.node=mi355x-8",), None),  # no offer of its accelerator
         (("cluster.node=dgx-a100",), 27.44705 / 8),  # those of the usual offer of the accelerator
-        (("cluster.node=p5", "cluster.node.accelerators=16"), 55.04 / 8),  # no such node can be rented
+        (("cluster.node=p5", "cluster.node.accelerators=16"), 3.2),  # no such node can be rented
         (("cluster.node.accelerator=h200-sxm",), 63.296 / 8),
         (("cluster.node=p5", "cluster.node.accelerator=h200-sxm"), 63.296 / 8),
         (("cluster.node=dgx-a100", "cluster.node.accelerators=2"), 27.44705 / 8),
@@ -195,7 +196,7 @@ def test_every_node_of_a_cloud_has_a_dated_price() -> None:
 
 
 def test_every_accelerator_with_an_offer_on_demand_names_its_usual_one() -> None:
-    """An offer of AWS where there is one, with the range of the others; capacity blocks are no offers on demand."""
+    """The lowest one, with the range of the others; capacity blocks are no offers on demand."""
     offers: dict[str, dict[str, float]] = {}
     for name in names("node"):
         node = read("node", name)
@@ -208,7 +209,7 @@ def test_every_accelerator_with_an_offer_on_demand_names_its_usual_one() -> None
         if usual is None:
             continue
         assert usual.node in found, name
-        assert read("node", usual.node).provider == "AWS" or "AWS" not in {read("node", o).provider for o in found}
+        assert found[usual.node] == pytest.approx(min(found.values())), name
         others = [price for node, price in found.items() if node != usual.node]
         stated = [] if usual.others is None else [price * HOUR for price in usual.others]
         assert stated == pytest.approx([min(others), max(others)] if others else []), name
@@ -228,13 +229,21 @@ def test_an_assumed_price_stands_with_its_offer_and_the_range_of_others(run: Any
     asked = ("estimate", "--model", "llama-3.2-1b", "--gpu", "h100", "--gpus", "1", "--rate", "1", "--set", "plan.tp=1")
     ran = run(*asked)
     assert ran.out.splitlines()[2] == (
-        "at 6.88 USD/GPU/h (assumed: p5, on demand in us-east-1, 2026-11-09, datareceipts; others 3.20 to 12.29; "
+        "at 3.20 USD/GPU/h (assumed: neocloud-h100, on demand, 2026-08-26, hyperstack; others 6.88 to 12.29; "
         "--price sets another)"
     )
     found = json.loads(run(*asked, "--json").out)
-    assert found["facts"]["price_others_usd_per_gpu_h"] == pytest.approx([3.2, 12.29])
-    assert found["plans"][0]["rent_per_month_usd"] == pytest.approx(55.04 / 8 * 730)
-    assert any("p5" in document["name"] for document in found["documents"])
+    assert found["facts"]["price_others_usd_per_gpu_h"] == pytest.approx([6.88, 12.29])
+    assert found["plans"][0]["rent_per_month_usd"] == pytest.approx(3.20 * 730)
+    assert any("neocloud-h100" in document["name"] for document in found["documents"])
+
+
+def test_the_assumed_offer_is_the_one_that_buy_looks_at() -> None:
+    cheapest = {each.accelerator: each.node for each in on_offer().machines if each.sold == "on demand"}
+    offers = {name: read("accelerator", name).offer for name in names("accelerator")}
+    assert {name: offer.node for name, offer in offers.items() if offer is not None} == {
+        name: cheapest[name] for name, offer in offers.items() if offer is not None
+    }
 
 
 @pytest.mark.parametrize("command", ["estimate", "run"])

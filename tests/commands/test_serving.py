@@ -439,10 +439,10 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
         assert value["candidates"] == value["safe"] + sum(value["refused"].values())
         assumed = value["cluster.node"] == "dgx-b200"
         assert value["best"]["price_assumed"] is assumed
-        assert value["best"]["price_usd_per_gpu_h"] == pytest.approx(14.24 if assumed else 6.88, abs=0.005)
+        assert value["best"]["price_usd_per_gpu_h"] == pytest.approx(6.00 if assumed else 6.88, abs=0.005)
     assert {row["cluster.node"] for row in found["plans"]} == {"dgx-b200"}
     out = run("search", NAME, *keys).out
-    assert "at 14.24 USD/GPU/h (assumed: p6-b200, on demand" in out
+    assert "at 6.00 USD/GPU/h (assumed: neocloud-b200, on demand" in out
     assert "2.50 USD/GPU/h is the price for dgx-h100 and was left out" in out
     rows = list(csv.DictReader(io.StringIO(run("search", NAME, *keys, "--why-not", "--format", "csv").out)))
     refused = {code for value in found["values"] for code in value["refused"]}

@@ -40,6 +40,7 @@ ERRORS = {
     f"memory {TRAINING} --qlora": "--set 'workload.tuning={method: qlora}'",
     f"check {TRAINING} --tolerance 2%": "--within 2%",
     f"diagnose {TRAINING} --measured 18s": "--step 18s",
+    "buy --model llama-3.1-70b --tokens 15T --days 90": "--deadline 90d",
     "search ep=8,tp=2": "--set plan.ep=8 --set plan.tp=2",
     f"estimate {TRAINING} --tp-comm": "--set assume.overlap.tp=SHARE",
     f"check {TRAINING} --set limits.memory.at_most=50GiB": "limits.memory_peak",

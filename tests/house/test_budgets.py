@@ -29,11 +29,11 @@ BUDGETS = {
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 18_200,  # one search; what to buy, with equations; defaults of adapters and of limits without a rate
-    "explore/serving": 3_900,  # a model on every machine, points of benchmarks, remedies when shown, rates counted once
+    "explore": 18_450,  # one search; what to buy and to decide, with equations; defaults of adapters and of limits
+    "explore/serving": 3_800,  # a model on every machine, points of benchmarks
     "ground": 2_050,  # with durations in a given unit
-    "report": 1_500,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 9_750,  # all faces of a question, views of plans, patches of documents, equations of a collective
+    "report": 1_550,  # with the document that all faces draw, pictures of time and money, sentences with figures
+    "report/answers": 10_050,  # all faces of a question, views of plans, equations of a collective, what to buy
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_900,  # with parts that a full screen leaves out, and an overview of all documents
     "server": 1_250,

@@ -120,9 +120,9 @@ class DefaultNode(Document):
 
 
 class UsualOffer(Document):
-    """An offer on demand whose price is assumed for nodes without a price of their own."""
+    """The lowest offer on demand, whose price is assumed for nodes without a price of their own."""
 
-    node: Name = Field(description="Node of a cloud that has the accelerator and a price on demand")
+    node: Name = Field(description="Node of the cloud with the lowest price on demand for the accelerator")
     low: Rent | None = optional("Lowest price on demand of other nodes; left out, none has one")
     high: Rent | None = optional("Highest price on demand of other nodes")
 

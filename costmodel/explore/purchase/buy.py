@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,8 +18,10 @@ from costmodel.equations.kernels.flop import optimal_parameters, optimal_tokens,
 from costmodel.equations.parallelism.counts import fleet_ranks, world_ranks
 from costmodel.equations.run.economics import (
     affordable_flop,
-    autoscaled_cost,
+    break_even_rate,
+    cost_difference,
     hosted_cost,
+    payback_time,
     purchase_capital,
     rate,
     run_cost,
@@ -31,7 +32,7 @@ from costmodel.equations.run.economics import (
     whole_node_price,
 )
 from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
-from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
+from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import Price, listed_price, rated_power
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.result_limits import stated_limits
@@ -43,6 +44,14 @@ from costmodel.explore.search.rank import UNWATCHED, Watcher
 from costmodel.explore.search.required_chance import preferred_chance, stated_chance
 from costmodel.explore.workload_interface import KnownPlans, SmallestPlan, SmallestPlans, Trial, Workload
 from costmodel.ground.equation import Number, leaf, term
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
+from costmodel.explore.purchase.offers import ON_DEMAND, STATED_API, YEAR, HostedOffer, Machine, Offers, site_terms
+from costmodel.explore.search.required_chance import preferred_chance, stated_chance
+from costmodel.explore.search.rank import UNWATCHED, Watcher
+from costmodel.explore.purchase.smallest_size import CHANCE, explained_plan, explained_results, tried
+from costmodel.explore.workload_interface import KnownPlans, SmallestPlans, Trial, Workload
+from costmodel.ground.equation import Number, leaf
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import show
@@ -92,6 +101,12 @@ class Purchase:
         if price is None or price.listed is None or price.listed.bought is None or not self.works:
             return price
         return replace(price, nodes=self.nodes)
+
+    @property
+    def rents_each(self) -> bool:
+        """Whether its accelerators are rented one by one."""
+        listed = None if self.price is None else self.price.listed
+        return listed is None or listed.per == "accelerator"
 
     @property
     def capital(self) -> float:
@@ -182,6 +197,8 @@ class Purchase:
         return Rent(*map(float, _rents(price, time, self.gpus if gpus is None else gpus, about.built)))
 
 
+_Known = dict[tuple[str, ...], dict[str, "ExplainedFigure"]]  # trees of plans, by the settings that make them
+_TURNS = {"turn": "1/s", "whole turn": "1/s", "payback": "s"}
 UNITS = {"GPUs": "1", "nodes": "1", "idle": "1", "price": "USD/s", "site power": "J/s"}  # of figures that are no money
 
 
@@ -245,12 +262,29 @@ def money_of(row: Purchase, time: float) -> dict[str, Number]:
 
 
 @record
+class Choice:
+    """Another answer to the question, for the reader to decide.
+
+    key: what is decided. row: the machine with the plan of that answer. flags: options of the command that leads there
+    """
+
+    key: str
+    row: Purchase
+    flags: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The owner of its figures: an offer of its own, or the choice of another plan on the best machine."""
+        return self.row.machine.name if self.key == "offer" else f"the choice {self.key}"
+
+
+@record
 class Bought:
     """All machines: those that work, cheapest first, then the others; and the APIs that serve the model.
 
-    safe: the chance to meet every limit that is asked for. count: offers that were to be looked at. smaller: rent of
-    the best machine's whole nodes at the size that would do by expected figures, USD. traffic: requests of a day over
-    those of as many fullest hours. late: the budget decides the model, and no larger one ends in time
+    safe: the chance to meet every limit that is asked for. count: offers that were to be looked at. choices: what the
+    reader has to decide, what changes the cost most first. traffic: requests of a day over those of as many fullest
+    hours. late: the budget decides the model, and no larger one ends in time
     """
 
     asked: Workload
@@ -259,10 +293,9 @@ class Bought:
     count: int
     hosted: tuple[HostedOffer, ...] = ()
     power: float = math.inf  # that the site has, W
-    smaller: float = math.nan
+    choices: tuple[Choice, ...] = ()
     traffic: float = 1.0
     most: float = MOST  # accelerators of a machine
-    of_smaller_type: SmallestPlan | None = None  # on the best machine, with numbers of fewer bytes
     late: bool = False
 
     @property
@@ -272,21 +305,21 @@ class Bought:
 
     @property
     def best(self) -> Purchase | None:
-        """The cheapest rent that is not on spot, with terms that fit the job; without one the cheapest of others.
+        """The cheapest rent on demand; without one the cheapest of other terms that fit the job.
 
-        Spot comes last of those whose terms fit.
+        Of those rents that bind for less than a year come first, spot last.
         """
         fitting = [*filter(self._terms_fit, self.working)]
-        ordered = sorted(fitting, key=lambda row: (not row.is_lasting_rent, row.machine.sold == "spot"))
-        return next(iter([*ordered, *self.working]), None)
+        return next(iter([*sorted(fitting, key=commitment), *self.working]), None)
 
     @property
     def next_best(self) -> Purchase | None:
-        """The cheapest rent of the same kind on another accelerator, or else in another node or on other terms."""
+        """The cheapest rent on another accelerator, on the same terms where one is; or else in another node."""
         best = self.best
         others = [row for row in self.working if row is not best and row.is_lasting_rent and self._terms_fit(row)]
-        unlike = (row for row in others if best is None or row.machine.accelerator != best.machine.accelerator)
-        return next(unlike, next(iter(others), None))
+        others.sort(key=lambda row: best is None or row.machine.accelerator == best.machine.accelerator)
+        alike = (row for row in others if best is not None and commitment(row) == commitment(best))
+        return next(alike, next(iter(others), None))
 
     @property
     def stopped(self) -> bool:
@@ -307,30 +340,80 @@ class Bought:
         most = min(by_count, self.power / best.each if math.isfinite(self.power) else math.inf)
         return most // 1.0 if math.isfinite(most) else most
 
-    def trees(self, names: Sequence[str]) -> dict[str, ExplainedFigure]:
-        """The trees of all figures of machines and APIs, by figure name and offer; names: results of plans."""
+    def trees(self, names: Sequence[str], further: Sequence[str] = ()) -> dict[str, ExplainedFigure]:
+        """The trees of all figures of machines, choices and APIs, by figure name and offer.
+
+        names: results of plans. further: those of the best one
+        """
         from costmodel.explore.explain.explain import traced_figures
 
-        found = [(row.machine.name, self._row_trees(row, names)) for row in self.working]
-        for offer in self.hosted:
-            found.append((offer.name, traced_figures(partial(self._hosted_figures, offer), {})))
+        best, known = self.best, _Known()
+        found = [] if best is None else [(best.machine.name, self._row_trees(best, (*names, *further), known))]
+        found += [(row.machine.name, self._row_trees(row, names, known)) for row in self.working if row is not best]
+        found += [(each.name, self._row_trees(each.row, (), known)) for each in self.choices if each.key != "offer"]
+        if best is not None:
+            compared = [*((each.name, each.row) for each in self.choices), *self._named_next]
+            found += [(name, traced_figures(partial(self._difference, row, best), _TURNS)) for name, row in compared]
+            found += [(best.machine.name, traced_figures(partial(self._beside, best), {"least GPUs": "1"}))]
+            found += [(each.name, traced_figures(partial(self._hosted_figures, each, best), _TURNS))
+                      for each in self.hosted]  # fmt: skip
         return {f"{name} of {owner}": tree for owner, trees in found for name, tree in trees.items()}
 
-    def _hosted_figures(self, offer: HostedOffer) -> dict[str, Number]:
-        return {"rent": self._hosted_cost(offer)}
+    @property
+    def _named_next(self) -> list[tuple[str, Purchase]]:
+        return [] if self.next_best is None else [(self.next_best.machine.name, self.next_best)]
 
-    def _row_trees(self, row: Purchase, names: Sequence[str]) -> dict[str, ExplainedFigure]:
-        """The trees of a machine: of its plan, of the size by expected figures, and of its money."""
+    def _difference(self, row: Purchase, best: Purchase) -> dict[str, Number]:
+        """By how much a machine costs more than the best one, and the time in which that one's rent is its capital."""
+        (own, ours), found = (money_of(each, each.paid_time) for each in (row, best)), dict[str, Number]()
+        if "rent" in own and "rent" in ours:
+            found["difference"] = cost_difference(own["rent"], ours["rent"])
+            found["whole difference"] = cost_difference(own["whole nodes"], ours["whole nodes"])
+        if "capital" in own:
+            found["payback"] = payback_time(own["capital"], best.paid_time, ours["rent"])
+        return found
+
+    def _beside(self, best: Purchase) -> dict[str, Number]:
+        """The size of the best machine by expected figures with its rent, and what is left of a budget."""
+        ours, expected, found = money_of(best, best.paid_time), best.plans.expected, dict[str, Number]()
+        if expected is not None and math.isfinite(self.smaller.in_use) and best.price is not None:
+            found["least GPUs"] = leaf(expected.gpus, "GPUs by expected figures")
+            time = leaf(best.paid_time, "time")
+            rents = _rents(best.price, time, found["least GPUs"], leaf(best.built, "GPUs of a node"), ours["price"])
+            found["least rent"], found["least whole rent"] = rents
+        if math.isfinite(self.budget) and "rent" in ours:
+            found["left"] = cost_difference(leaf(self.budget, "budget"), ours["rent"])
+        return found
+
+    def _hosted_figures(self, offer: HostedOffer, best: Purchase) -> dict[str, Number]:
+        """What an API asks, beside the best machine; the rates below which it is cheaper than one engine, or node."""
+        cost, ours = self._hosted_cost(offer), money_of(best, best.paid_time)
+        found = {"rent": cost}
+        if "rent" in ours:
+            found["difference"] = cost_difference(cost, ours["rent"])
+            for name, rent, parts in (("turn", "rent", len(best.engines)), ("whole turn", "whole nodes", best.parts)):
+                found[name] = break_even_rate(self._answered, share(ours[rent], leaf(parts, "engines")), cost)
+        return found
+
+    def _row_trees(self, row: Purchase, names: Sequence[str], known: _Known) -> dict[str, ExplainedFigure]:
+        """The trees of a machine: of its plan, of the size by expected figures, and of its money.
+
+        known: those of plans on machines at other prices
+        """
         from costmodel.explore.explain.explain import traced_figures
 
         plans, settings = row.plans, (*row.machine.settings, *row.machine.price)
         assert plans.safe is not None
-        trees = explained_plan(self.asked, (*settings, *plans.safe.settings), names)
+        own = (*settings, *plans.safe.settings)
+        if (trees := known.get((*row.machine.settings, *plans.safe.settings))) is None:
+            trees = explained_plan(self.asked, own, names)
+            if plans.expected is not None and plans.expected.gpus < plans.safe.gpus:
+                trees["expected"] = explained_plan(self.asked, (*settings, *plans.expected.settings), ())[CHANCE]
+            known[*row.machine.settings, *plans.safe.settings] = trees
+        else:  # the plan of another offer, of which only money differs
+            trees = trees | explained_results(self.asked, own, [*filter(is_money, names)])
         if self.traffic != 1:
             trees = {name: _averaged(tree, self.traffic) if is_money(name) else tree for name, tree in trees.items()}
-        if plans.expected is not None and plans.expected.gpus < plans.safe.gpus:
-            smaller = explained_plan(self.asked, (*settings, *plans.expected.settings), ())
-            trees["expected"] = smaller[CHANCE]
 
         def figures() -> dict[str, Number]:
             """The money of the machine, and the power of its site if that is limited."""
@@ -344,6 +427,35 @@ class Bought:
     def rent(self, row: Purchase) -> Rent:
         """The rent of the whole job, or of a month where it has no end."""
         return row.rent(row.paid_time)
+
+    def dearer(self, row: Purchase) -> Rent:
+        """By how much a machine costs more than the best one, USD."""
+        best, own = Rent(math.nan, math.nan) if self.best is None else self.rent(self.best), self.rent(row)
+        of_whole = cost_difference(own.whole, best.whole)
+        return Rent(float(cost_difference(own.in_use, best.in_use)), float(of_whole))
+
+    def hosted_dearer(self, offer: HostedOffer) -> float:
+        """By how much an API costs more than the accelerators of the best machine, USD a month."""
+        best = self.best
+        return math.nan if best is None else float(cost_difference(self.hosted_cost(offer), self.rent(best).in_use))
+
+    def payback(self, row: Purchase) -> float:
+        """The time in which the rent of the best machine adds up to the capital of a purchase, s."""
+        best = self.best
+        return math.nan if best is None else float(payback_time(row.capital, best.paid_time, self.rent(best).in_use))
+
+    @property
+    def smaller(self) -> Rent:
+        """The rent of the best machine at the smaller size that does by expected figures, of a service; else NaN.
+
+        It is of the same time, which that of another job on fewer accelerators is not.
+        """
+        best = self.best
+        expected = None if best is None or self.asked.request_tokens is None else best.plans.expected
+        is_less = best is not None and expected is not None and expected.gpus < best.gpus
+        if best is None or expected is None or not is_less:
+            return Rent(math.nan, math.nan)
+        return best.rent(best.paid_time, expected.gpus)
 
     def weighed_cost(self, row: Purchase) -> float:
         """The cost that rows are ranked by; for a job without end and load, the cost for equal work."""
@@ -363,10 +475,17 @@ class Bought:
 
     @property
     def to_judge(self) -> tuple[Purchase, ...]:
-        """Offers cheaper than the best that are on other terms; none above the budget."""
+        """Offers that are cheaper than the best, on other terms that fit the job: the cheapest of each kind of terms.
+
+        No purchase above the budget.
+        """
         best = self.best
-        ahead = () if best is None else self.working[: self.working.index(best)]
-        return tuple(filter(self._terms_fit, ahead))
+        if best is None:
+            return ()
+        ahead = self.working[: self.working.index(best)]
+        others = (row for row in reversed(ahead) if row.machine.sold and row.machine.terms != best.machine.terms)
+        cheapest = {row.machine.terms: row for row in filter(self._terms_fit, others)}
+        return tuple(cheapest.values())[::-1]
 
     def _terms_fit(self, row: Purchase) -> bool:
         return row.terms_fit and not row.capital > self.budget
@@ -389,15 +508,23 @@ class Bought:
         parameters = float(optimal_parameters(affordable, TOKENS_PER_PARAMETER))
         return parameters, float(optimal_tokens(parameters, TOKENS_PER_PARAMETER))
 
+    @property
+    def api(self) -> HostedOffer | None:
+        """The API to compare with: the one that the user states, else the cheapest."""
+        return min(self.hosted, key=lambda offer: (offer.source != STATED_API, self.hosted_cost(offer)), default=None)
+
     def hosted_cost(self, offer: HostedOffer) -> float:
         """The monthly cost of an API for the load, USD; NaN where no rate is known."""
         return float(self._hosted_cost(offer))
 
     def turn(self, offer: HostedOffer, rent: float) -> float:
-        """The rate of requests at which an API costs as much as a monthly rent."""
-        best, cost = self.best, self.hosted_cost(offer)
-        answered = math.nan if best is None or best.trial is None else best.trial.costs["requests_per_s"]
-        return float(share(rent, share(cost, answered)))
+        """The requests a second at which an API costs as much as so much rent a month."""
+        return float(break_even_rate(self._answered, rent, self.hosted_cost(offer)))
+
+    @property
+    def _answered(self) -> float:
+        """The requests a second that the best machine answers."""
+        return math.nan if self.best is None or self.best.trial is None else self.best.trial.costs["requests_per_s"]
 
     def _hosted_cost(self, offer: HostedOffer) -> Number:
         """The monthly cost of an API for the load [USD]; NaN if no rate is known."""
@@ -438,7 +565,7 @@ def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCur
         if asked.request_tokens is None or len(drawn) == most or row.machine.accelerator in seen:
             continue
         assert row.plans.safe is not None
-        plan = [item for item in row.plans.safe.settings if not item.startswith((*_SIZE, "limits."))]
+        plan = [item for item in row.plans.safe.settings if not item.startswith((*SIZE, "limits."))]
         alone = (*row.machine.settings, *plan, "plan.replicas=1", *_NO_LOAD)
         trials = (tried(asked, (*alone, f"workload.concurrency={count}"), results=traded) for count in _IN_FLIGHT)
         points = tuple((trial.costs[traded[0]], trial.costs[traded[1]]) for trial in trials if trial.costs)
@@ -446,7 +573,7 @@ def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCur
     return drawn
 
 
-_SIZE = ("plan.replicas=", "cluster.nodes=")
+SIZE = ("plan.replicas=", "cluster.nodes=")
 _NO_LOAD = "workload.rate=null", "workload.users=null", "workload.requests=null", "workload.think_time=null"
 _IN_FLIGHT = (1, 4, 16, 64, 256)
 
@@ -536,182 +663,21 @@ def buy(
         """Sort key of a machine: those that work first, then by cost."""
         return not row.works, found.weighed_cost(row), row.gpus, row.machine.node
 
-    found = replace(found, rows=tuple(sorted(rows, key=order)))
-    return replace(found, smaller=_smaller(found), of_smaller_type=_of_smaller_type(found))
+    return replace(found, rows=tuple(sorted(rows, key=order)))
+
+
+def commitment(row: Purchase) -> tuple[bool, bool, bool, bool]:
+    """Sort key of offers: on demand, then other rents that last without binding for a year, spot last.
+
+    An assumed price comes after those of offers.
+    """
+    assumed = row.price is not None and row.price.assumed
+    return row.machine.sold not in ("", ON_DEMAND), assumed, not row.is_lasting_rent, row.machine.sold == "spot"
 
 
 def _likely_price(machine: Machine) -> int:
     """Sort key of an offer: the usually cheapest way of sale first, so that its plans serve other prices too."""
     return _CHEAP.index(machine.sold) if machine.sold in _CHEAP else len(_CHEAP)
-
-
-def _smaller(found: Bought) -> float:
-    """The rent of the best machine at the size for the expected case [USD]; NaN without such a size."""
-    best = found.best
-    if best is None or best.plans.expected is None or best.price is None:
-        return math.nan
-    expected = best.plans.expected
-    settings = (*best.machine.settings, *best.machine.price, *expected.settings)
-    smaller = replace(best, trial=tried(found.asked, settings, results=(found.asked.usual,)))
-    return best.rent(smaller.paid_time, expected.gpus).whole
-
-
-def _of_smaller_type(found: Bought) -> SmallestPlan | None:
-    """The smallest plan on the best machine with numbers of fewer bytes, where none are stated and it can have them."""
-    best, asked = found.best, found.asked
-    if best is None or not asked.smaller_type:
-        return None
-    wanted = (*best.machine.settings, *best.machine.price, f"{keys_of(asked.case.kind)['dtype']}={asked.smaller_type}")
-    try:
-        return asked.of(vary_any(asked.case, wanted)).smallest(found.safe, found.most).safe
-    except CostModelError:
-        return None
-
-
-@record
-class Hour:
-    """An hour of a day: its rate of requests, and the replicas that meet all limits with the required chance.
-
-    ready: the rate that the replicas are for, with what the rate rises by while one starts. rise: by which it rises in
-    the next hour, a second. settings: those that make the scenario of this hour; none without requests
-    """
-
-    rate: float
-    ready: float
-    replicas: float
-    gpus: float
-    chance: float
-    rise: float = 0.0
-    settings: tuple[str, ...] = ()
-
-    def named(self, figure: str) -> str:
-        """The name of a figure of this hour; hours with equal loads share it."""
-        return f"{figure} at {self.rate:g} of {self.ready:g}"
-
-
-@record
-class Day:
-    """A day of traffic on one machine, replicas started and stopped hour by hour.
-
-    start: time of a replica from the decision to start until it serves, s. price: of an accelerator of a fixed fleet,
-    USD/s. elastic: of one that is rented by the hour: the machine on demand, where it is offered so. built: those of a
-    node
-    """
-
-    machine: Machine
-    hours: tuple[Hour, ...]
-    start: float
-    price: float
-    elastic: float
-    built: float
-
-    @property
-    def fixed(self) -> Rent:
-        """The rent if the accelerators of the busiest hour run all day."""
-        most = max(hour.gpus for hour in self.hours)
-        return Rent(float(self._all_day(most, self.price)), float(self._all_day(self._whole(most), self.price)))
-
-    @property
-    def autoscaled(self) -> Rent:
-        """The rent if accelerators follow each hour's need, including those that start before an hour begins."""
-        used = [hour.gpus for hour in self.hours]
-        return Rent(*(float(self._by_hour(each, self.elastic)) for each in (used, [*map(self._whole, used)])))
-
-    @property
-    def saved(self) -> float:
-        """What following the hours saves in a month of such days, by whole nodes, USD."""
-        apart = self.fixed.whole - self.autoscaled.whole
-        return float(run_cost(MONTH, 1.0, rate(apart, len(self.hours) * _HOUR)))
-
-    def trees(self, asked: Workload) -> dict[str, ExplainedFigure]:
-        """The trees of the rents of the accelerators in use, and of the figures of each hour by `Hour.named`."""
-        from costmodel.explore.explain.explain import traced_figures
-
-        used, hours = [hour.gpus for hour in self.hours], {*self.hours}
-        of_most = leaf(max(used), "GPUs of the busiest hour")
-        trees = traced_figures(
-            lambda: {
-                "by the hour": self._by_hour(used, leaf(self.elastic, "price")),
-                "a fixed fleet": self._all_day(of_most, leaf(self.price, "price")),
-            },
-            {},
-        )
-        for hour in hours:
-            of_hour = traced_figures(partial(self._figures, hour), {"ready": "1/s", "GPUs": "1"})
-            trees |= {hour.named(name): tree for name, tree in of_hour.items()}
-            if hour.settings:
-                plan = explained_plan(asked, hour.settings, ())
-                trees[hour.named(CHANCE)] = plan[CHANCE]
-        return trees
-
-    def _figures(self, hour: Hour) -> dict[str, Number]:
-        """The rate that an hour is ready for, and its accelerators, with their origins."""
-        each = leaf(float(share(hour.gpus, hour.replicas)), "GPUs of a replica")
-        with term("of an hour"):
-            ready = leaf(hour.rate, "rate") + spare_rate(hour.rise, self.start)
-            return {"ready": ready, "GPUs": leaf(hour.replicas, "replicas") * each}
-
-    def _whole(self, gpus: float) -> float:
-        return float(accelerators_rented(gpus, self.built))
-
-    def _all_day(self, gpus: Number, price: Number) -> Number:
-        return run_cost(len(self.hours) * _HOUR, gpus, price)
-
-    def _by_hour(self, used: Sequence[float], price: Number) -> Number:
-        more = (max(now - ahead, 0.0) for ahead, now in itertools.pairwise((*used[-1:], *used)))
-        return autoscaled_cost(_HOUR, sum(used), self.start, sum(more), price)
-
-
-_HOUR = 3600.0
-
-
-def over_a_day(found: Bought, rates: Sequence[float]) -> Bought:
-    """The result for the busiest hour, with the cost per token averaged over a whole day's traffic."""
-    traffic = share(sum(rates) / len(rates), max(rates))
-
-    def spread(trial: Trial | None) -> Trial | None:
-        """The trial with its cost per token averaged over the day's traffic."""
-        if trial is None or trial.kept is None:
-            return trial
-        costs = {
-            name: float(share(cost, traffic)) if name.startswith("cost_per_m") else cost
-            for name, cost in trial.kept.costs.items()
-        }
-        return replace(trial, kept=replace(trial.kept, costs=costs))
-
-    rows = tuple(replace(row, trial=spread(row.trial)) for row in found.rows)
-    return replace(found, rows=rows, traffic=float(traffic))
-
-
-def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day | None:
-    """The layout of the best machine with the replicas that each hour needs; None where no machine works.
-
-    Spares for failures are in them where assume.availability is stated. A replica stays in hours without requests.
-    """
-    best, asked = found.best, found.asked
-    if best is None or best.plans.safe is None or best.price is None or best.trial is None or best.trial.about is None:
-        return None
-    after = (*rates[1:], rates[0])
-    rises = [float(rate(max(then - now, 0.0), _HOUR)) for now, then in zip(rates, after, strict=True)]
-    ready = [now + float(spare_rate(rise, start)) for now, rise in zip(rates, rises, strict=True)]
-    settings = [item for item in best.plans.safe.settings if not item.startswith(_SIZE)]
-    alone = (*best.machine.settings, *best.machine.price, *settings, "plan.replicas=1", "cluster.nodes=1")
-    several = ",".join(f"{held:.6g}" for held in sorted({held for held in ready if held}))
-    sizes = asked.of(vary_any(asked.case, alone)).scaling("", f"{several} /s", weak=False, best=False)
-    known = {f"{row.size:.6g}": row.point for row in sizes.rows(UNWATCHED)}
-    works = (row.costs for row in known.values() if row.works)
-    least = min((float(share(costs["gpus"], costs["replicas"])) for costs in works), default=math.nan)
-    hours = list[Hour]()
-    for asking, held, rise in zip(rates, ready, rises, strict=True):
-        point = known[f"{held:.6g}"] if held else None
-        if point is not None and not point.works:
-            return None
-        costs = {"replicas": 1.0, "gpus": least, asked.chance: 1.0} if point is None else point.costs
-        own = () if point is None else (*alone[:-2], *point.settings)
-        hours.append(Hour(asking, held, costs["replicas"], costs["gpus"], costs[asked.chance], rise, own))
-    by_hour = (row for row in found.working if (row.machine.node, row.machine.sold) == (best.machine.node, "on demand"))
-    price = next((row.price.each for row in by_hour if row.price is not None), best.price.each)
-    return Day(best.machine, tuple(hours), start, best.price.each, price, best.trial.about.built)
 
 
 class _Plans:

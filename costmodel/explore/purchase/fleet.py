@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.explore.purchase.buy import MOST, OTHER_TERMS, UNITS, Bought, Purchase, money_of
 from costmodel.explore.purchase.offers import Machine
+from costmodel.explore.purchase.buy import MOST, UNITS, Bought, Purchase, commitment, money_of
+from costmodel.explore.purchase.offers import Machine
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 
@@ -155,9 +157,9 @@ class Fleet:
 
     @property
     def best(self) -> FleetRow | None:
-        """The cheapest machine that is rented and not on spot; if there is none, the cheapest."""
+        """The cheapest machine on demand; without one the cheapest of other terms, spot last."""
         working = [row for row in self.rows if row.works]
-        return next((row for row in working if row.machine.sold not in OTHER_TERMS), next(iter(working), None))
+        return min(working, key=lambda row: commitment(row.jobs[0]), default=None)
 
     @property
     def nearest(self) -> FleetRow | None:

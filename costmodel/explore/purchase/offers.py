@@ -33,6 +33,8 @@ from costmodel.ground.record import record
 SHIPPED = "hardware/prices.csv"
 NODE, PART = "cluster.node", "cluster.node.accelerator"
 API = "api"
+ON_DEMAND = "on demand"
+STATED_API = "--api"  # the source of an API whose prices the user states
 KINDS = (*get_args(Sold), API)
 COLUMNS = {
     "kind": Column("text", f"{', '.join(KINDS[:-1])} or {API}"),
@@ -92,6 +94,11 @@ class Machine:
         return f"{self.sold}{years}"
 
     @property
+    def is_bound(self) -> bool:
+        """Whether it is rented for a time that its seller fixes."""
+        return self.sold in ("reserved", "capacity block")
+
+    @property
     def name(self) -> str:
         """The machine and how it is sold, in words."""
         return ", ".join(filter(None, (self.node, self.terms, self.region)))
@@ -145,7 +152,8 @@ def on_offer(
 ) -> Offers:
     """The machines that are named, at each of their prices; without names every accelerator that has one.
 
-    Of an accelerator without a name that is its node with the lowest list price, beside the other offers of any.
+    Of an accelerator without a name that is its node with the lowest list price on demand, which other commands assume
+    too, beside the other offers of any.
 
     gpus: accelerators, each in every node that has it and a price, or else in its usual node
     prices: a table of your own, whose rows replace shipped ones of the same node and terms, or the same API
@@ -185,7 +193,7 @@ def on_offer(
     model = None if case is None else case.model.name
     if api:
         prompt, output = api[0] / _MILLION, api[-1] / _MILLION
-        hosted.append(HostedOffer(model or "", "the same model", prompt, prompt, output, "", "", "--api"))
+        hosted.append(HostedOffer(model or "", "the same model", prompt, prompt, output, "", "", STATED_API))
     return Offers((*listed, *machines), tuple(each for each in hosted if model in (None, each.model)))
 
 
@@ -194,13 +202,17 @@ def _shipped_text() -> str:
 
 
 def _cheapest(shelf: CachedReader) -> Iterator[Machine]:
-    """Each accelerator in its node with the lowest list price."""
+    """Each accelerator in its node with the lowest list price on demand, and in one that is cheaper on other terms."""
     cheapest: dict[str, Node] = {}
-    for node in _priced(shelf):
-        other = cheapest.get(_part(node))
-        if other is None or hourly_price(node) < hourly_price(other):
-            cheapest[_part(node)] = node
-    yield from map(_machine, cheapest.values())
+    for node in sorted(_priced(shelf), key=_dearness):
+        other = cheapest.setdefault(_part(node), node)
+        if node is other or hourly_price(node) < hourly_price(other):
+            yield _machine(node)
+
+
+def _dearness(node: Node) -> tuple[bool, float]:
+    """Sort key of a node: prices on demand first, the lowest of them ahead."""
+    return node.list_price is None or node.list_price.sold != ON_DEMAND, hourly_price(node)
 
 
 def _priced(shelf: CachedReader) -> Iterator[Node]:

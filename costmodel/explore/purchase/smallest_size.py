@@ -260,12 +260,10 @@ def explained_plan(asked: Workload, settings: Sequence[str], names: Sequence[str
 
     settings: those that make the scenario that plan. names: of results that it may have
     """
-    varied = asked.of(vary_any(asked.case, settings))
     if asked.request_tokens is not None:  # whose result it is
-        answer = varied.answer(names or (asked.usual,))
-        wanted = [*(name for name in names if math.isfinite(answer.costs.get(name, math.nan))), asked.chance]
-        found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
+        found = explained_results(asked, settings, (*names, asked.chance))
         return {**found, CHANCE: found[asked.chance]}
+    varied = asked.of(vary_any(asked.case, settings))
     answer = varied.answer()
     nearest = _least_chance(asked, answer.costs)
     ends = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
@@ -273,6 +271,14 @@ def explained_plan(asked: Workload, settings: Sequence[str], names: Sequence[str
     wanted = [name for name in wanted if math.isfinite(answer.costs.get(name, math.nan))]
     found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
     return {**found, CHANCE: _explained_chance(asked, answer.costs, found)}
+
+
+def explained_results(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
+    """The trees of those results of a plan that are known."""
+    varied = asked.of(vary_any(asked.case, settings))
+    answer = varied.answer(names)
+    wanted = [name for name in names if math.isfinite(answer.costs.get(name, math.nan))]
+    return dict(zip(wanted, varied.explain(answer, *wanted), strict=True)) if wanted else {}
 
 
 def _explained_chance(

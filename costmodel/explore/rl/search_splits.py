@@ -6,15 +6,19 @@ pair that fits together counts.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.results import COLUMNS, RL_COLUMNS, ResultColumn, machine_name
@@ -508,3 +512,15 @@ def side(name: str, case: RlCase, rank: int | None) -> Side:
     documents, facts = named_documents(case), subject_of(case)
     return Side(name, leaves(with_plan_of(case, chosen)), figures, documents, chosen.refused, assumed, facts,
                 left_out=left_out, asked=case.asked, kind="rl")  # fmt: skip
+
+
+@functools.cache
+def published_iterations() -> Counter[str]:
+    """The published runs with the time of an iteration, by accelerator."""
+    tables = [read("measured", name) for name in names("measured")]
+    runs = ((table, run) for table in tables for run in table.runs if run.measured.iteration_time)
+    nodes = (run.set.get(_NODE, table.set.get(_NODE, at(table.scenario, _NODE))) for table, run in runs)
+    return Counter(str(read("node", str(node)).accelerator) for node in nodes)
+
+
+_NODE = "cluster.node"

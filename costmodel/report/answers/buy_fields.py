@@ -8,6 +8,8 @@ from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.explore.purchase.buy import Bought, Day, Purchase
+from costmodel.explore.purchase.buy import Bought, Choice, Purchase
+from costmodel.explore.buy_day import Day
 from costmodel.report.answers.buy import VARIED, against, hosted_source
 from costmodel.report.data_formats.answer_fields import known, notes
 from costmodel.report.terminal.style.head import price_fields
@@ -25,6 +27,7 @@ def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
         "optimal_parameters": None if found.optimal is None else found.optimal[0],
         "optimal_tokens": None if found.optimal is None else found.optimal[1],
         **({} if day is None else {"day": _day_fields(day)}),
+        "choices": [_choice_fields(found, each) for each in found.choices],
         "machines": [machine_fields(found, row) for row in found.rows],
         "hosted": [
             {
@@ -39,6 +42,23 @@ def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
             for offer in found.hosted
         ],
         "notes": notes(row.trial.remarked for row in found.working if row.trial is not None),
+    }
+
+
+def _choice_fields(found: Bought, choice: Choice) -> dict[str, Any]:
+    """A choice as plain values, with what it costs more than the answer."""
+    row, rent, apart = choice.row, found.rent(choice.row), found.dearer(choice.row)
+    return {
+        "choice": choice.key,
+        "node": row.machine.node,
+        "sold": row.machine.sold or None,
+        "gpus": known(row.gpus),
+        "chance": None if row.plans.safe is None else known(row.plans.safe.chance),
+        "rent_in_use_usd": known(rent.in_use),
+        "rent_whole_nodes_usd": known(rent.whole),
+        "difference_in_use_usd": known(apart.in_use),
+        "difference_whole_nodes_usd": known(apart.whole),
+        "flags": [*choice.flags],
     }
 
 

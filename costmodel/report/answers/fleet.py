@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.explore.purchase.buy import Bought
 from costmodel.explore.purchase.fleet import Fleet, FleetRow
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time
-from costmodel.report.answers.buy import (
-    BRIEF,
-    TOP,
-    VARIED,
-    against,
+from costmodel.report.answers.buy import BRIEF, TOP, VARIED, against
+from costmodel.report.answers.buy_fields import machine_fields
+from costmodel.report.answers.buy_words import (
     as_stated,
     machine_words,
     money_cell,
@@ -36,7 +35,11 @@ def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
     again: the command that asks this question
     """
     first, names = found.jobs[0], [*map(_job_name, found.jobs)]
-    columns = [Column("GPU", "l"), Column("node", "l"), Column("offer", "l")]
+    columns = [
+        Column("GPU", "l", legend="◀ the answer" if len(found.rows) > 1 else ""),
+        Column("node", "l"),
+        Column("offer", "l"),
+    ]
     columns += [Column(f"job {place}") for place in range(1, len(names) + 1)]
     columns += [Column("GPUs"), Column("nodes")]
     columns += [Column("idle", legend="GPUs that no job uses, where no two jobs share a node")]
@@ -44,8 +47,9 @@ def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
     columns += [Column("shared", legend="nodes where engines of several jobs stand in one")] if mixed else []
     columns += [Column("cost", legend=f"of GPUs in use, for {MONTHLY}"), Column("", "l")]
     rows = list[list[Cell]]()
-    for row in found.rows:
-        cells: list[Cell] = [row.machine.accelerator, row.machine.node, row.machine.sold]
+    for row in sorted(found.rows, key=lambda row: row is not found.best):
+        mark = " ◀" if row is found.best and len(found.rows) > 1 else ""
+        cells: list[Cell] = [f"{row.machine.accelerator}{mark}", row.machine.node, row.machine.sold]
         of = row.machine.name
         of_jobs = [number_cell(job.gpus, "gpus") if job.works else "✗" for job in row.jobs]
         cells += [opening(cell, f"job {place} of {of}") for place, cell in enumerate(of_jobs, 1)]
@@ -150,7 +154,7 @@ def _beside_fleet(found: Fleet, again: str) -> list[Line]:
     rents = [row.rent(MONTH).in_use for row in own]
     if len(own) == len(apart) and best.rent > 0 and math.isfinite(sum(rents)):
         each = "; ".join(f"{machine_words(row)}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True))
-        total = f"{rounded_dollars(sum(rents))} a month, {times_as_much(sum(rents) / best.rent)}"
+        total = f"{rounded_dollars(sum(rents))} a month, {times_as_much(float(share(sum(rents), best.rent)))}"
         lines.append(styled(f"Each job on its own best machine: {total} ({each})."))
     return [*lines, *([typed("Next:", f"{again} -o page.html")] if again else [])]
 

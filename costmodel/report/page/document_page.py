@@ -27,7 +27,19 @@ from costmodel.estimate.training_answer.training_facts import subject_of
 from costmodel.exchange.write_yaml import scenario_text
 from costmodel.ground.errors import fail, install_command
 from costmodel.ground.record import record
-from costmodel.report.document import AnswerDocument, Cell, Draw, Headline, Section, Table, Verdict, table_of
+from costmodel.report.document import (
+    AnswerDocument,
+    Cell,
+    Draw,
+    Headline,
+    Point,
+    Section,
+    Sentence,
+    Table,
+    Verdict,
+    plain,
+    table_of,
+)
 from costmodel.report.page.plots import SvgFigure
 from costmodel.report.page.trace import Traces, opened, traced_roots
 from costmodel.report.terminal.style.head import around, price_lines, title
@@ -64,6 +76,7 @@ class Part:
     sliders: bool = False
     screen_only: bool = False
     plain: str = ""  # text as it is written, such as a document
+    points: Sequence[Point] = ()
 
 
 @record
@@ -72,7 +85,7 @@ class HtmlPage:
 
     title: str
     subtitle: Sequence[str]
-    conclusion: str
+    conclusion: Sentence
     verdict: Verdict
     headlines: Sequence[Headline]
     parts: Sequence[Part]
@@ -134,12 +147,12 @@ def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage
     parts = [section_part(section, traces) for section in shown]
     data = {key: value for section in shown for key, value in section_data(section, document.case, traces).items()}
     headlines = [replace(each, value=opened(each.value, traces)) for each in document.headlines]
+    stated: Sentence = [document.conclusion] if isinstance(document.conclusion, str) else document.conclusion
+    conclusion = [opened(cell, traces) for cell in stated]
     data |= {"trace": made} if (made := traces.data())["nodes"] else {}
-    about = [words for words in plain_words(document.head) if words not in (document.title, document.conclusion)]
+    about = [words for words in plain_words(document.head) if words not in (document.title, plain(stated))]
     findings = list(remark_findings(document.remarked, document.counted))
-    return HtmlPage(
-        document.title, about, document.conclusion, document.verdict, headlines, parts, findings, commands, data
-    )
+    return HtmlPage(document.title, about, conclusion, document.verdict, headlines, parts, findings, commands, data)
 
 
 def document_figure(document: AnswerDocument) -> Draw | None:
@@ -160,6 +173,7 @@ def section_part(section: Section, traces: Traces) -> Part:
         figures_as_table=table if section.folded else None,
         zoom=section.zoom,
         notes=[*_legends(held), *plain_words(section.beneath)],
+        points=[replace(each, words=[opened(cell, traces) for cell in each.words]) for each in section.points],
     )
 
 

@@ -56,7 +56,7 @@ def plan_page(
     about = [*plain_words(words.titled(answer, False))]
     held, conclusion = inputs_part(case, answer.assumed), words.conclusion(answer)
     if answer.refused:
-        return HtmlPage(title(case), about, conclusion, "bad", [], [held, *behind], [*findings(view)], commands)
+        return HtmlPage(title(case), about, [conclusion], "bad", [], [held, *behind], [*findings(view)], commands)
     traces = traces or traces_of(view)
     sections = [*plan_sections(view, run)]
     parts = [*(section_part(each, traces) for each in sections), *beside, results_part(view, traces), held, *behind]
@@ -64,7 +64,7 @@ def plan_page(
     headlines = [Headline(each.label, opened(each.value, traces), each.note, each.verdict) for each in numbers]
     data = {key: value for each in sections for key, value in section_data(each, case, traces).items()}
     conclusion = conclusion if run is None else f"{run_words(view, run)} {conclusion}"
-    return HtmlPage(title(case), about, f"{conclusion}{more}", standing(case, answer), headlines, parts,
+    return HtmlPage(title(case), about, [f"{conclusion}{more}"], standing(case, answer), headlines, parts,
                     [*findings(view)], commands, {**data, "trace": traces.data()})  # fmt: skip
 
 

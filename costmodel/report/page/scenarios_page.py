@@ -42,7 +42,7 @@ def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPa
     return HtmlPage(
         f"{len(views)} scenarios",
         [*map(_scenario_title, views)],
-        f"{len(working)} of {len(views)} scenarios have a plan that works{best}.",
+        [f"{len(working)} of {len(views)} scenarios have a plan that works{best}."],
         "good" if len(working) == len(views) else "bad",
         [],
         parts,

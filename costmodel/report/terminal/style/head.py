@@ -229,8 +229,7 @@ def price_lines(price: Price, indent: str = "", *, shown: bool = True) -> list[T
     """
     found = [styled(f"{indent}{words}", style) for words, style in _lines(price)]
     if price.known and price.assumed and price.listed is not None:
-        how = _dearer(price) or f"{price.listed.sold}; --price sets another"
-        short = f"{indent}at {hourly(price)} (assumed: {price.node}, {how})"
+        short = f"{indent}at {hourly(price)} (assumed: {price.node}, {price.listed.sold}; --price sets another)"
         found[0] = Abridged(found[0].plain, short=short, added="origin of the price")
     elif price.known and not price.assumed and not shown:
         found[0] = Abridged(found[0].plain, short="", added="the price")
@@ -284,12 +283,6 @@ def price_words(price: Price) -> str:
     return f"at {hourly(price)} ({assumed if price.assumed else price_source(price)})"
 
 
-def _dearer(price: Price) -> str:
-    """Where cheaper offers are listed, if an assumed price is a tenth above the lowest."""
-    ratio = 1.0 if price.others is None else price.each / price.others[0]
-    return "cheaper: costmodel buy" if ratio > 1.1 else ""
-
-
 def others_words(price: Price) -> str:
     """The range of prices of other offers for the same accelerator."""
     if price.others is None:
@@ -318,7 +311,7 @@ def price_source(price: Price) -> str:
     if listed is None:
         return "assume.price of the scenario"
     where = f" in {listed.region}" if listed.region else ""
-    known = ", not checked since" if listed.check == "known" else ""
+    known = ", unverified" if listed.check == "known" else ""
     part = "" if listed.per == "accelerator" or price.accelerators == price.built else _whole(price)
     return f"{price.node}, {_sold(price, listed)}{where}, {listed.date}, {listed.source}{known}{part}"
 

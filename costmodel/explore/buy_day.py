@@ -1,0 +1,170 @@
+"""A day of traffic on the best machine: the replicas of each hour, and what following the hours saves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.equations.run.economics import autoscaled_cost, cost_difference, rate, run_cost, share
+from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
+from costmodel.explore.buy import SIZE, Bought, Rent
+from costmodel.explore.offers import ON_DEMAND, Machine
+from costmodel.explore.search.rank import UNWATCHED
+from costmodel.explore.smallest_size import CHANCE, explained_plan
+from costmodel.explore.workload import Trial, Workload
+from costmodel.ground.equation import Number, leaf, term
+from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.explore.explain.explain import ExplainedFigure
+
+_HOUR = 3600.0
+
+
+@record
+class Hour:
+    """An hour of a day: its rate of requests, and the replicas that meet all limits with the required chance.
+
+    ready: the rate that the replicas are for, with what the rate rises by while one starts. rise: by which it rises in
+    the next hour, a second. settings: those that make the scenario of this hour; none without requests
+    """
+
+    rate: float
+    ready: float
+    replicas: float
+    gpus: float
+    chance: float
+    rise: float = 0.0
+    settings: tuple[str, ...] = ()
+
+    def named(self, figure: str) -> str:
+        """The name of a figure of this hour; equal hours share it."""
+        return f"{figure} at {self.rate:g} of {self.ready:g}"
+
+
+@record
+class Day:
+    """A day of traffic on one machine, replicas started and stopped hour by hour.
+
+    machine: as a fixed fleet is rented, for the least. start: time of a replica from the decision to start until it
+    serves, s. price: of an accelerator of a fixed fleet, USD/s. elastic: of one that is rented by the hour: the machine
+    on demand, where it is offered so. built: those of a node
+    """
+
+    machine: Machine
+    hours: tuple[Hour, ...]
+    start: float
+    price: float
+    elastic: float
+    built: float
+
+    @property
+    def fixed(self) -> Rent:
+        """The rent if the accelerators of the busiest hour run all day."""
+        most = max(hour.gpus for hour in self.hours)
+        return Rent(float(self._all_day(most, self.price)), float(self._all_day(self._whole(most), self.price)))
+
+    @property
+    def autoscaled(self) -> Rent:
+        """The rent if accelerators follow each hour's need, including those that start before an hour begins."""
+        used = [hour.gpus for hour in self.hours]
+        return Rent(*(float(self._by_hour(each, self.elastic)) for each in (used, [*map(self._whole, used)])))
+
+    @property
+    def saved(self) -> float:
+        """What following the hours saves in a month of such days, by whole nodes, USD."""
+        apart = cost_difference(self.fixed.whole, self.autoscaled.whole)
+        return float(run_cost(MONTH, 1.0, rate(apart, len(self.hours) * _HOUR)))
+
+    def trees(self, asked: Workload) -> dict[str, ExplainedFigure]:
+        """The trees of the rents of the accelerators in use, and of the figures of each hour by `Hour.named`."""
+        from costmodel.explore.explain.explain import traced_figures
+
+        used, hours = [hour.gpus for hour in self.hours], {*self.hours}
+        of_most = leaf(max(used), "GPUs of the busiest hour")
+        trees = traced_figures(
+            lambda: {
+                "by the hour": self._by_hour(used, leaf(self.elastic, "price")),
+                "a fixed fleet": self._all_day(of_most, leaf(self.price, "price")),
+            },
+            {},
+        )
+        for hour in hours:
+            of_hour = traced_figures(partial(self._figures, hour), {"ready": "1/s", "GPUs": "1"})
+            trees |= {hour.named(name): tree for name, tree in of_hour.items()}
+            if hour.settings:
+                plan = explained_plan(asked, hour.settings, ())
+                trees[hour.named(CHANCE)] = plan[CHANCE]
+        return trees
+
+    def _figures(self, hour: Hour) -> dict[str, Number]:
+        """The rate that an hour is ready for, and its accelerators, with their origins."""
+        each = leaf(float(share(hour.gpus, hour.replicas)), "GPUs of a replica")
+        with term("of an hour"):
+            ready = leaf(hour.rate, "rate") + spare_rate(hour.rise, self.start)
+            return {"ready": ready, "GPUs": leaf(hour.replicas, "replicas") * each}
+
+    def _whole(self, gpus: float) -> float:
+        return float(accelerators_rented(gpus, self.built))
+
+    def _all_day(self, gpus: Number, price: Number) -> Number:
+        return run_cost(len(self.hours) * _HOUR, gpus, price)
+
+    def _by_hour(self, used: Sequence[float], price: Number) -> Number:
+        more = (max(now - ahead, 0.0) for ahead, now in itertools.pairwise((*used[-1:], *used)))
+        return autoscaled_cost(_HOUR, sum(used), self.start, sum(more), price)
+
+
+def over_a_day(found: Bought, rates: Sequence[float]) -> Bought:
+    """The result for the busiest hour, with the cost per token averaged over a whole day's traffic."""
+    traffic = share(sum(rates) / len(rates), max(rates))
+
+    def spread(trial: Trial | None) -> Trial | None:
+        if trial is None or trial.kept is None:
+            return trial
+        costs = {
+            name: float(share(cost, traffic)) if name.startswith("cost_per_m") else cost
+            for name, cost in trial.kept.costs.items()
+        }
+        return replace(trial, kept=replace(trial.kept, costs=costs))
+
+    rows = tuple(replace(row, trial=spread(row.trial)) for row in found.rows)
+    return replace(found, rows=rows, traffic=float(traffic))
+
+
+def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day | None:
+    """The layout of the best machine with the replicas that each hour needs; None where no machine works.
+
+    Spares for failures are in them where assume.availability is stated. A replica stays in hours without requests.
+    """
+    best, asked = found.best, found.asked
+    if best is None or best.plans.safe is None or best.price is None or best.trial is None or best.trial.about is None:
+        return None
+    after = (*rates[1:], rates[0])
+    rises = [float(rate(max(then - now, 0.0), _HOUR)) for now, then in zip(rates, after, strict=True)]
+    ready = [now + float(spare_rate(rise, start)) for now, rise in zip(rates, rises, strict=True)]
+    settings = [item for item in best.plans.safe.settings if not item.startswith(SIZE)]
+    alone = (*best.machine.settings, *best.machine.price, *settings, "plan.replicas=1", "cluster.nodes=1")
+    several = ",".join(f"{held:.6g}" for held in sorted({held for held in ready if held}))
+    sizes = asked.of(vary_any(asked.case, alone)).scaling("", f"{several} /s", weak=False, best=False)
+    known = {f"{row.size:.6g}": row.point for row in sizes.rows(UNWATCHED)}
+    works = (row.costs for row in known.values() if row.works)
+    least = min((float(share(costs["gpus"], costs["replicas"])) for costs in works), default=math.nan)
+    hours = list[Hour]()
+    for asking, held, rise in zip(rates, ready, rises, strict=True):
+        point = known[f"{held:.6g}"] if held else None
+        if point is not None and not point.works:
+            return None
+        costs = {"replicas": 1.0, "gpus": least, asked.chance: 1.0} if point is None else point.costs
+        own = () if point is None else (*alone[:-2], *point.settings)
+        hours.append(Hour(asking, held, costs["replicas"], costs["gpus"], costs[asked.chance], rise, own))
+    priced = [(row.price.each, row) for row in found.working if row.machine.node == best.machine.node and row.price]
+    elastic = next((each for each, row in priced if row.machine.sold == ON_DEMAND), best.price.each)
+    lasting = ((each, row.machine) for each, row in priced if row.is_lasting_rent)
+    price, fixed = min(lasting, default=(best.price.each, best.machine), key=lambda each: each[0])
+    return Day(fixed, tuple(hours), start, price, elastic, best.trial.about.built)

@@ -1,0 +1,530 @@
+"""What buy answers in sentences, whose figures open their equations on a page: the answer, and what to decide."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from costmodel.documents.schemas.results import machine_name
+from costmodel.equations.run.economics import excess, share
+from costmodel.equations.serving.serving_economics import MONTH
+from costmodel.estimate.model.shards import model_parameters
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.buy import Bought, Choice, Purchase, Rent
+from costmodel.explore.buy_day import Day
+from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
+from costmodel.explore.offers import HostedOffer, Machine
+from costmodel.explore.smallest_size import CHANCE
+from costmodel.ground.counts import number_of
+from costmodel.ground.record import record
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
+from costmodel.report.document import Cell, Column, Headline, Section, Sentence, Table, Value
+from costmodel.report.terminal.style.head import hourly, price_source, written_off, years_of
+from costmodel.report.terminal.style.layout import HEAD, styled
+from costmodel.report.workload_words import MONTHLY, band_cells, words_of
+
+_WORTH_SAYING = 0.05  # judged: of a budget, from which what is left has a sentence
+_SPOT = "on spot, which may be taken away"
+
+
+# Cells whose figures open a trace on a page.
+
+
+def number_cell(value: float, name: str) -> Cell:
+    """A cell for a count."""
+    return Value(counted(value), value, name)
+
+
+def money_cell(value: float, name: str = "rent_usd") -> Cell:
+    """A cell for an amount of money, which may be unknown."""
+    return Value(rounded_dollars(value), value, name) if math.isfinite(value) else "unknown"
+
+
+def difference_cell(value: float, trace: str) -> Cell:
+    """A cell for how much more something costs, with its sign."""
+    if not math.isfinite(value):
+        return ""
+    words = f"{'−' if value < 0 else '+'}{rounded_dollars(abs(value))}"
+    return opening(Value(words, value, "difference_usd"), trace)
+
+
+def chance_cell(chance: float, name: str = "chance") -> Cell:
+    """A cell for a probability."""
+    return Value(rounded_percent(chance).replace("%", " %"), chance, name)
+
+
+def opening(cell: Cell, trace: str) -> Cell:
+    """A cell whose figure opens a trace on a page; text is unchanged."""
+    return cell if isinstance(cell, str) else replace(cell, opens=lambda traces: traces.of(trace))
+
+
+def as_stated(cell: Cell, source: str) -> Cell:
+    """A cell whose figure opens where it is from, as no equation makes it."""
+    if isinstance(cell, str):
+        return cell
+    return replace(cell, opens=lambda traces: traces.add(cell.name, cell.text, f"from: {source}"))
+
+
+def of_machine(sentence: Sentence, row: Purchase) -> Sentence:
+    """Words with results of a machine's plan, whose figures open the traces of that machine."""
+    return [
+        cell
+        if isinstance(cell, str)
+        else opening(replace(cell, name=machine_name(cell.name)), f"{cell.name} of {row.machine.name}")
+        for cell in sentence
+    ]
+
+
+def times_as_much(ratio: float, of: str = "") -> str:
+    """A cost beside another, that of something, in words.
+
+    >>> times_as_much(19.2), times_as_much(0.4, "whole nodes"), times_as_much(1.01)
+    ('19 times as much', '60 % less than whole nodes', 'about as much')
+    """
+    if ratio < 0.95:
+        return f"{percent(-float(excess(ratio, 1.0)), 2)} less{f' than {of}' if of else ''}"
+    many = "about" if ratio < 1.05 else f"{significant(ratio, 2)} times"
+    return f"{many} as much{f' as {of}' if of else ''}"
+
+
+def terms_words(machine: Machine) -> str:
+    """How a machine is sold, and for how long; empty where its price is stated."""
+    if machine.is_bound and machine.term:
+        return f"{machine.sold} for {years_of(machine.term)}"
+    how = {
+        "on demand": "on demand, without a term",
+        "reserved": "reserved, term not stated by the seller",
+        "capacity block": "as a capacity block, of days that are fixed when it is booked",
+        "spot": _SPOT,
+    }
+    return how.get(machine.sold, machine.sold)
+
+
+def job_words(found: Bought) -> str:
+    """What costs are of: the whole job, or a month of one without an end."""
+    endless = all(math.isinf(row.time) for row in found.working)
+    return MONTHLY if endless else words_of(found.asked.case.kind).job
+
+
+def every(found: Bought) -> str:
+    """What a cost is of, after an amount."""
+    return "a month" if job_words(found) == MONTHLY else "for this job"
+
+
+def only_fits(found: Bought) -> bool:
+    """Whether the chance is that of fitting in memory, as nothing else is limited."""
+    limits = {limit.column for limit in stated_limits(found.asked.case.scenario.limits)}
+    return found.asked.request_tokens is None and not limits - {found.asked.chance}
+
+
+def event_words(found: Bought) -> str:
+    """What the chance is of, as a verb."""
+    return "fit in memory" if only_fits(found) else "meet every limit"
+
+
+def looked_at(found: Bought) -> Sentence:
+    """How many offers were looked at, and which of them is the answer."""
+    works = len(found.working)
+    meets = f" meet{'s' if works == 1 else ''} every limit"
+    counts = [as_stated(number_cell(each, "offers"), "the table of machines") for each in (found.count, works)]
+    best = found.best
+    rule = "" if best is None or works < 2 else f"; the answer is the cheapest {_kind_of(best.machine)}"
+    return [counts[0], f" offer{'' if found.count == 1 else 's'} looked at, ", counts[1], f"{meets}{rule}."]
+
+
+def _kind_of(machine: Machine) -> str:
+    return {"": "", "purchase": "purchase", "spot": "on spot"}.get(machine.sold, machine.sold)
+
+
+def bought_words(row: Purchase) -> str:
+    """The capital of a purchase and its use in words; empty for rent."""
+    listed = None if row.price is None else row.price.listed
+    if listed is None or listed.bought is None:
+        return ""
+    return f"bought for {rounded_dollars(row.capital)}, {written_off(listed.bought)}"
+
+
+def machine_words(row: Purchase) -> str:
+    """A machine, how it is sold, at which price, and how many."""
+    rented = row.machine.terms.replace("spot", _SPOT)
+    price = hourly(row.price) if row.price is not None and row.price.known else ""
+    sold = "".join(f", {words}" for words in ((bought_words(row),) if bought_words(row) else (rented, price)) if words)
+    return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
+
+
+def both_costs(rent: Rent) -> str:
+    """The rent of GPUs in use, and of whole nodes where that is another."""
+    in_use, whole = rounded_dollars(rent.in_use), rounded_dollars(rent.whole)
+    return in_use if in_use == whole else f"{in_use} ({whole} by whole nodes)"
+
+
+# The answer: how much, how sure, on which terms, how fast; what else was looked at.
+
+
+def sentences(found: Bought) -> list[Sentence]:
+    """Sentences on the best machine: what it costs and how sure that is, on which terms, and how fast it is."""
+    best = found.best
+    if best is None and not found.count:
+        return [["No offer is left: none in the table of prices is of the machines that are named."]]
+    if best is None:
+        tried = number_of(found.count, "offer")
+        return [[f"No machine meets every limit with a chance of {percent(found.safe, 2)}: {tried} looked at."]]
+    words, costs = words_of(found.asked.case.kind), {} if best.trial is None else best.trial.costs
+    speed = [] if not costs else of_machine(words.speed(found.asked.case, costs), best)
+    over = f"Its capital is above the budget of {rounded_dollars(found.budget)}."
+    made: list[Sentence] = [_model_words(found), _cost_words(found, best), _rented_words(best)]
+    made += [[over]] if best.capital > found.budget else []
+    made += [[*speed, "."]] if speed else []
+    return [each for each in (*made, _size_words(found), _left_over(found, best)) if each]
+
+
+def beside(found: Bought) -> list[Sentence]:
+    """Sentences on what else was looked at: the next best machine, the cheapest API, and the number of offers."""
+    best, further = found.best, found.next_best
+    if best is None:
+        return []
+    made = [_next_words(found, best, further)] if further is not None else []
+    hosted = found.api
+    made += [_hosted_words(found, best, hosted)] if hosted is not None and found.rent(best).in_use > 0 else []
+    return [*made, looked_at(found)]
+
+
+def _cost_words(found: Bought, best: Purchase) -> Sentence:
+    """How many GPUs, what they cost, how long they take, and how sure that is: from the size by expected figures on."""
+    assert best.plans.safe is not None
+    name, rent, smaller, expected = best.machine.name, found.rent(best), found.smaller, best.plans.expected
+    gpus = opening(number_cell(best.gpus, "gpus"), f"GPUs of {name}")
+    chance = opening(chance_cell(best.plans.safe.chance), f"chance of {name}")
+    costs, cost = {} if best.trial is None else best.trial.costs, list[Cell]()
+    if math.isfinite(rent.whole):
+        band = of_machine(band_cells(costs, "run_cost", rounded_dollars), best)
+        cost = [opening(money_cell(rent.in_use), f"rent of {name}"), *band, f" for {job_words(found)}"]
+        cost += _whole_words(best, rent)
+    if math.isfinite(best.time):
+        time = Value(show_time(best.time), best.time, "run_time")
+        cost += [*([", "] if cost else []), *of_machine([time, *band_cells(costs, "run_time", show_time)], best)]
+    machine = f" {best.machine.accelerator}"
+    if expected is None or not math.isfinite(smaller.in_use):
+        return [
+            gpus,
+            machine,
+            ": ",
+            *cost,
+            ", " if cost else "",
+            "with a chance of ",
+            chance,
+            f" to {event_words(found)}.",
+        ]
+    least = opening(number_cell(expected.gpus, "expected_gpus"), f"least GPUs of {name}")
+    low = opening(money_cell(smaller.in_use), f"least rent of {name}")
+    odds = opening(chance_cell(expected.chance, "expected_chance"), f"expected of {name}")
+    sizes: list[Cell] = [least, " to ", gpus, machine, ", ", low, " to ", *cost]
+    same = (
+        f"; both take {number_of(best.nodes, 'whole node')}"
+        if smaller.whole == rent.whole and not best.rents_each
+        else ""
+    )
+    return [
+        *sizes,
+        ": ",
+        gpus,
+        f" {event_words(found)} with a chance of ",
+        chance,
+        ", ",
+        least,
+        " with ",
+        odds,
+        f"{same}.",
+    ]
+
+
+def _whole_words(row: Purchase, rent: Rent) -> Sentence:
+    """The cost of all GPUs of the nodes, where it is another."""
+    if rounded_dollars(rent.whole) == rounded_dollars(rent.in_use):
+        return []
+    whole = opening(money_cell(rent.whole), f"whole nodes of {row.machine.name}")
+    used, held = (
+        as_stated(number_cell(each, "gpus"), "the table of machines") for each in (row.gpus, row.gpus + row.idle)
+    )
+    return [" (", whole, " by whole nodes, ", used, " of ", held, " GPUs in use)"]
+
+
+def _rented_words(row: Purchase) -> Sentence:
+    """The offer: its node, its terms, its price, and where that is from."""
+    price, listed = row.price, None if row.price is None else row.price.listed
+    if bought_words(row):
+        return [f"{row.machine.node}, {bought_words(row)}."]
+    sold = f" {terms_words(row.machine)}" if row.machine.sold else ""
+    if price is None or not price.known:
+        return [f"Rent of {row.machine.node}{sold}; no price is known."]
+    own = listed is not None and not price.stated and listed.source and not price.assumed
+    origin = f"{listed.source}, {listed.date}" if own and listed is not None else price_source(price)
+    origin = f"assumed: {origin}" if price.assumed else origin
+    each = opening(Value(hourly(price), price.each * 3600, "price_usd_per_hour"), f"price of {row.machine.name}")
+    return [f"Rent of {row.machine.node}{sold}, at ", each, f" ({origin})."]
+
+
+def _next_words(found: Bought, best: Purchase, row: Purchase) -> Sentence:
+    """The next best machine, by which rule it is that, and how much more it costs."""
+    rent, name = found.rent(row), row.machine.name
+    other = " on another GPU" if row.machine.accelerator != best.machine.accelerator else ""
+    same = " and the same terms" if row.machine.terms == best.machine.terms and other else ""
+    endless = found.asked.request_tokens is None and math.isinf(best.time)
+    by = ", by the cost of its work" if endless else ""
+    gpus = opening(number_cell(row.gpus, "gpus"), f"GPUs of {name}")
+    words: list[Cell] = [f"Next best{other}{same}{by}: ", gpus, f" {row.machine.accelerator} ({row.machine.node}"]
+    words += [f", {row.machine.terms}" if row.machine.terms and not same else ""]
+    if row.price is not None and row.price.known:
+        each = Value(hourly(row.price), row.price.each * 3600, "price_usd_per_hour")
+        words += [", ", opening(each, f"price of {name}")]
+    words.append("): ")
+    if math.isfinite(rent.whole):
+        words += [opening(money_cell(rent.in_use), f"rent of {name}"), *_whole_words(row, rent)]
+        apart = difference_cell(found.dearer(row).in_use, f"difference of {name}")
+        words += [", ", apart] if not endless else []
+    else:
+        words.append("no price known")
+    if row.trial is not None and found.asked.request_tokens is None:
+        time = Value(show_time(row.time), row.time, "run_time")
+        speed = [time] if math.isfinite(row.time) else words_of(found.asked.case.kind).speed(
+            found.asked.case, row.trial.costs)  # fmt: skip
+        words += [", ", *of_machine(speed, row)]
+    return [*words, "."]
+
+
+def _hosted_words(found: Bought, best: Purchase, hosted: HostedOffer) -> Sentence:
+    """What the cheapest API asks beside the cost of the best machine, and the rate below which it is cheaper."""
+    assert best.trial is not None
+    own, cost, name = found.rent(best), found.hosted_cost(hosted), hosted.name
+    words: list[Cell] = [f"API ({hosted.source}): ", opening(money_cell(cost), f"rent of {name}"), ", "]
+    words += [difference_cell(float(found.hosted_dearer(hosted)), f"difference of {name}"), ", "]
+    words.append(times_as_much(float(share(cost, own.in_use)), "GPUs in use" if own.whole > own.in_use else ""))
+    if own.whole > own.in_use:
+        words.append(f", {times_as_much(float(share(cost, own.whole)), 'whole nodes')}")
+    turn = found.turn(hosted, float(share(own.in_use, len(best.engines))))
+    if turn < float(share(best.trial.costs["saturation_per_s"], len(best.engines))):
+        rate = Value(f"{significant(turn, 2)} requests/s", turn, "turn_per_s")
+        words += ["; cheaper below ", opening(rate, f"turn of {name}")]
+        if own.whole > own.in_use:
+            of_nodes = found.turn(hosted, float(share(own.whole, best.parts)))
+            by = opening(Value(significant(of_nodes, 2), of_nodes, "turn_per_s"), f"whole turn of {name}")
+            words += [", or ", by, " by whole nodes"]
+    return [*words, f". {no_latency(found)}" if no_latency(found) else "."]
+
+
+def no_latency(found: Bought) -> str:
+    """That the price of an API is no promise of a limit on time that is asked for; empty without such a limit."""
+    asked = [limit for limit in stated_limits(found.asked.case.scenario.limits) if limit.column.startswith(_TIMES)]
+    return "Its latency is not promised by this price, and its document publishes none." if asked else ""
+
+
+_TIMES = ("ttft", "tpot", "latency")
+
+
+def _left_over(found: Bought, best: Purchase) -> Sentence:
+    """Why a budget is not spent: the cost keeps it with the chance, not just as it is expected."""
+    high = math.nan if best.trial is None else best.trial.costs.get("run_cost_high", math.nan)
+    left = found.budget - found.rent(best).in_use
+    if not (math.isfinite(left + high) and left > _WORTH_SAYING * found.budget):
+        return []
+    reach = of_machine([Value(rounded_dollars(high), high, "run_cost_high")], best)
+    dear: list[Cell] = ["the cost may reach ", *reach, " (P90), and with the next larger"]
+    timed = any(limit.column == "run_time" for limit in stated_limits(found.asked.case.scenario.limits))
+    why: list[Cell] = [*dear, " number of GPUs exceed it"]
+    if found.late:
+        why = [f"no larger model is trained within {_deadline(found)}; --deadline allows more"]
+    elif is_sized(found):
+        why = [*dear, " model exceed it"]
+    elif timed:
+        why = ["these GPUs end in time, and fewer GPU hours suffice"]
+    spare = opening(money_cell(left, "left_usd"), f"left of {best.machine.name}")
+    return [spare, " of ", as_stated(money_cell(found.budget, "budget_usd"), "--budget"), " is left: ", *why, "."]
+
+
+def _size_words(found: Bought) -> Sentence:
+    """What decided the number of nodes, where no limit did."""
+    best, most = found.best, found.nodes_at_most
+    if best is None:
+        return []
+    if math.isinf(most):
+        return ["These are the fewest GPUs that fit: --deadline, --budget, --gpus or --power asks for more."]
+    if not best.nodes < most:
+        return []
+    used = opening(number_cell(best.nodes, "nodes"), f"nodes of {best.machine.name}")
+    all_of_them = as_stated(number_cell(most, "nodes"), "--power over that of a node with its cooling, or --gpus")
+    nodes = f" node{'' if most == 1 else 's'}, "
+    return ["Of ", all_of_them, nodes, used, " are used: no plan was found on more, as few numbers divide a batch."]
+
+
+def is_sized(found: Bought) -> bool:
+    """Whether the model is the one that the budget trains best."""
+    return any(item.path == "model" for item in found.asked.case.asked.assumed)
+
+
+def _model_words(found: Bought) -> Sentence:
+    """The model that the budget trains best, if none is named."""
+    case = found.asked.case
+    if not is_sized(found):
+        return []
+    size, tokens = float(model_parameters(case.model)), found.asked.tokens or math.nan
+    law = f"{TOKENS_PER_PARAMETER:g} tokens a parameter (hoffmann-2022), the largest that the budget pays for"
+    cells = [as_stated(Value(amount(each), each, name), law)
+             for each, name in ((size, "parameters"), (tokens, "tokens"))]  # fmt: skip
+    lead = "The largest that ends in time," if found.late else "Compute-optimal"
+    within = f"{lead} within {rounded_dollars(found.budget)} and {_deadline(found)}: "
+    return [within, cells[0], " parameters on ", cells[1], " tokens."]
+
+
+def _deadline(found: Bought) -> str:
+    limits = stated_limits(found.asked.case.scenario.limits)
+    return show_time(next(limit.value for limit in limits if limit.column == "run_time"))
+
+
+def amount(value: float, digits: int = 3) -> str:
+    """Parameters or tokens in words.
+
+    >>> amount(84.5e9), amount(1.69e12), amount(3.84e8, 2)
+    ('84.5 B', '1.69 T', '380 M')
+    """
+    factor, word = next((each for each in ((1e12, "T"), (1e9, "B")) if value >= each[0]), (1e6, "M"))
+    return f"{significant(value / factor, digits)} {word}"
+
+
+# What is to be decided: each choice in a sentence, with what it changes in money and the command that leads there.
+
+
+@record
+class Decision:
+    """A choice: by how much it changes the cost, what it is, what else to know of it, and the options for it."""
+
+    difference: Cell
+    words: Sentence
+    more: Sentence = ()
+    flags: tuple[str, ...] = ()
+
+
+def decisions(found: Bought) -> list[Decision]:
+    """All choices; those whose difference in money is not known come last."""
+    made = [_decision(found, choice) for choice in found.choices]
+    batch = [item for item in found.asked.case.asked.assumed if item.path == "workload.global_batch"]
+    made += [
+        Decision("", [f"a batch of {item.short or item.value} is assumed (--batch): a larger one may cost less"])
+        for item in batch
+    ]
+    return made
+
+
+def _decision(found: Bought, choice: Choice) -> Decision:
+    rent, row = found.rent(choice.row), choice.row
+    apart = found.dearer(row)
+    difference = difference_cell(apart.in_use, f"difference of {choice.name}")
+    more = list[Cell]()
+    if math.isfinite(rent.whole):
+        more += ["; ", opening(money_cell(rent.in_use), f"rent of {choice.name}"), f" {every(found)}"]
+        if rounded_dollars(rent.whole) != rounded_dollars(rent.in_use):
+            more += [" (", opening(money_cell(rent.whole), f"whole nodes of {choice.name}"), " by whole nodes, ",
+                     difference_cell(apart.whole, f"whole difference of {choice.name}"), ")"]  # fmt: skip
+    return Decision(difference, [*_choice_words(found, choice)], [*more, *_choice_aside(found, choice)], choice.flags)
+
+
+def _choice_words(found: Bought, choice: Choice) -> Iterator[Cell]:
+    """A choice in a few words."""
+    row, name = choice.row, choice.name
+    assert row.plans.safe is not None
+    gpus = opening(number_cell(row.gpus, "gpus"), f"GPUs of {name}")
+    chance = opening(chance_cell(row.plans.safe.chance), f"chance of {name}")
+    units = " GPU" if row.gpus == 1 else " GPUs"
+    if choice.key in ("fewer", "surer"):
+        yield from (gpus, f"{units}, which {event_words(found)} with a chance of ", chance)
+    elif choice.key == "type":
+        yield from (f"8-bit numbers ({choice.flags[-1]}), ", gpus, f"{units}: quality is not modelled, test it")
+    elif choice.key == "tokens":
+        limit = choice.flags[-1].replace("ms", " ms")
+        yield from (f"at most {limit} a token, for example: ", gpus, f"{units}, with a chance of ", chance)
+    else:
+        yield from _offer_words(found, row)
+
+
+def _offer_words(found: Bought, row: Purchase) -> Iterator[Cell]:
+    """An offer on other terms in a few words."""
+    best, name = found.best, row.machine.name
+    alike = best is not None and (row.machine.accelerator, row.gpus) == (best.machine.accelerator, best.gpus)
+    gpus = opening(number_cell(row.gpus, "gpus"), f"GPUs of {name}")
+    yield from () if alike else (gpus, f" {row.machine.accelerator}, ")
+    if bought_words(row):
+        capital = opening(money_cell(row.capital, "capital_usd"), f"capital of {name}")
+        yield from (f"buy {row.machine.node} for ", capital, f", used for {years_of(row.life)}")
+    else:
+        yield f"{row.machine.node} {terms_words(row.machine)}"
+
+
+def _choice_aside(found: Bought, choice: Choice) -> Iterator[Cell]:
+    """What else to know of a choice."""
+    row, best = choice.row, found.best
+    if choice.key == "type":
+        yield ". Answers may differ from those in 16 bits: compare both on your own prompts"
+    elif choice.key == "tokens" and best is not None and best.trial is not None:
+        speed = [Value(show_time(best.trial.costs["tpot"]), best.trial.costs["tpot"], "tpot")]
+        yield from (". Without a limit each token takes ", *of_machine(speed, best))
+    elif bought_words(row):
+        if best is not None and job_words(found) == MONTHLY and found.rent(best).in_use > 0:
+            months = found.payback(row)
+            count = Value(significant(float(share(months, MONTH)), 2), months, "payback_s")
+            yield from (". The capital is ", opening(count, f"payback of {choice.name}"), " months of the rent above")
+        yield f". They are {bought_words(row).partition(', ')[2]}; without building and staff"
+
+
+# A day of traffic.
+
+
+def day_section(day: Day) -> Section:
+    """A table of replicas by hour; equal hours share a row."""
+    columns = [Column("hours", "l"), Column("requests/s"), Column("ready for"), Column("replicas"), Column("GPUs")]
+    columns += [Column("chance")]
+    rows, begin = list[list[Cell]](), 0
+    for hour, group in itertools.groupby(day.hours):
+        end = begin + len([*group])
+        hours = f"{begin}" if end == begin + 1 else f"{begin} – {end - 1}"
+        rate, ready = (Value(significant(value), value, "requests_per_s") for value in (hour.rate, hour.ready))
+        figures = [as_stated(rate, "--day"), opening(ready, hour.named("ready"))]
+        figures += [as_stated(number_cell(hour.replicas, "replicas"), "the fewest that meet every limit, by trial")]
+        figures += [opening(number_cell(hour.gpus, "gpus"), hour.named("GPUs"))]
+        sure = chance_cell(hour.chance)
+        figures += [opening(sure, hour.named(CHANCE)) if hour.settings else as_stated(sure, "an hour without requests")]
+        rows.append([hours, *figures])
+        begin = end
+    title = f"A day on {day.machine.node}"
+    ahead = [styled(title, HEAD)]
+    return Section("day", title, day_words(day), ahead=ahead, table=Table(columns, rows), apart=True)
+
+
+def day_headlines(day: Day) -> list[Headline]:
+    """The rent of a day by the hour and of a fixed fleet, at the head of the page."""
+    by_hour = opening(money_cell(day.autoscaled.in_use), "by the hour")
+    fixed = opening(money_cell(day.fixed.in_use), "a fixed fleet")
+    return [Headline("Rent of a day by the hour", by_hour, day.machine.node), Headline("Of a fixed fleet", fixed)]
+
+
+def day_words(day: Day) -> str:
+    """What autoscaling saves compared with a fixed fleet for the busiest hour."""
+    starts = f"with starts of {show_time(day.start)}" if day.start else "if replicas start at once (--cold-start)"
+    apart, hours = day.elastic != day.price, len(day.hours)
+    often = "a day" if hours == 24 else f"for {hours} hours"
+    scaled, fixed = day.autoscaled, day.fixed
+    rents = f"{rounded_dollars(scaled.in_use)}{' on demand' if apart else ''} {often}"
+    than = f"{_less(scaled.in_use, fixed.in_use)}{f' {day.machine.sold}' if apart else ''} for a fixed fleet"
+    month = f" That saves {rounded_dollars(day.saved)} a month." if day.saved > 0 else " A fixed fleet costs less."
+    lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {than}"
+    if (scaled.whole, fixed.whole) == (scaled.in_use, fixed.in_use):
+        return f"{lead}.{month}"
+    return f"{lead}; by whole nodes {rounded_dollars(scaled.whole)}, {_less(scaled.whole, fixed.whole)}.{month}"
+
+
+def _less(rent: float, other: float) -> str:
+    """A rent in percent more or less than another rent."""
+    part = float(excess(rent, other)) if other else 0.0
+    if not part:
+        return f"as much as {rounded_dollars(other)}"
+    return f"{percent(abs(part), 2)} {'less' if part < 0 else 'more'} than {rounded_dollars(other)}"

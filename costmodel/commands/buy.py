@@ -162,10 +162,10 @@ def buy(
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.documents.schemas.default_values import SAFE
-    from costmodel.explore.purchase.buy import MOST
-    from costmodel.explore.buy_choices import with_choices
-    from costmodel.explore.buy_day import day_of_traffic, over_a_day
     from costmodel.explore.flags.flag_defaults import dense_model
+    from costmodel.explore.purchase.buy import MOST
+    from costmodel.explore.purchase.buy_choices import with_choices
+    from costmodel.explore.purchase.buy_day import day_of_traffic, over_a_day
     from costmodel.explore.purchase.fleet import fleet
     from costmodel.explore.purchase.offers import hourly_rates, on_offer
     from costmodel.explore.search.required_chance import preferring

@@ -299,10 +299,22 @@ _FLAGS = {
     **dict.fromkeys(("num_gpus", "gpu_count", "world_size", "ranks"), "--gpus"),
     **dict.fromkeys(("framework", "software"), "--stack"),
     **dict.fromkeys(("tolerance", "threshold"), "--within"),
-    **dict.fromkeys(("measured", "measured_step"), "--step"),
-    "days": "--deadline",
+    **dict.fromkeys(("measured", "measured_step", "step_time"), "--step"),
+    **dict.fromkeys(("quant", "quantize"), "--dtype"),
+    **dict.fromkeys(("days", "within", "duration"), "--deadline"),
+    "n": "--gpus",
 }
-_UNIT = {"days": "d"}  # that a name has, and the value of its flag needs
+# And of flags with their value.
+_VALUED = {kind: f"--dtype {kind}" for kind in ("bf16", "fp16", "fp8", "fp4", "int8")}
+# And of what no option sets.
+_FOLLOWS = {
+    "gradient_accumulation_steps": "it follows: --batch over plan.dp × plan.micro_batch",
+    "epochs": "state the tokens of all epochs: --tokens",
+    **dict.fromkeys(
+        ("enable_chunked_prefill", "chunked_prefill"), "engines do that by default; --set stack.budget=… is their chunk"
+    ),
+    "command": "name a command first, such as costmodel estimate --model llama-3.1-8b --gpu h100 --gpus 64",
+}
 # And of settings, which they make without a value.
 _SETTINGS = {
     "fsdp": "stack=fsdp2",
@@ -352,7 +364,8 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     key = "" if other or name in _OF_DOCUMENTS or not name else _key(name, workload)
     flag = other or _flag_of(key)
     if flag in known_options:
-        return f"{flag} {shlex.quote(value + _UNIT.get(name, ''))}"
+        value = f"{value}d" if name == "days" and value.isdigit() else value
+        return f"{flag} {shlex.quote(value)}"
     return shlex.join(["--set", f"{key}={value}"]) if key and "--set" in known_options else ""
 
 

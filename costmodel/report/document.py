@@ -181,8 +181,8 @@ class Section:
     key: its name on a page. points: sentences of a page. figures: functions that each draw one. ahead: lines before the
     table, only in a terminal; beneath: lines below it, also on a page; cut: further lines, only in a terminal. folded:
     whether a page hides the table behind the figure. zoom: whether a page can enlarge its figures. apart: whether a
-    terminal prints an empty line before it. detail: its name in the list of what -v adds, if only -v shows it. short:
-    its table without -v
+    terminal prints an empty line before it. detail: its name in the list of what -v adds, if only -v shows it, or where
+    spare is positive, also a short answer that fits a screen with it. short: its table without -v
     """
 
     key: str

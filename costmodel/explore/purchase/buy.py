@@ -37,19 +37,10 @@ from costmodel.estimate.machine.price import Price, listed_price, rated_power
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.flags.workload_flags import keys_of
-from costmodel.explore.purchase.offers import YEAR, HostedOffer, Machine, Offers, site_terms
-from costmodel.explore.purchase.smallest_size import CHANCE, explained_plan, tried
-from costmodel.explore.search.rank import UNWATCHED, Watcher
-from costmodel.explore.search.required_chance import preferred_chance, stated_chance
-from costmodel.explore.workload_interface import KnownPlans, SmallestPlan, SmallestPlans, Trial, Workload
-from costmodel.ground.equation import Number, leaf, term
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.purchase.offers import ON_DEMAND, STATED_API, YEAR, HostedOffer, Machine, Offers, site_terms
-from costmodel.explore.search.required_chance import preferred_chance, stated_chance
-from costmodel.explore.search.rank import UNWATCHED, Watcher
 from costmodel.explore.purchase.smallest_size import CHANCE, explained_plan, explained_results, tried
+from costmodel.explore.search.rank import UNWATCHED, Watcher
+from costmodel.explore.search.required_chance import preferred_chance, stated_chance
 from costmodel.explore.workload_interface import KnownPlans, SmallestPlans, Trial, Workload
 from costmodel.ground.equation import Number, leaf
 from costmodel.ground.errors import CostModelError, fail

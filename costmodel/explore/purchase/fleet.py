@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from costmodel.equations.serving.serving_economics import MONTH
-from costmodel.explore.purchase.buy import MOST, OTHER_TERMS, UNITS, Bought, Purchase, money_of
-from costmodel.explore.purchase.offers import Machine
 from costmodel.explore.purchase.buy import MOST, UNITS, Bought, Purchase, commitment, money_of
 from costmodel.explore.purchase.offers import Machine
 from costmodel.ground.equation import Number

@@ -10,17 +10,11 @@ from typing import TYPE_CHECKING
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.serving.predict_serving import OVERLOAD
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.purchase.buy import Bought, Day, Purchase, Rent
-from costmodel.explore.purchase.offers import HostedOffer, source_url
-from costmodel.explore.purchase.smallest_size import CHANCE
-from costmodel.explore.workload_interface import SmallestPlan, Trial
-from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.reasons import REMARKS
-from costmodel.explore.purchase.buy import Bought, Purchase, Rent
-from costmodel.explore.buy_day import Day
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
+from costmodel.explore.purchase.buy import Bought, Purchase, Rent
+from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import ON_DEMAND, HostedOffer, source_url
 from costmodel.explore.workload_interface import SmallestPlan, Trial
 from costmodel.ground.counts import number_of

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
-from costmodel.explore.purchase.buy import Bought, Day, Purchase
 from costmodel.explore.purchase.buy import Bought, Choice, Purchase
-from costmodel.explore.buy_day import Day
+from costmodel.explore.purchase.buy_day import Day
 from costmodel.report.answers.buy import VARIED, against, hosted_source
 from costmodel.report.data_formats.answer_fields import known, notes
 from costmodel.report.terminal.style.head import price_fields

@@ -11,12 +11,12 @@ from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import excess, share
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.buy import Bought, Choice, Purchase, Rent
-from costmodel.explore.buy_day import Day
-from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.offers import HostedOffer, Machine
-from costmodel.explore.smallest_size import CHANCE
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
+from costmodel.explore.purchase.buy import Bought, Choice, Purchase, Rent
+from costmodel.explore.purchase.buy_day import Day
+from costmodel.explore.purchase.offers import HostedOffer, Machine
+from costmodel.explore.purchase.smallest_size import CHANCE
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant

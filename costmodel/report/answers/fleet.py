@@ -21,7 +21,6 @@ from costmodel.report.answers.buy_words import (
     opening,
     times_as_much,
 )
-from costmodel.report.answers.buy_fields import machine_fields
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, chance_verdict
 from costmodel.report.terminal.style.head import hourly, prices, subject_words, title

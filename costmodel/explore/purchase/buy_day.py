@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.equations.run.economics import autoscaled_cost, cost_difference, rate, run_cost, share
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
-from costmodel.explore.buy import SIZE, Bought, Rent
-from costmodel.explore.offers import ON_DEMAND, Machine
+from costmodel.explore.purchase.buy import SIZE, Bought, Rent
+from costmodel.explore.purchase.offers import ON_DEMAND, Machine
+from costmodel.explore.purchase.smallest_size import CHANCE, explained_plan
 from costmodel.explore.search.rank import UNWATCHED
-from costmodel.explore.smallest_size import CHANCE, explained_plan
-from costmodel.explore.workload import Trial, Workload
+from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.equation import Number, leaf, term
 from costmodel.ground.record import record
 

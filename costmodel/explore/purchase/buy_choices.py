@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from costmodel.documents.reader.override_case import vary_any
-from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.buy import Bought, Choice, Purchase, Rent
-from costmodel.explore.safety import stated_chance
-from costmodel.explore.smallest_size import tried
-from costmodel.explore.workload import SmallestPlan, SmallestPlans
-from costmodel.explore.workload_flags import keys_of
+from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.explore.flags.workload_flags import keys_of
+from costmodel.explore.purchase.buy import Bought, Choice, Purchase, Rent
+from costmodel.explore.purchase.smallest_size import tried
+from costmodel.explore.search.required_chance import stated_chance
+from costmodel.explore.workload_interface import SmallestPlan, SmallestPlans
 from costmodel.ground.errors import CostModelError
 
 TOKEN_LIMIT = "50ms"  # an example of a limit on each token: 20 tokens a second, faster than people read; judged

@@ -7,11 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+import numpy as np
+
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_schema import LOADS, ServingPlan
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
+from costmodel.estimate.serving.serving_error_band import outside_any_fit
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.load import loads_of
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
@@ -20,6 +24,8 @@ from costmodel.estimate.serving.replica_capacity import capacity_at_any_load
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.serving_error_band import outside_any_fit
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.estimate.serving.measured_spreads import is_unmeasured
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.shared.results import number
 from costmodel.explore.purchase.smallest_size import trial_of
 from costmodel.explore.search.range_samples import doubled_to_end, rates_of, values_of
@@ -30,10 +36,14 @@ from costmodel.explore.serving.remedy_trials import ServingTrial, tried, without
 from costmodel.explore.serving.replica_counts import counts_needed, gpus_of, settings_of
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.workload_interface import SizedTrial, Trial, Workload
+from costmodel.explore.serving.search_layouts import search, valid_layouts
+from costmodel.explore.purchase.smallest_size import trial_of
+from costmodel.explore.workload_interface import SizedTrial, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import significant
 
+_NEARLY = 1e-3  # of a chance, by which the solvers behind it may differ
 _EVERY, _TRIED = 100_000, 3  # plans, of which so many with the fewest accelerators are tried
 
 
@@ -50,11 +60,14 @@ def fewer_gpus(case: ServingCase, trials: Sequence[ServingTrial]) -> FewerGpus |
     kept = next((trial for trial in reversed(trials) if trial.works), None)
     if kept is None or kept.answer is None or kept.answer.plan.prefill is not None:
         return None
+    most = kept.answer.costs["gpus"]
     try:
-        found = search(inputs_of(serving(vary_any(case, kept.settings[:1]))), _EVERY, bands=False)
+        inputs = inputs_of(serving(vary_any(case, kept.settings[:1])))
+        if not _may_take_fewer(inputs, most):
+            return None
+        found = search(inputs, _EVERY, bands=False)
     except CostModelError:
         return None
-    most = kept.answer.costs["gpus"]
     fewer = [plan for plan in found.best if plan.prefill is None and plan.costs["gpus_needed"] < most]
     rate = kept.settings[0].partition("=")[2]
     for plan in sorted(fewer, key=lambda each: each.costs["gpus_needed"])[:_TRIED]:
@@ -66,6 +79,25 @@ def fewer_gpus(case: ServingCase, trials: Sequence[ServingTrial]) -> FewerGpus |
         if trial.works and trial.answer is not None and trial.answer.costs["gpus"] < most:
             return FewerGpus(settings, trial)
     return None
+
+
+def _may_take_fewer(inputs: ServingInputs, most: float) -> bool:
+    """Whether any layout may have the preferred chance on fewer accelerators, by its chance on as many as it may take.
+
+    It is sooner known than the rate with that chance of each layout, and rises with the replicas.
+    """
+    safe, space = preferred_chance(inputs.case), inputs.case.scenario.search
+    shared = loads_of(inputs) is not None or inputs.depends_on_count or inputs.beginnings
+    if safe is None or shared or is_unmeasured(inputs) or (space is not None and space.disaggregated):
+        return True
+    layout = valid_layouts(inputs)[1]
+    counts = np.floor((most - 1.0) / np.asarray(layout.ranks))
+    fleets = replace(layout, replicas=counts).at(counts >= 1)
+    if not len(fleets):
+        return False
+    with np.errstate(all="ignore"):
+        chances = evaluate(asking_chance(inputs), fleets).results.column(OWN)
+    return bool(np.any(chances > safe - _NEARLY))
 
 
 RATE = "workload.rate"

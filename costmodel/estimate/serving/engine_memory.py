@@ -194,13 +194,19 @@ def graph_memory(inputs: ServingInputs) -> Number:
 
 def captured_graphs(inputs: ServingInputs) -> Number:
     """Number of batch sizes for which a graph is captured."""
-    return captured_sizes(inputs.sequences, _captured(inputs))
+    return captured_sizes(inputs.sequences, largest_captured(inputs, FEW_RANKS))
 
 
-def _captured(inputs: ServingInputs) -> float:
+FEW_RANKS = 4.0  # under which SGLang captures fewer sizes
+
+
+def largest_captured(inputs: ServingInputs, tp: Number) -> Number:
     """The largest batch for which a graph is captured."""
-    part = inputs.case.accelerator
-    return inputs.engine.picked(part.memory.capacity, part.family).captured
+    part, engine = inputs.case.accelerator, inputs.engine
+    picked = engine.picked(part.memory.capacity, part.family)
+    if engine.captured is not None or picked.captured_of_few is None:
+        return picked.captured if engine.captured is None else engine.captured
+    return np.where(np.asarray(tp) < FEW_RANKS, picked.captured_of_few, picked.captured)
 
 
 def _pool(
@@ -217,7 +223,8 @@ def _pool(
     share_of_free: Number = memory.share if memory.share is not None else 1.0
     if memory.share is None and rule is not None:
         ranks = layout.tp * layout.pp
-        each = (rule.chunk_token, ranks, rule.rank, _captured(inputs), rule.sequence, rule.graph_sizes, rule.graph_size)
+        captured = largest_captured(inputs, layout.tp)
+        each = (rule.chunk_token, ranks, rule.rank, captured, rule.sequence, rule.graph_sizes, rule.graph_size)
         reserve = reserve_bytes(rule.base, layout.budget, *each)
         least = rule.least if inputs.usable > rule.large else 0.0
         share_of_free = static_fraction(inputs.usable, reserve, least, 0.0)

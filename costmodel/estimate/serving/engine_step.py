@@ -46,7 +46,7 @@ from costmodel.estimate.model.shards import (
 )
 from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.element_types import WIDE
-from costmodel.estimate.serving.engine_memory import vocab_rows
+from costmodel.estimate.serving.engine_memory import largest_captured, vocab_rows
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
 from costmodel.estimate.serving.kv_cache import (
@@ -71,6 +71,14 @@ class Launches:
 
     decode: Number | None = None  # of a step without prompts
     prompts: Number | None = None  # of one with
+    captured: Number = np.inf  # sequences of a step up to which a graph is replayed
+
+    def of_decode(self, sequences: Number) -> Number | None:
+        """Host time of a step with so many sequences of an attention group, without prompts."""
+        large = np.asarray(sequences) > self.captured
+        if self.decode is not None or self.prompts is None or not np.any(large):
+            return self.decode
+        return np.where(large, self.prompts, 0.0)
 
 
 def launches_of(inputs: ServingInputs, layout: PlanColumns) -> Launches:
@@ -88,7 +96,9 @@ def launches_of(inputs: ServingInputs, layout: PlanColumns) -> Launches:
         mixed = sum(kind.count for kind in kinds if kind.experts is not None)
         latent = sum(kind.count for kind in kinds if kind.latent is not None)
         python = times * prompt_launch_time(layers, each.layer, mixed, each.experts, latent, each.latent)
-        return Launches(None, python) if engine.graphs else Launches(*(np.maximum(python, eager),) * 2)
+        if engine.graphs:
+            return Launches(None, python, largest_captured(inputs, layout.tp))
+        return Launches(*(np.maximum(python, eager),) * 2)
 
 
 def launch_wait(device: Number, launches: Number) -> Number:
@@ -161,7 +171,9 @@ def _step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> Step
     if layout.shares_context:
         total = total + context_time(inputs, layout, own.queries)
     host = host_time(inputs, batch.decodes)
-    total = with_host(inputs, layout, overlapped(inputs, layout, total), host, prompts=batch.prompted)
+    launches = launches_of(inputs, layout)
+    waited = launches.prompts if batch.prompted else launches.of_decode(own.decodes)
+    total = with_host(overlapped(inputs, layout, total), host, waited)
     return total if inputs.draft is None else total + _drafted(inputs.draft, layout, batch)
 
 
@@ -175,12 +187,8 @@ def overlapped(inputs: ServingInputs, layout: PlanColumns, step: StepTime) -> St
     return replace(step, ep=np.where(both, shown, step.ep))
 
 
-def with_host(
-    inputs: ServingInputs, layout: PlanColumns, device: StepTime, host: StepTime, *, prompts: bool
-) -> StepTime:
+def with_host(device: StepTime, host: StepTime, launches: Number | None) -> StepTime:
     """A step with the host's time, and with the wait for kernel launches if no graph is replayed."""
-    every = launches_of(inputs, layout)
-    launches = every.prompts if prompts else every.decode
     if launches is not None:
         device = device + StepTime(host=launch_wait(device.total, launches))
     return device + host
@@ -208,7 +216,7 @@ def prompts_alone(inputs: ServingInputs, layout: PlanColumns, tokens: Number) ->
     device = overlapped(inputs, layout, beside + head_time(inputs, layout, own.prompts))
     with term("host"):
         spent = StepTime(host=inputs.engine.step_host)
-    total = with_host(inputs, layout, device, spent, prompts=True)
+    total = with_host(device, spent, launches_of(inputs, layout).prompts)
     if inputs.draft is None:
         return total
     with term("draft"):

@@ -132,7 +132,7 @@ class StepTable:
         time: Number = self.drawn.at(queries, own) + self.decoding.at(busiest)
         if self.halves is not None:
             time = time - self.halves[0].hidden(queries, own, self.head.at(own) + self.decoding.at(busiest))
-        time = self._with_host(time, decodes, self.launches.decode)
+        time = self._with_host(time, decodes, self.launches.of_decode(busiest))
         return time if self.draft is None else time + self.passes * self.draft.decode(decodes)
 
     def _alone(self, tokens: Number) -> Number:

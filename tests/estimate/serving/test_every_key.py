@@ -43,6 +43,8 @@ CASES = {
     "short": ["workload={kind: serving, prompt: 90, output: 300, rate: 2 /s}", "limits={}"],
     "routed": ["model=deepseek-v3", "cluster.node=dgx-h200", "plan={tp: 8}", "limits={}"],
     "looks": ["stack=sglang", "limits={}"],
+    "large": ["model=qwen-3-30b-a3b", "plan={tp: 4}", "stack=sglang", LOAD.format("concurrency: 500"), "limits={}"],
+    "large few": ["model=qwen-3-30b-a3b", "plan={tp: 2}", "stack=sglang", LOAD.format("concurrency: 200"), "limits={}"],
     "hosted": ["model=qwen-3-30b-a3b", "plan={tp: 4, host_experts: 50 %}", "stack=sglang", "limits={}"],
     "ray": ["stack.executor=ray", "limits={}"],
     "rule": ["stack=sglang", "limits={}", *(f"stack.thumb_rule.{key}" for key in RULE)],
@@ -118,6 +120,8 @@ VALUES = {
     "short": {"stack.launch.prompts.layer": "9 ms", "stack.mixed": "false", "stack.poll": "30"},
     "routed": {"stack.launch.prompts.experts": "9 ms", "stack.launch.prompts.latent": "9 ms"},
     "looks": {"stack.host.look": "9 ms"},
+    "large": {"stack.captured": "100"},
+    "large few": {"stack.defaults.1.captured_of_few": "100"},
     "ray": {"stack.executors.ray": "9 ms"},
     "rule": {
         **{f"stack.thumb_rule.{key}": to for key, to in {
@@ -149,6 +153,7 @@ EXCEPT = {
     "stack.memory.graph.compressed": "of models with compressed attention, as tests of the cache have them",
     "stack.expert_ranks": "what plans are valid, and it never speaks against a valid one",
     "stack.defaults.0.captured": "in the row of this device, which is another one of SGLang",
+    "stack.defaults.0.captured_of_few": "likewise",
 }
 
 
@@ -193,6 +198,6 @@ def test_every_key_is_changed_once() -> None:
     known = {key.path for key in all_keys() if key.of in ("", "serving") and key.path.split(".")[0] in sections}
     known = {key for key in known if not key.startswith("plan.groups.")}  # the plan's own, see test_mixed_fleet
     changed = [key for values in VALUES.values() for key in values]
-    assert {*changed, *EXCEPT} - {"stack.defaults.1.captured"} == known
+    assert {*changed, *EXCEPT} - {"stack.defaults.1.captured", "stack.defaults.1.captured_of_few"} == known
     assert len(set(changed)) == len(changed)
     assert not set(changed) & set(EXCEPT)

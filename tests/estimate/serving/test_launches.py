@@ -65,3 +65,18 @@ def test_eager_steps_are_never_faster_and_the_table_gives_them(layout: PlanColum
         assert all(one(slow) >= one(fast) for slow, fast in pairs)
         assert one(table.decode(decodes)) == pytest.approx(one(pairs[0][0]), rel=2e-3)
         assert one(table.mixed(decodes, carried)) == pytest.approx(one(pairs[1][0]), rel=2e-3)
+
+
+@pytest.mark.parametrize(("tp", "captured"), [(2.0, 256.0), (8.0, 512.0)])
+def test_steps_beyond_the_largest_captured_batch_are_launched_by_python(tp: float, captured: float) -> None:
+    """SGLang on an H100 captures graphs for 256 sequences with fewer than four ranks, else 512 (its server_args.py)."""
+    engine = inputs("stack=sglang", "model=qwen-3-30b-a3b")
+    layout = PlanColumns(*(np.array([size]) for size in (tp, 1.0, 1.0, 1.0, 1.0, 8192.0)))
+    exact, table = ExactSteps(engine, layout), step_table(engine, layout)
+    within, beyond = (exact.decode(np.array([captured + more])) for more in (0.0, 1.0))
+    launches = 48 * (0.5e-3 + 1.5e-3)
+    assert one(within) < launches < one(beyond)
+    for many in (captured, captured + 1.0, 2.0 * captured):
+        assert one(table.decode(np.array([many]))) == pytest.approx(one(exact.decode(np.array([many]))), rel=2e-3)
+    stated = ExactSteps(inputs("stack=sglang", "model=qwen-3-30b-a3b", "stack.captured=1000"), layout)
+    assert one(stated.decode(np.array([captured + 1.0]))) == pytest.approx(one(within), rel=0.02)

@@ -104,6 +104,7 @@ class EngineDefaults(Document):
     budget: Count = Field(description="Tokens of a step at most")
     sequences: Count = Field(description="Sequences of a step at most")
     captured: Count = Field(description="Largest batch that a graph is captured for")
+    captured_of_few: Count | None = optional("The same with fewer than four tensor-parallel ranks; left out, the same")
 
 
 class EngineHost(Sourced):
@@ -266,6 +267,10 @@ class Engine(Document):
     defaults: list[EngineDefaults] = Field(min_length=1, description="What it picks by the device")
     budget: Count | None = optional("Tokens of a step of each attention group at most, instead of the default")
     sequences: Count | None = optional("Sequences of a step at most, instead of the default")
+    captured: Count | None = optional(
+        "Sequences of an attention group up to which steps replay a captured graph, instead of the default; the host "
+        "launches the kernels of larger ones, as it does with prompts"
+    )
     block: Count = Field(description="Tokens of a block of the cache")
     prefix_cache: bool = Field(description="Whether beginnings that prompts share are computed once")
     host_cache: EngineHostCache | None = optional("Cache on the host; left out, the engine keeps none there")

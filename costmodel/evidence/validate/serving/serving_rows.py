@@ -32,6 +32,7 @@ RULES = {
     "traffic": "burst: benchmarks start all their requests at once",
     "prompt_wait": "60 steps with attention DP on TensorRT-LLM, as recipes have it there (enable_balance)",
     "poll": "30 steps of SGLang on Blackwell in rows of InferenceX, 10 under 16 users, as its scripts have it",
+    "captured": "all users in rows of InferenceX of more than 256, as its scripts have it (cuda-graph-max-bs)",
     "budget": "of TensorRT-LLM, whose steps take whole prompts, what holds the prompt beside all users where the "
     "default does not, a multiple of 64, as scripts of InferenceX have it (max_num_tokens)",
     "length_share": "1, lengths are those stated",
@@ -41,6 +42,7 @@ RULES = {
 _PROMPT_WAIT = 60.0  # steps: attention_dp_config.timeout_iters of InferenceX, and of NVIDIA's own DeepSeek R1
 
 _BUDGET_STEP = 64.0  # tokens
+_CAPTURED = 256.0  # sequences for which every engine captures graphs by default on accelerators of 60 GiB and more
 _POLL, _POLL_OF_FEW, _MANY = 30.0, 10.0, 16.0  # steps: scheduler-recv-interval of InferenceX on Blackwell
 
 
@@ -189,6 +191,9 @@ def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: 
     if engine == "sglang" and family.startswith("blackwell") and groups == 1 and "InferenceX" in row.text("source"):
         found["poll"] = _POLL if users >= _MANY else _POLL_OF_FEW
         filled["poll"] = f"{found['poll']:g} steps"
+    if users > _CAPTURED and "InferenceX" in row.text("source"):
+        found["captured"] = users
+        filled["captured"] = f"{users:g} sequences"
     return found
 
 

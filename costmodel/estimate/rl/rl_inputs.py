@@ -41,11 +41,13 @@ from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_placement import filled_with
 from costmodel.estimate.serving.engine_step import step_time
+from costmodel.estimate.serving.serving_error_band import beyond_fits, outside_any_fit
 from costmodel.estimate.serving.load import Column
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, operating_point
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import never_measured
 from costmodel.estimate.serving.serving_error_band import beyond_fits, outside_any_fit, spreads_beyond
+from costmodel.estimate.serving.measured_spreads import spreads_beyond
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.estimate.serving.step_batch import Batch
@@ -526,8 +528,9 @@ def _engines(
         with untraced(), np.errstate(all="ignore"):
             step = step_time(inputs, layout, Batch(np.array([together]), longest * np.ones(1)))
         terms = {"tpot": number(step.total), "tp_exposed": number(step.tp), "ep_exposed": number(step.ep)}
+        terms["ttft"] = np.nan  # nobody waits for the first token of a rollout
         log.assumed += outside_assumptions(beyond_fits(inputs, (layout,), terms))
-        inputs = replace(inputs, beyond=spreads_beyond(inputs, (layout,), terms)[0])
+        inputs = replace(inputs, beyond=number(spreads_beyond(inputs, (layout,), terms.__getitem__)[0]))
     log.assumed += [Assumption("stack.rollout", item.value, item.origin) for item in never_measured(inputs)]
     if number(use.pool) <= number(use.one_request):
         refused = (*refused, "R015")

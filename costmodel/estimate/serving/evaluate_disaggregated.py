@@ -34,6 +34,7 @@ from costmodel.estimate.serving.prefill_decode_instances import (
 )
 from costmodel.estimate.serving.replica_kinds import cuts_of, distinct, numbered_factors, rows_of, where_rows
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load, wanted_rate
+from costmodel.estimate.serving.measured_spreads import endless, with_beyond
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_table import ARRIVING, USERS, load_factor
 from costmodel.estimate.shared.result_limits import stated_limits
@@ -223,7 +224,8 @@ def _chance(pair: InstancePairs, top: Number, columns: Mapping[str, Number]) -> 
         seen = pair.seen(rate, pair.in_flight(rate))
         return load_factor(pair.inputs, held, rate, seen.latency), seen
 
-    return pair.chance(limits, columns.__getitem__, room, (top, at) if held else None)
+    wider = replace(pair, inputs=with_beyond(pair.inputs, (pair.prefill, pair.decode), columns.__getitem__))
+    return wider.chance(limits, columns.__getitem__, room, (top, at) if held else None)
 
 
 KINDS = 2  # of instances, enough of both of which must be up

@@ -5,18 +5,24 @@ All step times are off by one factor. First tokens have an error beside it, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.schemas.efficiency import CollectiveFit, Fitted, OwnReduceFit
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, residual_spread, slower_spread
 from costmodel.equations.serving.service_level import remaining_error
-from costmodel.estimate.serving.engine_placement import crosses_domains
+from costmodel.estimate.serving.engine_placement import crosses_domains, engine_group
+from costmodel.estimate.serving.engine_step import prompt_time
+from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs, never_fitted
-from costmodel.ground.equation import Number, term
+from costmodel.estimate.shared.fit_ranges import error_outside, is_outside
+from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 
 OF_FIRST = frozenset({"ttft", "ttft_p99"})
@@ -61,9 +67,9 @@ def spreads(inputs: ServingInputs, *layouts: PlanColumns) -> ServingSpreads:
     first: Number = spread.ttft
     if is_unmeasured(inputs):
         token, first = (_of_kernels(inputs, each) for each in (token, first))
-    if inputs.beyond:
+    if np.any(inputs.beyond):
         token, first = (combined_error(each, inputs.beyond) for each in (token, first))
-    if inputs.beyond_first:
+    if np.any(inputs.beyond_first):
         first = combined_error(first, inputs.beyond_first)
     beside, slower = remaining_error(first, token), inputs.case.common.engines
     later, new = token, is_new_ground(inputs)
@@ -169,3 +175,88 @@ def _in_line(result: Callable[[str], Number]) -> Number:
 def endless(columns: Mapping[str, Number], over: NDArray[np.bool_]) -> dict[str, Number]:
     """The latencies with infinity for overloaded plans; empty if no plan is overloaded."""
     return {name: np.where(over, np.inf, columns[name]) for name in ENDLESS} if np.any(over) else {}
+
+
+# Beyond fits: exchanges over more or fewer ranks than measured, and prompts that are shorter.
+
+
+class Fit(Protocol):
+    """A fit of kernels."""
+
+    @property
+    def fitted(self) -> Fitted | None:
+        """The range and the residual of the fit."""
+
+
+def widest(*fits: Fit | None) -> Number | None:
+    """The largest spread of a term's kernels; None if one of them was not measured."""
+    spreads: list[Number] = []
+    for fit in fits:
+        fitted = None if fit is None else fit.fitted
+        if fitted is None or fitted.median is None or fitted.p90 is None:
+            return None
+        spreads.append(residual_spread(fitted.median, fitted.p90))
+    return max(spreads, key=float)
+
+
+def with_beyond(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], result: Callable[[str], Number]
+) -> ServingInputs:
+    """Inputs with the errors of their plans from sizes outside fits; as they are if these are known.
+
+    columns: the plans, or the halves of plans, those for prompts first
+    """
+    if np.any(inputs.beyond) or np.any(inputs.beyond_first):
+        return inputs
+    steps, first = spreads_beyond(inputs, columns, result)
+    return replace(inputs, beyond=steps, beyond_first=first)
+
+
+def spreads_beyond(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], result: Callable[[str], Number]
+) -> tuple[Number, Number]:
+    """Extra spreads of time per token and time to first token from sizes outside fits."""
+    with untraced(), np.errstate(all="ignore"):
+        return _error_of_exchanges(inputs, columns[-1], result), _error_of_prompts(inputs, columns[0], result)
+
+
+def _error_of_exchanges(inputs: ServingInputs, layout: PlanColumns, result: Callable[[str], Number]) -> Number:
+    error: Number = 0.0
+    for name, fit, ranks, inside in exchanges(inputs, layout):
+        spread = widest(fit)
+        if spread is None:
+            spread = widest(inputs.case.common.collectives["all_gather"])
+        part = np.where(inside, share(result(name), result("tpot")), 0.0)
+        error = combined_error(error, error_outside(0.0 if spread is None else spread, fit.fitted, part, ranks=ranks))
+    return error
+
+
+def exchanges(
+    inputs: ServingInputs, layout: PlanColumns
+) -> Iterator[tuple[str, OwnReduceFit | CollectiveFit, Number, NDArray[np.bool_]]]:
+    """Collectives of a step: its term, the fit, the ranks, and whether they lie inside a domain."""
+    tp, experts = (engine_group(inputs, layout, *each) for each in (("tp", layout.tp), ("ep", layout.stage_ranks)))
+    own = inputs.kernels.all_reduce if inputs.engine.kernels.own_all_reduce else None
+    yield "tp_exposed", own or inputs.collectives["all_reduce"], tp.ranks, np.asarray(tp.domains == 1)
+    if layout.grouped:
+        gathered = np.asarray(experts.domains == 1) & ~dispatches(inputs, layout)
+        yield "ep_exposed", inputs.collectives["all_gather"], experts.ranks, gathered
+
+
+def prompts_are_short(inputs: ServingInputs) -> bool:
+    """Whether prompts are shorter than those on which prompt attention was fitted."""
+    return is_outside(inputs.kernels.prompt.fitted, tokens=inputs.load.computed)
+
+
+def prompt_attention_share(inputs: ServingInputs, layout: PlanColumns, result: Callable[[str], Number]) -> Number:
+    """Attention of a prompt as a share of time to first token."""
+    with untraced(), np.errstate(all="ignore"):
+        return share(prompt_time(inputs, layout, inputs.load.computed * np.ones(len(layout))).attention, result("ttft"))
+
+
+def _error_of_prompts(inputs: ServingInputs, layout: PlanColumns, result: Callable[[str], Number]) -> Number:
+    spread, fitted = widest(inputs.kernels.prompt), inputs.kernels.prompt.fitted
+    if spread is None or not prompts_are_short(inputs):
+        return 0.0
+    part = prompt_attention_share(inputs, layout, result)
+    return error_outside(spread, fitted, part, tokens=inputs.load.computed)

@@ -25,6 +25,7 @@ from costmodel.estimate.serving.load import LEAST, Column, Engines, bounds_of, o
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import ReplicaKinds, of_each_plan, replica_kinds, rows_of, shared_cuts
+from costmodel.estimate.serving.serving_band import with_beyond
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import (
@@ -87,7 +88,8 @@ def chance_of_limits(quick: Engines, columns: Mapping[str, Number]) -> Number:
         held[USERS] = of_each(quick.inputs, layout, float(workload.users))
     reach = partial(reached, replace(quick, held=held))
     limits = stated_limits(scenario.limits)
-    return limits_chance(quick.inputs, [layout], limits, columns.__getitem__, room, reach)
+    wider = with_beyond(quick.inputs, [layout], columns.__getitem__)
+    return limits_chance(wider, [layout], limits, columns.__getitem__, room, reach)
 
 
 QUESTIONS, KINDS, CAPACITIES = 16, 512, 8  # that are kept; of larger ones nothing is

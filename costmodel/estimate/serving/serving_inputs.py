@@ -179,8 +179,8 @@ class ServingInputs(Machine):
     host_pool: HostPool | None = None  # where the engine keeps cache on the host
     host_experts: HostExperts | None = None  # where a plan has experts there
     is_limited: bool = True  # whether it is looked at how much a plan answers within the limits, which takes longest
-    beyond: float = 0.0  # spread of a plan's steps by terms outside the range of their fits
-    beyond_first: float = 0.0  # of its first tokens, by prompts outside it
+    beyond: Number = 0.0  # spread of a plan's steps by terms outside the range of their fits
+    beyond_first: Number = 0.0  # of its first tokens, by prompts outside it
     beginnings: tuple[SharedBeginning, ...] = ()  # of which prompts find what the cache keeps
     gaps: float = 1.0  # between arrivals at the service: standard deviation over mean
     prompts: ServingInputs | None = None  # of instances for prompts, where these run on another kind of nodes

@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import Fitted
-from costmodel.equations.run.uncertainty import doublings_outside, spread_outside
+from costmodel.equations.run.uncertainty import doublings_outside, spread_outside, term_error
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.units import show
@@ -61,6 +61,20 @@ def widened(spread: Number, fitted: Fitted | None, **sizes: Number) -> Number:
         for name, each in beyond.items():
             others = others if name == "ranks" else np.maximum(others, each)
         return spread_outside(spread, beyond.get("ranks", 0.0), others)
+
+
+def is_outside(fitted: Fitted | None, **sizes: Number) -> bool:
+    """Whether a size of any row lies outside the range of its fit."""
+    return any(np.any(np.asarray(_beyond(fitted, name, size)) > 0) for name, size in sizes.items())
+
+
+def error_outside(spread: Number, fitted: Fitted | None, part: Number, **sizes: Number) -> Number:
+    """Error of a whole by a term with a size outside the range of its fit; 0 inside, and where its share is small."""
+    if not is_outside(fitted, **sizes):
+        return 0.0
+    beyond = np.any([np.asarray(_beyond(fitted, name, size)) > 0 for name, size in sizes.items()], axis=0)
+    noticed = beyond & (np.asarray(part) >= NOTICEABLE)
+    return np.where(noticed, term_error(widened(spread, fitted, **sizes), part), 0.0)
 
 
 def outside(fitted: Fitted | None, what: str, share: float, **sizes: float) -> Iterable[OutsideFit]:

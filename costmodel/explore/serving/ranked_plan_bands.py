@@ -14,6 +14,11 @@ from costmodel.estimate.serving.serving_error_band import spreads_beyond
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.scenario_variants import Variants
 from costmodel.explore.serving.serving_search_result import RankedPlan, columns_of
+from costmodel.estimate.serving.measured_spreads import spreads_beyond
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.results import number
+from costmodel.explore.search.scenario_variants import Variants
+from costmodel.explore.serving.serving_search_result import RankedPlan, columns_of
 
 
 def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -> list[RankedPlan]:
@@ -30,7 +35,7 @@ def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -
 def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
     """Plans of one scenario with bands; disaggregated plans are evaluated by their number of prefill instances."""
     found = list(plans)
-    beyond = [spreads_beyond(inputs, columns_of([plan]), plan.costs) for plan in plans]
+    beyond = [tuple(map(number, spreads_beyond(inputs, columns_of([plan]), plan.costs.__getitem__))) for plan in plans]
     crossing = [any(crosses_domains(inputs, half).any() for half in columns_of([plan])) for plan in plans]
     prompts = [None if plan.prefill is None else plan.prefill["replicas"] for plan in plans]
     kinds = list(zip(prompts, beyond, crossing, strict=True))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from costmodel.documents.reader.library import UNMEASURED, read
@@ -11,6 +13,8 @@ from costmodel.equations.run.uncertainty import TENTH, TWENTIETH
 from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.measured_spreads import spreads
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.predict_serving import ServingAnswer, evaluated, layout_of
+from costmodel.estimate.serving.measured_spreads import spreads
 from costmodel.explore.serving.best_layout import settings_at
 from costmodel.explore.serving.ranked_plan_bands import with_bands
 from costmodel.explore.serving.search_layouts import search
@@ -87,3 +91,28 @@ def test_a_limit_at_an_end_of_the_band_is_kept_as_surely_as_the_end_says(name: s
         limit = f"limits={{{name}: {{{bound}: {value:.9g} {unit}}}}}"
         chance = predicted(*asked[:-1], limit).costs["limits_chance"]
         assert chance == pytest.approx(kept if bound == "at_most" else 1 - kept, abs=0.01)
+
+
+SHORT = "workload={kind: serving, prompt: 30, output: 300, rate: 20 /s, precision: bf16}"
+
+
+@pytest.mark.parametrize(
+    ("keys", "limits"),
+    [
+        ((SHORT,), "{tpot: {at_most: 16 ms}, ttft: {at_most: 55 ms}}"),
+        (
+            ("model=qwen-3-30b-a3b", "plan={tp: 4, replicas: 1}", SHORT),
+            "{tpot: {at_most: 9 ms}, ttft: {at_most: 40 ms}}",
+        ),
+    ],
+)
+def test_a_search_has_the_chance_of_an_estimate_outside_fits(keys: tuple[str, ...], limits: str) -> None:
+    """Without the wider error of sizes outside fits its plans looked safer than they are."""
+    answer = predicted(*keys, f"limits={limits}")
+    assert np.any(answer.inputs.beyond) or np.any(answer.inputs.beyond_first)
+    plain = asking_chance(replace(answer.inputs, beyond=0.0, beyond_first=0.0))
+    layout = layout_of(plain, answer.plan)[0]
+    searched = evaluated(plain, layout).results.column("limits_chance")
+    assert searched == pytest.approx(answer.costs["limits_chance"], rel=1e-6)
+    two = evaluated(plain, layout.at(np.zeros(2, dtype=int))).results.column("limits_chance")
+    assert two == pytest.approx(np.repeat(searched, 2))

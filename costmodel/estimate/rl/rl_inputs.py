@@ -41,13 +41,12 @@ from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_placement import filled_with
 from costmodel.estimate.serving.engine_step import step_time
-from costmodel.estimate.serving.serving_error_band import beyond_fits, outside_any_fit
 from costmodel.estimate.serving.load import Column
+from costmodel.estimate.serving.measured_spreads import spreads_beyond
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, operating_point
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import never_measured
-from costmodel.estimate.serving.serving_error_band import beyond_fits, outside_any_fit, spreads_beyond
-from costmodel.estimate.serving.measured_spreads import spreads_beyond
+from costmodel.estimate.serving.serving_error_band import beyond_fits, outside_any_fit
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.estimate.serving.step_batch import Batch

@@ -22,10 +22,10 @@ from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.limits_chance import OWN, is_asked, limits_chance, over_limits, service_limits
 from costmodel.estimate.serving.load import LEAST, Column, Engines, bounds_of, of_each, with_blocking, with_link
+from costmodel.estimate.serving.measured_spreads import with_beyond
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import ReplicaKinds, of_each_plan, replica_kinds, rows_of, shared_cuts
-from costmodel.estimate.serving.serving_band import with_beyond
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import (

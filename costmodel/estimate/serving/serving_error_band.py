@@ -23,14 +23,9 @@ from costmodel.equations.run.uncertainty import (
     term_error,
 )
 from costmodel.equations.serving.closed_loop import answer_time_of_users
-from costmodel.estimate.serving.engine_placement import engine_group
-from costmodel.estimate.serving.engine_step import prompt_time
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
-from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.goodput import IN_TIME, in_time, request_limits
-from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
-from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.load import loads_of
 from costmodel.estimate.serving.measured_spreads import (

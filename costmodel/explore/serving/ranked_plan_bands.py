@@ -9,12 +9,8 @@ import numpy as np
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS
 from costmodel.estimate.serving.engine_placement import crosses_domains
-from costmodel.estimate.serving.predict_serving import evaluated_with_bands
-from costmodel.estimate.serving.serving_error_band import spreads_beyond
-from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.explore.search.scenario_variants import Variants
-from costmodel.explore.serving.serving_search_result import RankedPlan, columns_of
 from costmodel.estimate.serving.measured_spreads import spreads_beyond
+from costmodel.estimate.serving.predict_serving import evaluated_with_bands
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import number
 from costmodel.explore.search.scenario_variants import Variants

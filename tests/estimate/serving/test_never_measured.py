@@ -12,9 +12,7 @@ from costmodel.documents.reader.library import UNMEASURED, read
 from costmodel.equations.run.uncertainty import TENTH, TWENTIETH
 from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.measured_spreads import spreads
-from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.predict_serving import ServingAnswer, evaluated, layout_of
-from costmodel.estimate.serving.measured_spreads import spreads
 from costmodel.explore.serving.best_layout import settings_at
 from costmodel.explore.serving.ranked_plan_bands import with_bands
 from costmodel.explore.serving.search_layouts import search

@@ -16,7 +16,7 @@ BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
     "commands": 5_700,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
     "documents": 5_900,  # with names of checkpoints, shapes, types and software, and traces in the place of a load
-    "documents/schemas": 6_000,  # with what software has and holds, and references to parts that few documents have
+    "documents/schemas": 5_700,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, a drain, lengths of chats
     "estimate": 7_950,  # prices of nodes, rounds, feed-forward halves, models beside the policy

@@ -33,6 +33,26 @@ def optional(description: str) -> Any:
     return Field(default=None, description=description)
 
 
+def off(description: str) -> Any:
+    """A field for a flag, off by default."""
+    return Field(default=False, description=description)
+
+
+def listed(description: str) -> Any:
+    """A field for an optional list, which has at least one item."""
+    return Field(default=None, min_length=1, description=description)
+
+
+def items(description: str) -> Any:
+    """A field for a list, empty by default."""
+    return Field(default_factory=no_items, description=description)
+
+
+def keyed(description: str) -> Any:
+    """A field for a mapping, empty by default."""
+    return Field(default_factory=no_keys, description=description)
+
+
 class Document(BaseModel):
     """A part of a document: frozen, and closed to keys it does not know.
 
@@ -443,7 +463,7 @@ class ReleaseLaunch(Document):
     """The setting of one model on some accelerators, in some releases."""
 
     model: str = Field(default="", description="What the model's name begins with; left out, any")
-    accelerators: list[Name] = Field(default_factory=no_items, description="Accelerators; left out, any")
+    accelerators: list[Name] = items("Accelerators; left out, any")
     first: Version | None = Field(default=None, description="First release", examples=['"26.02"'])
     last: Version | None = Field(default=None, description="Last release, its patches too", examples=['"26.02.01"'])
     precision: Precision | None = optional("Precision of the layers; left out, any")
@@ -455,15 +475,10 @@ class LaunchDefaults(Sourced):
 
     software: str = Field(description="As the column framework names it; the release is the number behind")
     table: str = Field(default="", description="What the run's cell source holds; left out, anything")
-    features: list[ReleaseLaunch] = Field(
-        default_factory=no_items, description="What an empty cell of features stands for"
-    )
-    recompute: list[ReleaseLaunch] = Field(
-        default_factory=no_items, description="What an empty cell of recompute stands for"
-    )
-    plan: list[ReleaseLaunch] = Field(
-        default_factory=no_items,
-        description="Numbers of empty cells of layout and batch, as column=number;column=number, or number/gpu",
+    features: list[ReleaseLaunch] = items("What an empty cell of features stands for")
+    recompute: list[ReleaseLaunch] = items("What an empty cell of recompute stands for")
+    plan: list[ReleaseLaunch] = items(
+        "Numbers of empty cells of layout and batch, as column=number;column=number, or number/gpu"
     )
 
 
@@ -474,7 +489,7 @@ class Releases(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="One line")
     launches: list[LaunchDefaults] = Field(min_length=1, description="By software, the first that fits before others")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
 
 SiteCount = Annotated[float, Quantity("1", 2, 1e9, whole=True)]

@@ -7,7 +7,7 @@ from pydantic import Field
 
 import costmodel as program
 from costmodel.documents.reader.validation_errors import validate
-from costmodel.documents.schemas.base import Document, no_keys
+from costmodel.documents.schemas.base import Document, keyed
 from costmodel.documents.text.digest import check_seal, written_by_another
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import read_tree
@@ -31,7 +31,7 @@ class Entry(Document):
     plan: dict[str, str | float | bool] = Field(description="The plan that was evaluated")
     documents: dict[str, str] = Field(description="Digests of the documents, by file")
     figures: dict[str, float] = Field(description="Results and their terms, SI, unit as suffix")
-    equations: dict[str, EquationFingerprint] = Field(default_factory=no_keys, description="Marks by equation")
+    equations: dict[str, EquationFingerprint] = keyed("Marks by equation")
 
 
 class Baseline(Document):

@@ -23,8 +23,8 @@ from costmodel.documents.schemas.base import (
     Sourced,
     Tokens,
     Watts,
-    no_items,
-    no_keys,
+    items,
+    keyed,
     optional,
 )
 from costmodel.ground.parsing import late_pattern, parse
@@ -112,9 +112,7 @@ class AttentionFit(SourcedFit):
     narrow_heads: Portion = Field(description="Share of the rate that heads of 64 and less reach")
     wide_heads: Portion = Field(description="Share of the rate that heads over 128 reach")
     slowed: bool = Field(description="Whether power and clocks slow it down in a real step as they do matrix products")
-    alone: dict[str, KernelFit] = Field(
-        default_factory=no_keys, description="Kernels of the class as measured alone, by name; a step does not use them"
-    )
+    alone: dict[str, KernelFit] = keyed("Kernels of the class as measured alone, by name; a step does not use them")
     fitted: Fitted | None = optional("Residual")
 
 
@@ -137,12 +135,8 @@ class SustainedFit(SourcedFit):
     peak: FlopRate | None = optional(
         "Its dense peak in 16 bits; a part slows down more with less power for its peak, less with more"
     )
-    makers: list[str] = Field(
-        default_factory=no_items, description="Makers of the parts it was fitted on; absent: its own"
-    )
-    parts: list[str] = Field(
-        default_factory=no_items, description="Accelerators of the runs it was fitted on; absent: all that share it"
-    )
+    makers: list[str] = items("Makers of the parts it was fitted on; absent: its own")
+    parts: list[str] = items("Accelerators of the runs it was fitted on; absent: all that share it")
     others: Share = Field(
         default=0.0, description="Scale of a Student t, of the step: how far steps lie off on any other part"
     )
@@ -175,10 +169,8 @@ class MeasuredEngines(SourcedFit):
     """Which engines the fitted benchmarks of services had, and how much slower they may be on parts of other makers."""
 
     runs: dict[str, dict[str, Measurements]] = Field(description="By engine, by maker of the accelerators")
-    parts: dict[str, Measurements] = Field(default_factory=no_keys, description="The same runs by accelerator")
-    compared: dict[str, dict[str, Measurements]] = Field(
-        default_factory=no_keys, description="Like runs: not fitted, held by the band of a measured engine"
-    )
+    parts: dict[str, Measurements] = keyed("The same runs by accelerator")
+    compared: dict[str, dict[str, Measurements]] = keyed("Like runs: not fitted, held by the band of a measured engine")
     slower: Positive = Field(
         description="Of a step's time over its prediction on a maker without runs: scale of a half-normal's logarithm"
     )
@@ -277,9 +269,7 @@ class HostFit(SourcedFit):
 
     share: Portion = Field(description="Share of a link that large copies reach where its fabric does not state it")
     update: HostUpdateFit | None = optional("Optimizer step on the host")
-    memory: dict[Name, AssumedMemory] = Field(
-        default_factory=no_keys, description="By link to the host, assumed of a node that does not state its memory"
-    )
+    memory: dict[Name, AssumedMemory] = keyed("By link to the host, assumed of a node that does not state its memory")
 
 
 class DecodeFit(Sourced):
@@ -326,7 +316,7 @@ class ServingFit(Document):
     decode: DecodeFit = Field(description="Attention of decode")
     prompt: PromptFit = Field(description="Attention of prompts")
     all_reduce: OwnReduceFit | None = optional("Their own all-reduce; left out, NCCL's")
-    experts: dict[str, FusedExpertsFit] = Field(default_factory=no_keys, description="Fused experts by precision")
+    experts: dict[str, FusedExpertsFit] = keyed("Fused experts by precision")
 
 
 class Efficiency(Document):
@@ -334,9 +324,9 @@ class Efficiency(Document):
 
     schema_: Literal["costmodel/efficiency/v1"] = Field(alias="schema", description="Kind and version of this document")
     of: Name = Field(description="Accelerator or fabric; equals the file name")
-    matmul: dict[str, MatmulFit] = Field(default_factory=no_keys, description="By precision")
-    attention: dict[str, AttentionFit] = Field(
-        default_factory=no_keys, description="By kernel class: memory-efficient, in fp32 too; flash-1, flash-2, flash-3"
+    matmul: dict[str, MatmulFit] = keyed("By precision")
+    attention: dict[str, AttentionFit] = keyed(
+        "By kernel class: memory-efficient, in fp32 too; flash-1, flash-2, flash-3"
     )
     memory: MemoryFit | None = optional("Memory-bound kernels")
     sustained: SustainedFit | None = optional("Power and clocks")
@@ -344,14 +334,11 @@ class Efficiency(Document):
     mixers: MeasuredMixers | None = optional("Layers of measured runs; of unmeasured.yaml alone")
     layers: MeasuredLayers | None = optional("Layers of runs with measured memory; of unmeasured.yaml alone")
     engines: MeasuredEngines | None = optional("Engines of measured services; of unmeasured.yaml alone")
-    collectives: dict[str, CollectiveFit] = Field(
-        default_factory=no_keys, description="By operation, inside the scale-up domain"
-    )
-    alone: dict[Literal["ring", "nvls"], CollectiveFit] = Field(
-        default_factory=no_keys,
-        description="Large all-reduces inside the domain by one algorithm, as nccl-tests measures them alone",
+    collectives: dict[str, CollectiveFit] = keyed("By operation, inside the scale-up domain")
+    alone: dict[Literal["ring", "nvls"], CollectiveFit] = keyed(
+        "Large all-reduces inside the domain by one algorithm, as nccl-tests measures them alone"
     )
     network: NetworkFit | None = optional("Between nodes")
     host: HostFit | None = optional("Between accelerator and host")
     serving: ServingFit | None = optional("Kernels of serving engines")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")

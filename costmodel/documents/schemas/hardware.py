@@ -35,7 +35,9 @@ from costmodel.documents.schemas.base import (
     Sourced,
     Watts,
     as_written,
-    no_keys,
+    keyed,
+    listed,
+    off,
     optional,
     rented,
 )
@@ -148,14 +150,12 @@ class Accelerator(Document):
     chip: ChipLimits | None = optional("Inside the part")
     operands: GemmLayout | None = optional("How matrix products take their operands")
     power: Power | None = optional("Electrical power")
-    best_matmul: dict[str, FlopRate] = Field(
-        default_factory=no_keys, description="Best matmul rate measured over many shapes"
-    )
+    best_matmul: dict[str, FlopRate] = keyed("Best matmul rate measured over many shapes")
     efficiency: Name | None = optional("Efficiency document to use; the one of the same name if left out")
     held_against: HeldAgainst | None = optional("Runs of it; left out, none")
     found_in: DefaultNode | None = optional("Node that stands for its own where a table of measured runs names none")
     offer: UsualOffer | None = optional("Offer whose price is assumed where a node has none; left out, none is assumed")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -183,11 +183,9 @@ class Fabric(Sourced):
     latency: Seconds | None = optional(
         "Of the wire and switch, one hop; a collective's is fitted; for the reader alone"
     )
-    reduces: bool = Field(
-        default=False, description="Whether its switches can add up: NVLS in a domain, SHARP between nodes"
-    )
+    reduces: bool = off("Whether its switches can add up: NVLS in a domain, SHARP between nodes")
     efficiency: Name | None = optional("Efficiency document to use; the one of the same name if left out")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
 
 AcceleratorReference = Annotated[
@@ -216,9 +214,7 @@ class ScaleOut(Sourced):
     fabric: FabricReference = Field(description="Network technology")
     nics: Interfaces = Field(description="Interfaces in the node")
     accelerators: Gpus | None = optional("Accelerators that share them; those the node is built with if left out")
-    on_chip: bool = Field(
-        default=False, description="Whether the interfaces are part of the accelerators, not behind their host links"
-    )
+    on_chip: bool = off("Whether the interfaces are part of the accelerators, not behind their host links")
 
 
 class Ownership(Document):
@@ -241,11 +237,10 @@ class ListPrice(Sourced):
         default="node",
         description="node: rented whole, however few of its accelerators a job uses; accelerator: rented one by one",
     )
-    hourly: Rent | None = Field(
-        default=None,
-        description="Of what is rented: 98.32 USD/h of the whole node, 6 USD/GPU/h of an accelerator; none if bought",
+    hourly: Rent | None = optional(
+        "Of what is rented: 98.32 USD/h of the whole node, 6 USD/GPU/h of an accelerator; none if bought"
     )
-    bought: Ownership | None = Field(default=None, description="What the node costs to own; then hourly is left out")
+    bought: Ownership | None = optional("What the node costs to own; then hourly is left out")
     sold: Sold = Field(
         default="on demand",
         description="By the hour at any time, reserved ahead for a stretch of days, under a contract for months or "
@@ -318,7 +313,7 @@ class Node(Document):
     drives: HostStorage | None = optional("Local drives; wanted by offload to nvme")
     power: Power | None = optional("Of the whole node; for the reader alone")
     price: ListPrice | None = optional("List price")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
     @property
     def built(self) -> float:
@@ -346,9 +341,7 @@ class Cluster(Document):
 
     node: NodeReference = Field(description="Node, by name or written out; of groups the first")
     nodes: Nodes = Field(description="How many; of groups all together")
-    groups: list[NodeGroup] | None = Field(
-        default=None, min_length=1, description="Nodes of several kinds, in the place of node and nodes"
-    )
+    groups: list[NodeGroup] | None = listed("Nodes of several kinds, in the place of node and nodes")
     between: PortRate | None = optional(
         "Rate of an interface towards nodes of another group; left out, the slowest's own"
     )

@@ -1,20 +1,22 @@
-"""Bounds a plan must keep, on any result."""
+"""Bounds a plan must keep, on any result: a class of bounds for each unit, and a key for each result."""
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Bytes, Document, Money, Quantity, Seconds, Share, optional
-from costmodel.documents.schemas.results import RUN_RESULTS, TRAINING_RESULTS
-
-LimitRate = Annotated[float, Quantity("FLOP/GPU/s")]
-TokenRate = Annotated[float, Quantity("token/s")]
-GpuTokenRate = Annotated[float, Quantity("token/GPU/s")]
-Joules = Annotated[float, Quantity("J")]
-Kilograms = Annotated[float, Quantity("kg")]
-TokenPrice = Annotated[float, Quantity("USD/Mtoken")]
+from costmodel.documents.schemas.base import Bytes, Document, Money, NonNegative, Quantity, Seconds, Share, optional
+from costmodel.documents.schemas.results import (
+    COUNTS,
+    RL_RESULTS,
+    RUN_RESULTS,
+    SERVICE_LEVEL,
+    SERVING_RESULTS,
+    TRAINING_RESULTS,
+    ResultColumn,
+)
 
 AT_MOST: Any = optional("Largest value allowed")
 AT_LEAST: Any = optional("Smallest value allowed")
@@ -40,142 +42,76 @@ class Bound(Document):
         return self
 
 
-class ShareLimit(Bound):
-    """Bounds on a fraction."""
-
-    at_most: Share | None = AT_MOST
-    at_least: Share | None = AT_LEAST
-    target: Share | None = TARGET
-
-
-class TimeLimit(Bound):
-    """Bounds on a duration."""
-
-    at_most: Seconds | None = AT_MOST
-    at_least: Seconds | None = AT_LEAST
-    target: Seconds | None = TARGET
+def _bound_on(name: str, what: str, kind: Any, base: type[Bound] = Bound) -> type[Bound]:
+    """A class of bounds on values of one kind."""
+    fields: dict[str, Any] = {"at_most": AT_MOST, "at_least": AT_LEAST, "target": TARGET}
+    typed: dict[str, Any] = {key: (kind | None, field) for key, field in fields.items()}
+    return create_model(name, __base__=base, __doc__=f"Bounds on {what}.", __module__=__name__, **typed)
 
 
-class BytesLimit(Bound):
-    """Bounds on an amount of memory or of traffic."""
-
-    at_most: Bytes | None = AT_MOST
-    at_least: Bytes | None = AT_LEAST
-    target: Bytes | None = TARGET
-
-
-class FlopRateLimit(Bound):
-    """Bounds on a rate of computing."""
-
-    at_most: LimitRate | None = AT_MOST
-    at_least: LimitRate | None = AT_LEAST
-    target: LimitRate | None = TARGET
+class _OfWait(Bound):
+    @model_validator(mode="after")
+    def _no_least(self) -> Self:
+        if self.at_least is not None:
+            sentence = "at_least refuses plans that answer sooner; a time that users wait is bounded by at_most"
+            raise PydanticCustomError("limit", sentence, {"keys": ("at_least",)})
+        return self
 
 
-class TokenRateLimit(Bound):
-    """Bounds on a rate of tokens."""
-
-    at_most: TokenRate | None = AT_MOST
-    at_least: TokenRate | None = AT_LEAST
-    target: TokenRate | None = TARGET
-
-
-class GpuTokenRateLimit(Bound):
-    """Bounds on a rate of tokens of each accelerator."""
-
-    at_most: GpuTokenRate | None = AT_MOST
-    at_least: GpuTokenRate | None = AT_LEAST
-    target: GpuTokenRate | None = TARGET
-
-
-class MoneyLimit(Bound):
-    """Bounds on an amount of money."""
-
-    at_most: Money | None = AT_MOST
-    at_least: Money | None = AT_LEAST
-    target: Money | None = TARGET
+_WAIT = _bound_on("WaitLimit", "a time that a user waits", Seconds, _OfWait)
+_COUNT = _bound_on("CountLimit", "a number of requests, tokens, replicas or accelerators", NonNegative)
+_BY_UNIT = {
+    "1": _bound_on("ShareLimit", "a fraction", Share),
+    "s": _bound_on("TimeLimit", "a duration", Seconds),
+    "B": _bound_on("BytesLimit", "an amount of memory or of traffic", Bytes),
+    "FLOP/GPU/s": _bound_on("FlopRateLimit", "a rate of computing", Annotated[float, Quantity("FLOP/GPU/s")]),
+    "request/s": _bound_on("RequestRateLimit", "a rate of requests", Annotated[float, Quantity("request/s", 0, 1e6)]),
+    "token/s": _bound_on("TokenRateLimit", "a rate of tokens", Annotated[float, Quantity("token/s")]),
+    "token/GPU/s": _bound_on(
+        "GpuTokenRateLimit", "a rate of tokens of each accelerator", Annotated[float, Quantity("token/GPU/s")]
+    ),
+    "USD": _bound_on("MoneyLimit", "an amount of money", Money),
+    "USD/Mtoken": _bound_on("TokenPriceLimit", "what a million tokens cost", Annotated[float, Quantity("USD/Mtoken")]),
+    "J": _bound_on("EnergyLimit", "an amount of energy", Annotated[float, Quantity("J")]),
+    "kg": _bound_on("MassLimit", "a mass", Annotated[float, Quantity("kg")]),
+}
+_BY_UNIT["J/token"] = _BY_UNIT["J"]
 
 
-class TokenPriceLimit(Bound):
-    """Bounds on what a million tokens cost."""
-
-    at_most: TokenPrice | None = AT_MOST
-    at_least: TokenPrice | None = AT_LEAST
-    target: TokenPrice | None = TARGET
+def _bounds_of(name: str, result: ResultColumn) -> type[Bound]:
+    return _WAIT if name in SERVICE_LEVEL else _COUNT if name in COUNTS else _BY_UNIT[result.written]
 
 
-class EnergyLimit(Bound):
-    """Bounds on an amount of energy."""
+def limits_on(name: str, words: str, results: Mapping[str, ResultColumn]) -> type[Document]:
+    """A document with a key for the limits on each result, without bounds by default; memory_share has the key memory.
 
-    at_most: Joules | None = AT_MOST
-    at_least: Joules | None = AT_LEAST
-    target: Joules | None = TARGET
-
-
-class MassLimit(Bound):
-    """Bounds on a mass."""
-
-    at_most: Kilograms | None = AT_MOST
-    at_least: Kilograms | None = AT_LEAST
-    target: Kilograms | None = TARGET
+    The title of a field is the result's name.
+    """
+    fields: dict[str, Any] = {}
+    for result, column in results.items():
+        kind, meaning = _bounds_of(result, column), column.meaning[0].upper() + column.meaning[1:]
+        field = Field(default_factory=cache(kind.model_construct), description=meaning, title=result)
+        fields["memory" if result == "memory_share" else result] = (kind, field)
+    return create_model(name, __base__=Document, __doc__=words, __module__=__name__, **fields)
 
 
-B = TypeVar("B", bound=Document)
+_OF_RL = ("iteration_time", "memory_share", "fit_chance", "run_time", "run_cost")
+if TYPE_CHECKING:
 
+    class Limits(Document):
+        """A document with bounds under the name of every result."""
 
-def bounded(kind: type[B], result: str) -> B:
-    """A field for a limit on a result, without bounds by default; the field's title is the result's name."""
-    meaning = (TRAINING_RESULTS | RUN_RESULTS)[result].meaning
-    none, words = cache(kind.model_construct), meaning[0].upper() + meaning[1:]
-    field: B = Field(default_factory=none, description=words, title=result)
-    return field
+        def __getattr__(self, result: str) -> Bound: ...
 
-
-class Limits(Document):
-    """What a plan must keep; search obeys it, check holds it."""
-
-    memory: ShareLimit = bounded(ShareLimit, "memory_share")
-    step_time: TimeLimit = bounded(TimeLimit, "step_time")
-    tokens_per_s: TokenRateLimit = bounded(TokenRateLimit, "tokens_per_s")
-    tokens_per_s_per_gpu: GpuTokenRateLimit = bounded(GpuTokenRateLimit, "tokens_per_s_per_gpu")
-    flop_rate: FlopRateLimit = bounded(FlopRateLimit, "flop_rate")
-    mfu: ShareLimit = bounded(ShareLimit, "mfu")
-    hfu: ShareLimit = bounded(ShareLimit, "hfu")
-    matmul: TimeLimit = bounded(TimeLimit, "matmul")
-    attention: TimeLimit = bounded(TimeLimit, "attention")
-    memory_bound: TimeLimit = bounded(TimeLimit, "memory_bound")
-    launch: TimeLimit = bounded(TimeLimit, "launch")
-    tp_exposed: TimeLimit = bounded(TimeLimit, "tp_exposed")
-    cp_exposed: TimeLimit = bounded(TimeLimit, "cp_exposed")
-    pp_exposed: TimeLimit = bounded(TimeLimit, "pp_exposed")
-    ep_exposed: TimeLimit = bounded(TimeLimit, "ep_exposed")
-    dp_exposed: TimeLimit = bounded(TimeLimit, "dp_exposed")
-    bubble: TimeLimit = bounded(TimeLimit, "bubble")
-    bubble_share: ShareLimit = bounded(ShareLimit, "bubble_share")
-    offload_exposed: TimeLimit = bounded(TimeLimit, "offload_exposed")
-    optimizer: TimeLimit = bounded(TimeLimit, "optimizer")
-    memory_peak: BytesLimit = bounded(BytesLimit, "memory_peak")
-    memory_free: BytesLimit = bounded(BytesLimit, "memory_free")
-    fit_chance: ShareLimit = bounded(ShareLimit, "fit_chance")
-    host_memory: BytesLimit = bounded(BytesLimit, "host_memory")
-    host_share: ShareLimit = bounded(ShareLimit, "host_share")
-    tp_volume: BytesLimit = bounded(BytesLimit, "tp_volume")
-    cp_volume: BytesLimit = bounded(BytesLimit, "cp_volume")
-    ep_volume: BytesLimit = bounded(BytesLimit, "ep_volume")
-    pp_volume: BytesLimit = bounded(BytesLimit, "pp_volume")
-    dp_volume: BytesLimit = bounded(BytesLimit, "dp_volume")
-    communication_efficiency: ShareLimit = bounded(ShareLimit, "communication_efficiency")
-    scaling_efficiency: ShareLimit = bounded(ShareLimit, "scaling_efficiency")
-    cost_per_mtoken: TokenPriceLimit = bounded(TokenPriceLimit, "cost_per_mtoken")
-    run_time: TimeLimit = bounded(TimeLimit, "run_time")
-    run_cost: MoneyLimit = bounded(MoneyLimit, "run_cost")
-    goodput: ShareLimit = bounded(ShareLimit, "goodput")
-    energy: EnergyLimit = bounded(EnergyLimit, "energy")
-    emissions: MassLimit = bounded(MassLimit, "emissions")
-    mtbf: TimeLimit = bounded(TimeLimit, "mtbf")
-    restart_time: TimeLimit = bounded(TimeLimit, "restart_time")
-    checkpoint_size: BytesLimit = bounded(BytesLimit, "checkpoint_size")
-    checkpoint_blocking: TimeLimit = bounded(TimeLimit, "checkpoint_blocking")
-    checkpoint_write: TimeLimit = bounded(TimeLimit, "checkpoint_write")
-    checkpoint_host: BytesLimit = bounded(BytesLimit, "checkpoint_host")
-    checkpoint_interval: TimeLimit = bounded(TimeLimit, "checkpoint_interval")
+    ServingLimits: TypeAlias = Limits
+    RlLimits: TypeAlias = Limits
+else:
+    Limits = limits_on(
+        "Limits",
+        "What a plan must keep; search obeys it, check holds it.",
+        {"memory_share": TRAINING_RESULTS["memory_share"], **TRAINING_RESULTS, **RUN_RESULTS},
+    )
+    ServingLimits = limits_on(
+        "ServingLimits", "What a plan must keep: service-level limits, and any other.", SERVING_RESULTS
+    )
+    RlLimits = limits_on("RlLimits", "What a plan must keep.", {name: RL_RESULTS[name] for name in _OF_RL})

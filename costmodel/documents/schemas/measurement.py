@@ -4,7 +4,17 @@ from typing import Any, Literal
 
 from pydantic import Field, InstanceOf
 
-from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source, no_keys, optional
+from costmodel.documents.schemas.base import (
+    Bytes,
+    Document,
+    FlopRate,
+    Name,
+    Seconds,
+    Share,
+    Source,
+    keyed,
+    optional,
+)
 from costmodel.documents.schemas.run import TokenRate
 from costmodel.documents.schemas.serving.serving_schema import Tokens
 
@@ -53,7 +63,7 @@ class Run(Document):
     """One row of the table."""
 
     name: Name = Field(description="Short name of the row")
-    set: Tree = Field(default_factory=no_keys, description="What this run changes in the scenario, by path")
+    set: Tree = keyed("What this run changes in the scenario, by path")
     measured: Results = Field(description="What was measured")
 
 
@@ -67,8 +77,6 @@ class MeasuredTable(Document):
     note: str | None = optional("What a reader should know")
     tolerance: Tolerance = Field(description="How far predictions may be off")
     scenario: Tree = Field(description="The scenario the runs share")
-    set: Tree = Field(
-        default_factory=no_keys, description="What all runs change in the documents that the scenario names, by path"
-    )
+    set: Tree = keyed("What all runs change in the documents that the scenario names, by path")
     runs: list[Run] = Field(min_length=1, description="The rows")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")

@@ -22,7 +22,8 @@ from costmodel.documents.schemas.base import (
     Tokens,
     Vocabulary,
     as_written,
-    no_keys,
+    keyed,
+    off,
     optional,
 )
 from costmodel.documents.schemas.precision import CacheType, WeightType
@@ -36,18 +37,16 @@ class Attention(Document):
     kv_heads: Heads = Field(description="Key and value heads; equal to heads without grouping")
     head_dim: Elements = Field(description="Width of a head")
     value_dim: Elements | None = optional("Width of a head's value; absent: as head_dim")
-    biases: bool = Field(default=False, description="Biases on the query, key and value projections")
-    output_bias: bool = Field(default=False, description="Bias on the output projection")
-    qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
-    qk_norm_whole: bool = Field(default=False, description="Queries and keys normalised over all their heads at once")
-    sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
-    output_gate: bool = Field(default=False, description="A gate as wide as the queries on the result of attention")
-    keys_as_values: bool = Field(default=False, description="Values are made from the keys' projection, not their own")
-    value_norm: bool = Field(default=False, description="Values normalised head by head too, without weights")
-    shared_kv: bool = Field(
-        default=False, description="Reads keys and values of an earlier layer: it projects and caches none"
-    )
-    bidirectional: bool = Field(default=False, description="A query sees later tokens too, as in an encoder")
+    biases: bool = off("Biases on the query, key and value projections")
+    output_bias: bool = off("Bias on the output projection")
+    qk_norm: bool = off("Queries and keys normalised head by head before the scores")
+    qk_norm_whole: bool = off("Queries and keys normalised over all their heads at once")
+    sinks: bool = off("A learned score for every head that no token takes")
+    output_gate: bool = off("A gate as wide as the queries on the result of attention")
+    keys_as_values: bool = off("Values are made from the keys' projection, not their own")
+    value_norm: bool = off("Values normalised head by head too, without weights")
+    shared_kv: bool = off("Reads keys and values of an earlier layer: it projects and caches none")
+    bidirectional: bool = off("A query sees later tokens too, as in an encoder")
     window: Tokens | None = optional("Tokens a query sees, its own the last; absent: all")
 
     @property
@@ -118,9 +117,7 @@ class Entries(Document):
     """Entries of compressed attention: each is a weighted mean over a run of tokens, and key and value as they are."""
 
     rate: Tokens = Field(description="Tokens of a run, which one entry stands for")
-    overlap: bool = Field(
-        default=False, description="An entry reads the run before its own too, with projections of its own for it"
-    )
+    overlap: bool = off("An entry reads the run before its own too, with projections of its own for it")
     indexer: Indexer | None = optional("Picks the entries a query reads; absent: it reads all")
 
     @property
@@ -140,7 +137,7 @@ class CompressedAttention(Document):
     entries: Entries | None = optional("Entries for earlier tokens; absent: the window alone")
     output_groups: Groups = Field(description="Groups of heads, each with a matrix to a narrow result of its own")
     output_rank: Elements = Field(description="Width of the narrow result of a group")
-    sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
+    sinks: bool = off("A learned score for every head that no token takes")
 
     @model_validator(mode="after")
     def _whole_groups(self) -> Self:
@@ -194,8 +191,8 @@ class SelectiveScan(Document):
     state: Elements = Field(description="Size of a state for each channel")
     rank: Elements = Field(description="Width that the steps of all channels are compressed to")
     conv: Count = Field(description="Taps of the short convolution")
-    norms: bool = Field(default=False, description="Steps, inputs and outputs of the state normalised before the scan")
-    biases: bool = Field(default=False, description="Biases on the projections into the mixer and out of it")
+    norms: bool = off("Steps, inputs and outputs of the state normalised before the scan")
+    biases: bool = off("Biases on the projections into the mixer and out of it")
 
 
 AnyMixer = Attention | LatentAttention | CompressedAttention | StateSpace | LinearAttention | SelectiveScan
@@ -207,7 +204,7 @@ class Mlp(Document):
 
     ffn_hidden: Elements = Field(description="Inner width")
     gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
-    biases: bool = Field(default=False, description="Biases on every matrix")
+    biases: bool = off("Biases on every matrix")
 
     @property
     def projected(self) -> tuple[Literal["gate", "up"], ...]:
@@ -222,11 +219,9 @@ class Experts(Document):
     top_k: ExpertCount = Field(description="Routed experts a token goes to")
     ffn_hidden: Elements = Field(description="Inner width of a routed expert")
     gated: bool = Field(description="Three matrices (SwiGLU and its kin) instead of two")
-    biases: bool = Field(default=False, description="Biases on every matrix of an expert")
-    router_bias: bool = Field(default=False, description="A bias for every expert in the router")
-    hashed: bool = Field(
-        default=False, description="Experts of a token stand in a fixed table by its number; the router weighs them"
-    )
+    biases: bool = off("Biases on every matrix of an expert")
+    router_bias: bool = off("A bias for every expert in the router")
+    hashed: bool = off("Experts of a token stand in a fixed table by its number; the router weighs them")
     latent_dim: Elements | None = optional(
         "Width that routed experts read and write, two matrices lead to it and back; absent: the stream's"
     )
@@ -234,7 +229,7 @@ class Experts(Document):
         default="chosen", description="Experts that the model's own module in transformers runs on each token"
     )
     shared: Mlp | None = optional("Shared experts as one MLP of their whole width")
-    shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
+    shared_gate: bool = off("A learned gate on the shared expert")
     groups: Groups | None = optional("Equal groups of neighbouring experts; see group_limit")
     group_limit: Groups | None = optional("Most groups that the experts of a token lie in; absent: any")
 
@@ -283,8 +278,8 @@ class Layers(Document):
     """So many layers of one kind."""
 
     count: LayerCount = Field(description="How many layers")
-    leading: bool = Field(default=False, description="These come first; all other kinds are mixed evenly")
-    parallel: bool = Field(default=False, description="Both halves read the layer's input and are added in one go")
+    leading: bool = off("These come first; all other kinds are mixed evenly")
+    parallel: bool = off("Both halves read the layer's input and are added in one go")
     norms: Count = Field(
         default=2.0, description="Normalisations of the stream: 1 if parallel halves share it, 4 with one behind each"
     )
@@ -301,9 +296,8 @@ class Layers(Document):
     selective_scan: SelectiveScan | None = optional(
         "A Mamba-1 mixer in its place, or beside attention: their results are added"
     )
-    shared_output: bool = Field(
-        default=False,
-        description="Attention and selective_scan end in one matrix, which reads the mean of their normalised results",
+    shared_output: bool = off(
+        "Attention and selective_scan end in one matrix, which reads the mean of their normalised results"
     )
     mlp: Mlp | None = optional("Feed-forward half")
     experts: Experts | None = optional("Experts in its place")
@@ -422,7 +416,7 @@ class Projector(Document):
     count: Count = Field(default=1.0, description="How many; more than one where inner layers have their own")
     inputs: Elements = Field(description="Width it reads: of as many patches as become one token")
     inner: Elements | None = optional("Width between two matrices; absent: one matrix")
-    biases: bool = Field(default=False, description="Biases on its matrices")
+    biases: bool = off("Biases on its matrices")
     norm: Norm | None = optional("Kind of normalisation ahead; absent: none")
     norm_width: Elements | None = optional("Width of that normalisation; absent: as inputs")
 
@@ -432,7 +426,7 @@ class VisionTower(Document):
 
     hidden: Elements = Field(description="Width of a patch in the tower")
     patch: Elements = Field(description="Numbers of a patch: channels x frames x height x width")
-    patch_bias: bool = Field(default=False, description="A bias on the matrix that reads patches")
+    patch_bias: bool = off("A bias on the matrix that reads patches")
     positions: Literal["learned", "rotary"] = Field(description="Rotary, or learned alone")
     position_rows: Vocabulary | None = optional("Rows of a learned table of positions")
     norm: Norm = Field(description="Kind of normalisation")
@@ -476,7 +470,7 @@ class Model(Sourced):
     token_types: Vocabulary | None = optional(
         "Rows of a learned table of kinds of tokens, added to the embedding; absent: none"
     )
-    embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
+    embedding_norm: bool = off("Normalisation between the embedding and the first layer")
     meta_tokens: Tokens | None = optional("Learned tokens ahead of every sequence, which all layers see; absent: none")
     layer_embedding: LayerEmbedding | None = optional(
         "A table of tokens for every layer beside the embedding; absent: none"
@@ -489,10 +483,8 @@ class Model(Sourced):
     )
     tied: bool = Field(description="Whether embedding and head share one matrix")
     norm: Norm = Field(description="Kind of normalisation")
-    head_transform: bool = Field(
-        default=False, description="A square matrix and a bias between the last layer and the last normalisation"
-    )
-    head_bias: bool = Field(default=False, description="A bias for every row of the head")
+    head_transform: bool = off("A square matrix and a bias between the last layer and the last normalisation")
+    head_bias: bool = off("A bias for every row of the head")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
     vision: VisionTower | None = optional("A vision tower in front; absent: text alone")
     prediction: TokenPrediction | None = optional("Multi-token prediction; not in the count below")
@@ -507,7 +499,7 @@ class Model(Sourced):
         "Type of the cache that the checkpoint has scales for: of serving, where the workload names none"
     )
     published: Published | None = optional("Published parameter count")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
     @model_validator(mode="after")
     def _one_leads(self) -> Self:

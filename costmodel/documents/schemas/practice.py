@@ -16,7 +16,7 @@ from costmodel.documents.schemas.base import (
     Source,
     Sourced,
     as_written,
-    no_keys,
+    keyed,
     optional,
 )
 
@@ -98,7 +98,7 @@ class Practice(Document):
     idle: IdleDraw = Field(description="Power while training stands still")
     cooling: Cooling = Field(description="Power of the data centre")
     steps: StepVariation = Field(description="How steps vary; for diagnose alone")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
 
 class Tariff(Sourced):
@@ -115,7 +115,7 @@ class PowerGrid(Sourced):
     title: str = Field(description="Place and year")
     intensity: CarbonIntensity = Field(description="Carbon dioxide of its electricity, by location")
     tariff: Tariff | None = optional("Price of its electricity")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
 
 PracticeReference = Annotated[

@@ -5,7 +5,16 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Document, Name, Positive, Seconds, Source, no_items, no_keys
+from costmodel.documents.schemas.base import (
+    Document,
+    Name,
+    Positive,
+    Seconds,
+    Source,
+    items,
+    keyed,
+    off,
+)
 
 OfEfficiencies = Literal["sustained.factor", "sustained.narrow", "sustained.variation", "network.share"]
 OfStacks = Literal["overlap.dp", "overlap.tp", "launch.operation", "kernels.traffic_factor", "experts.grouped_share"]
@@ -40,7 +49,7 @@ class Prior(Document):
     spread: Positive = Field(
         description="One standard deviation of the value's logarithm, of a share that of its log-odds"
     )
-    share: bool = Field(default=False, description="Whether it lies between 0 and 1 and log-odds are its scale")
+    share: bool = off("Whether it lies between 0 and 1 and log-odds are its scale")
     like: str = Field(default="", description="Constant that this one is so many times; its mean is then a ratio")
 
     @model_validator(mode="after")
@@ -73,8 +82,5 @@ class Priors(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="One line")
     constants: list[Prior] = Field(min_length=1, description="Each with its value and the documents that share it")
-    widths: list[Prior] = Field(
-        default_factory=no_items,
-        description="Spreads of stacks that widen a band, fitted on runs whose source is left out",
-    )
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    widths: list[Prior] = items("Spreads of stacks that widen a band, fitted on runs whose source is left out")
+    sources: dict[str, Source] = keyed("Sources by key")

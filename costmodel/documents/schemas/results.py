@@ -301,6 +301,22 @@ SERVING_RESULTS: dict[str, ResultColumn] = {
     ),
 }
 
+# Times that a user waits: at_most on these bounds the rate.
+SERVICE_LEVEL = (
+    "ttft",
+    "ttft_p99",
+    "tpot",
+    "tpot_p99",
+    "worst_gap",
+    "latency",
+)
+# Numbers of requests, tokens, replicas or accelerators, and ratios over 1; other results without a unit are shares.
+COUNTS = {
+    *("concurrency", "replicas_needed", "prefill_needed", "decode_needed", "gpus_needed", "replicas", "gpus", "nodes"),
+    *("host_cache_tokens", "host_load_gain", "accepted_tokens", "speculation_gain", "speculation_break_even"),
+    *("prefill_per_decode", "disaggregation_gain", "cache_pool_tokens", "concurrency_worst", "concurrency_steady"),
+}
+
 RL_RESULTS: dict[str, ResultColumn] = {
     "iteration_time": ResultColumn("s", "time from one set of generation weights to the next", "lower", band="step"),
     "generation": ResultColumn("s", "prompts and answers of an iteration, until the longest ends", "lower"),

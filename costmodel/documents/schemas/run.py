@@ -23,7 +23,7 @@ from costmodel.documents.schemas.base import (
     Sourced,
     Watts,
     as_written,
-    no_keys,
+    keyed,
     optional,
 )
 from costmodel.documents.schemas.practice import GridReference, PracticeReference
@@ -95,7 +95,7 @@ class Failures(Document):
     source: str | None = optional("Key of the source of the rates")
     check: Check = Field(default="seen", description="seen: read in that source; known: page not re-read")
     note: str | None = optional("What a reader should know about these figures")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
     @model_validator(mode="after")
     def _one_rate(self) -> Self:

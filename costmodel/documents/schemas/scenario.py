@@ -50,8 +50,10 @@ from costmodel.documents.schemas.base import (
     TrainingImages,
     ZeroStage,
     as_written,
-    no_items,
-    no_keys,
+    items,
+    keyed,
+    listed,
+    off,
     optional,
 )
 from costmodel.documents.schemas.compression import Compression, CompressionAssumption
@@ -151,20 +153,16 @@ class Optimizer(Sourced):
     title: str = Field(description="Full name")
     moments: ParameterBytes = Field(description="Bytes of its states for a parameter, without the master copy")
     root: Bytes | None = optional("Root of its second moment, which a step that is not fused makes")
-    as_weights: bool = Field(
-        default=False, description="Whether its fp32 states have 16 bits where training software keeps nothing in fp32"
-    )
-    in_backward: bool = Field(
-        default=False, description="Whether backward updates each layer at once and then frees its gradients"
-    )
-    paged: bool = Field(default=False, description="Whether its states move to the host where the device is full")
+    as_weights: bool = off("Whether its fp32 states have 16 bits where training software keeps nothing in fp32")
+    in_backward: bool = off("Whether backward updates each layer at once and then frees its gradients")
+    paged: bool = off("Whether its states move to the host where the device is full")
     projection: Projection | None = optional(
         "The subspace in which the states of a layer's matrices live; left out, all of it"
     )
-    orthogonal: Orthogonalisation | None = Field(
-        default=None, description="How updates of the layers' matrices are orthogonalised; left out, they are not"
+    orthogonal: Orthogonalisation | None = optional(
+        "How updates of the layers' matrices are orthogonalised; left out, they are not"
     )
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
 
 OptimizerReference = Annotated[
@@ -204,9 +202,7 @@ class Plan(Document):
         default="block",
         description="block: the first layers of every model chunk; uniform: all layers, in groups of this size",
     )
-    offload: list[Offloaded] = Field(
-        default_factory=no_items, description="What is offloaded to the host; empty: what the software does itself"
-    )
+    offload: list[Offloaded] = items("What is offloaded to the host")
     offload_to: Where = Field(default="cpu", description="Where offloaded optimizer states and parameters are stored")
     offload_layers: LayerCount | None = optional("Layers of the model whose activations are offloaded; default: all")
     schedule: Schedule | None = optional("Pipeline schedule")
@@ -237,66 +233,38 @@ class Plan(Document):
 class Space(Document):
     """Lists of the plan's keys; one left out takes what --set gives the plan, or else every value that makes sense."""
 
-    dp: list[Replicas] | None = Field(default=None, min_length=1, description="Data-parallel degrees")
-    tp: list[Gpus] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees")
-    pp: list[Stages] | None = Field(default=None, min_length=1, description="Pipeline stages")
-    vpp: list[Chunks] | None = Field(default=None, min_length=1, description="Model chunks per pipeline rank")
-    micro_batch: list[Sequences] | None = Field(default=None, min_length=1, description="Sequences in a forward pass")
-    ep: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-parallel degrees")
-    etp: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-tensor-parallel degrees; else 1")
-    cp: list[Gpus] | None = Field(
-        default=None, min_length=1, description="Context-parallel degrees; default: 1, or more from 16,384 tokens"
+    dp: list[Replicas] | None = listed("Data-parallel degrees")
+    tp: list[Gpus] | None = listed("Tensor-parallel degrees")
+    pp: list[Stages] | None = listed("Pipeline stages")
+    vpp: list[Chunks] | None = listed("Model chunks per pipeline rank")
+    micro_batch: list[Sequences] | None = listed("Sequences in a forward pass")
+    ep: list[Gpus] | None = listed("Expert-parallel degrees")
+    etp: list[Gpus] | None = listed("Expert-tensor-parallel degrees; else 1")
+    cp: list[Gpus] | None = listed("Context-parallel degrees; default: 1, or more from 16,384 tokens")
+    cp_type: list[ContextParallel] | None = listed("Ways of context parallelism")
+    dp_replicate: list[Replicas] | None = listed("Replicas of the shards; default: 1")
+    zero: list[ZeroStage] | None = listed("Sharding stages")
+    recompute: list[Recompute] | None = listed("Recompute modes")
+    recompute_modules: list[list[Module]] | None = listed("Sets of modules that selective recompute drops")
+    recompute_layers: list[SomeLayers] | None = listed("Layers of every model chunk that full recompute applies to")
+    recompute_method: list[Method] | None = listed("Ways to count recompute_layers; default: block")
+    offload: list[list[Offloaded]] | None = listed("Sets of what is offloaded to the host; [] for nothing")
+    offload_to: list[Where] | None = listed("Where offloaded optimizer states and parameters are stored; default: cpu")
+    offload_layers: list[LayerCount] | None = listed(
+        "Layers of the model whose activations are offloaded, to try; default: all"
     )
-    cp_type: list[ContextParallel] | None = Field(default=None, min_length=1, description="Ways of context parallelism")
-    dp_replicate: list[Replicas] | None = Field(
-        default=None, min_length=1, description="Replicas of the shards; default: 1"
+    schedule: list[Schedule] | None = listed("Pipeline schedules")
+    sequence_parallel: list[bool] | None = listed("With, without, or both")
+    precision: list[Precision] | None = listed("Precisions to try, instead of the workload's")
+    order: list[Order] | None = listed("Placements of groups, innermost first")
+    split: list[Split] | None = listed("Ways to split layers into stages")
+    first_stage_layers: list[LayerCount] | None = listed("Layers of the first stage to try, in addition to the splits")
+    last_stage_layers: list[LayerCount] | None = listed(
+        "Layers of the last stage to try, in every pair with those of the first"
     )
-    zero: list[ZeroStage] | None = Field(default=None, min_length=1, description="Sharding stages")
-    recompute: list[Recompute] | None = Field(default=None, min_length=1, description="Recompute modes")
-    recompute_modules: list[list[Module]] | None = Field(
-        default=None, min_length=1, description="Sets of modules that selective recompute drops"
-    )
-    recompute_layers: list[SomeLayers] | None = Field(
-        default=None, min_length=1, description="Layers of every model chunk that full recompute applies to"
-    )
-    recompute_method: list[Method] | None = Field(
-        default=None, min_length=1, description="Ways to count recompute_layers; default: block"
-    )
-    offload: list[list[Offloaded]] | None = Field(
-        default=None, min_length=1, description="Sets of what is offloaded to the host; [] for nothing"
-    )
-    offload_to: list[Where] | None = Field(
-        default=None,
-        min_length=1,
-        description="Where offloaded optimizer states and parameters are stored; default: cpu",
-    )
-    offload_layers: list[LayerCount] | None = Field(
-        default=None,
-        min_length=1,
-        description="Layers of the model whose activations are offloaded, to try; default: all",
-    )
-    schedule: list[Schedule] | None = Field(default=None, min_length=1, description="Pipeline schedules")
-    sequence_parallel: list[bool] | None = Field(default=None, min_length=1, description="With, without, or both")
-    precision: list[Precision] | None = Field(
-        default=None, min_length=1, description="Precisions to try, instead of the workload's"
-    )
-    order: list[Order] | None = Field(default=None, min_length=1, description="Placements of groups, innermost first")
-    split: list[Split] | None = Field(default=None, min_length=1, description="Ways to split layers into stages")
-    first_stage_layers: list[LayerCount] | None = Field(
-        default=None, min_length=1, description="Layers of the first stage to try, in addition to the splits"
-    )
-    last_stage_layers: list[LayerCount] | None = Field(
-        default=None, min_length=1, description="Layers of the last stage to try, in every pair with those of the first"
-    )
-    compression: list[Compression] | None = Field(
-        default=None, min_length=1, description="Compressions of gradients to try; default: none"
-    )
-    sync: list[Synchronisation] | None = Field(
-        default=None, min_length=1, description="Kinds of plan.sync to try; default: all-reduce"
-    )
-    shares: list[Shares] | None = Field(
-        default=None, min_length=1, description="Kinds of plan.shares to try; default: proportional"
-    )
+    compression: list[Compression] | None = listed("Compressions of gradients to try; default: none")
+    sync: list[Synchronisation] | None = listed("Kinds of plan.sync to try; default: all-reduce")
+    shares: list[Shares] | None = listed("Kinds of plan.shares to try; default: proportional")
 
 
 Adapted = Literal["q", "k", "v", "q-down", "q-up", "kv-down", "kv-up", "o", "gate", "up", "down"]
@@ -309,10 +277,8 @@ class Tuning(Document):
         description="lora: frozen weights as the matmuls read them; qlora: those of the layers in 4-bit NormalFloat"
     )
     rank: Elements = Field(default=16, description="Inner width of an adapter")
-    modules: list[Adapted] | None = Field(
-        default=None,
-        min_length=1,
-        description="Weight matrices with an adapter; left out, all; gate is passed over where the MLP has none",
+    modules: list[Adapted] | None = listed(
+        "Weight matrices with an adapter; left out, all; gate is passed over where the MLP has none"
     )
     experts: bool = Field(
         default=True,

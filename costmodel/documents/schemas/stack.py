@@ -24,8 +24,10 @@ from costmodel.documents.schemas.base import (
     Width,
     ZeroStage,
     as_written,
-    no_items,
-    no_keys,
+    items,
+    keyed,
+    listed,
+    off,
     optional,
 )
 from costmodel.documents.schemas.compression import Method as CompressionMethod
@@ -61,14 +63,10 @@ class StateBytes(Sourced):
     sharded_master: bool = Field(
         description="The kept weight is the optimizer's, always sharded, and matmuls read a copy"
     )
-    cast: bool = Field(
-        default=False, description="Matmuls read 16-bit copies of the kept weights that autocast holds until the loss"
-    )
-    gradient_copies: bool = Field(
-        default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
-    )
+    cast: bool = off("Matmuls read 16-bit copies of the kept weights that autocast holds until the loss")
+    gradient_copies: bool = off("Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits")
     sharded_gradient: ParameterBytes | None = optional("Gradient kept of a shard, where reduced ones are widened")
-    in_backward: bool = Field(default=False, description="Whether an optimizer can update each layer in backward")
+    in_backward: bool = off("Whether an optimizer can update each layer in backward")
     step_gradient: ParameterBytes | None = optional(
         "Gradient in fp32 that a step makes for each parameter it updates, for a moment"
     )
@@ -80,9 +78,7 @@ class StateBytes(Sourced):
         examples=["1 G"],
         description="Parameters that a step under zero 3 updates at a time; all of the rank's if left out",
     )
-    freed_gradient: bool = Field(
-        default=False, description="Whether a step under zero 1 and 2 frees the kept gradient once it made one in fp32"
-    )
+    freed_gradient: bool = off("Whether a step under zero 1 and 2 frees the kept gradient once it made one in fp32")
 
 
 class LowPrecision(Sourced):
@@ -92,14 +88,11 @@ class LowPrecision(Sourced):
     cached: bool = Field(description="Whether converted weights and their transposes are kept for the whole step")
     primary: bool = Field(description="Whether they stand in for the 16-bit weights, which are then not kept")
     gather: list[Narrow] = Field(description="Recipes whose weights of the layers cross the network in the narrow type")
-    exchanged: list[Narrow] = Field(
-        default_factory=no_items,
-        description="Recipes whose inputs, and gradients of outputs, sequence parallelism gathers in the narrow type",
+    exchanged: list[Narrow] = items(
+        "Recipes whose inputs, and gradients of outputs, sequence parallelism gathers in the narrow type"
     )
     saved: bool = Field(description="Whether inputs of linear maps are kept for backward in the narrow type")
-    gates: bool = Field(
-        default=False, description="Whether inputs of gated activation functions are kept in the narrow type too"
-    )
+    gates: bool = off("Whether inputs of gated activation functions are kept in the narrow type too")
 
 
 class KernelChoice(Sourced):
@@ -122,19 +115,15 @@ class KernelChoice(Sourced):
     inputs: Literal["dropped", "kept"] = Field(
         default="dropped", description="Inputs gathered for sequence parallelism: dropped and gathered again, or kept"
     )
-    copied: bool = Field(
-        default=False,
-        description="Whether what sequence parallelism exchanges is copied, as the batch comes first in memory",
-    )
+    copied: bool = off("Whether what sequence parallelism exchanges is copied, as the batch comes first in memory")
     head_norms: Literal["sharded", "gathered"] = Field(
         default="sharded",
         description="Norms of queries and keys by head under tensor parallelism: gathered leaves all heads on each "
         "rank, as in torchtitan until October 2025 (1870)",
     )
-    compiled: bool = Field(
-        default=False,
-        description="Whether one graph of the whole model makes outputs of norms and activation functions again in "
-        "backward, inside its kernels, and keeps none",
+    compiled: bool = off(
+        "Whether one graph of the whole model makes outputs of norms and activation functions again in "
+        "backward, inside its kernels, and keeps none"
     )
     streams: Literal["fused", "separate"] = Field(
         default="fused", description="Norms and cross entropy in single passes, or in the kernels of 2021"
@@ -170,9 +159,7 @@ class HostLaunch(Sourced):
     operations: Operations = Field(
         description="Operations a layer issues forward; backward issues twice as many, recompute again"
     )
-    graphs: bool = Field(
-        default=False, description="Whether CUDA graphs issue them all, so that the host takes no time: P90 is without"
-    )
+    graphs: bool = off("Whether CUDA graphs issue them all, so that the host takes no time: P90 is without")
 
     @property
     def each(self) -> float:
@@ -194,22 +181,16 @@ class ExpertKernels(Sourced):
 
     half_rows: Rows = Field(description="Rows of an expert at which its matmuls reach half of their rate")
     looped: bool = Field(description="Whether the host issues one expert after another; else one kernel takes all")
-    own_module: bool = Field(
-        default=False, description="Whether the model's own module in transformers runs, with all that it computes"
-    )
+    own_module: bool = off("Whether the model's own module in transformers runs, with all that it computes")
     fetched: Operations | None = optional(
         "Operations in which the host gathers and frees one matrix of one expert under zero 3, where it "
         "issues experts one after another; absent: they are gathered with their layer"
     )
-    cut_as_tp: bool = Field(
-        default=False,
-        description="Whether each expert is cut over as many ranks as tp where a plan states no etp, else one",
-    )
+    cut_as_tp: bool = off("Whether each expert is cut over as many ranks as tp where a plan states no etp, else one")
     permute: NonNegative = Field(description="Bytes of ordering tokens by expert, over reading and writing each once")
-    masked: bool = Field(
-        default=False,
-        description="Whether products with masks, of each token with each place of its sequence's experts, fill and "
-        "empty experts that are padded to a capacity",
+    masked: bool = off(
+        "Whether products with masks, of each token with each place of its sequence's experts, fill and "
+        "empty experts that are padded to a capacity"
     )
     grouped_share: Portion = Field(
         default=1.0, description="Share of a plain product's rate that long groups of different lengths reach"
@@ -237,27 +218,18 @@ class Offloading(Sourced):
     copies: ParameterBytes | None = optional(
         "Bytes of a parameter on the host beside its states, its sum of gradients and weights"
     )
-    pinned: bool = Field(
-        default=False,
-        description="Whether weights, gradients and copies lie in pinned memory, whose blocks are powers of two",
-    )
-    together: bool = Field(
-        default=False, description="Whether parameters always go with the optimizer: a measured run names one for both"
-    )
-    parameters_alone: bool = Field(
-        default=False, description="Whether parameters can be on the host while the optimizer stays on the device"
-    )
-    returned: ParameterBytes | None = Field(
-        default=None, description="Bytes of an updated parameter that the device holds for a moment under zero 1 and 2"
+    pinned: bool = off("Whether weights, gradients and copies lie in pinned memory, whose blocks are powers of two")
+    together: bool = off("Whether parameters always go with the optimizer: a measured run names one for both")
+    parameters_alone: bool = off("Whether parameters can be on the host while the optimizer stays on the device")
+    returned: ParameterBytes | None = optional(
+        "Bytes of an updated parameter that the device holds for a moment under zero 1 and 2"
     )
     usual: list[Offloaded] = Field(
         default_factory=no_items,
         description="What the software itself offloads with full recompute, unless a plan states more",
     )
     overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
-    early: bool = Field(
-        default=False, description="Whether the host updates what has been reduced while backward continues"
-    )
+    early: bool = off("Whether the host updates what has been reduced while backward continues")
 
 
 class Layouts(Sourced):
@@ -275,9 +247,7 @@ class Buckets(Sourced):
 
     size: Bytes = Field(description="Bytes of gradients in a bucket")
     per_rank: Bytes = Field(description="Bytes of gradients for each data-parallel rank, if that is larger")
-    counted: bool = Field(
-        default=False, description="Whether both are of fp32 numbers, and buckets of narrower ones hold as many"
-    )
+    counted: bool = off("Whether both are of fp32 numbers, and buckets of narrower ones hold as many")
     live: NonNegative = Field(description="Buckets held beside the gradients themselves")
     live_sharded: NonNegative | None = optional(
         "The same under zero 3, where it differs: what is gathered there is no bucket"
@@ -343,10 +313,7 @@ class Stack(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name and version")
     like: Name | None = optional("Stack that everything left out is taken from, section by section")
-    makers: list[str] = Field(
-        default_factory=no_items,
-        description="Makers of the accelerators it describes the software on; absent: not stated",
-    )
+    makers: list[str] = items("Makers of the accelerators it describes the software on; absent: not stated")
     layouts: Layouts | None = optional("Axes of parallelism it has; absent: not stated, and every one is taken")
     compile: Compile | None = optional(
         "What torch.compile takes: none, each of the blocks, the whole model; absent: as its kernels are"
@@ -365,51 +332,37 @@ class Stack(Document):
     reduced: GradientType | None = optional(
         "Type gradients are reduced over the network in; left out, as they are accumulated"
     )
-    whole_sums: bool = Field(
-        default=False, description="Whether zero 1 and 2 all-reduce gradients and drop what other ranks keep"
-    )
+    whole_sums: bool = off("Whether zero 1 and 2 all-reduce gradients and drop what other ranks keep")
     zero: list[ZeroStage] = Field(min_length=1, description="Sharding stages it offers, its default first")
-    pipelined_zero: list[ZeroStage] | None = Field(
-        default=None, min_length=1, description="Those it offers in a pipeline, its default there first; left out, all"
+    pipelined_zero: list[ZeroStage] | None = listed(
+        "Those it offers in a pipeline, its default there first; left out, all"
     )
     recompute: list[Recompute] = Field(min_length=1, description="Recompute modes it offers, its default first")
-    recompute_modules: list[Module] = Field(
-        default_factory=no_items, description="What selective recompute can drop by name; absent: not chosen by name"
-    )
-    recompute_methods: list[Method] = Field(
-        default_factory=no_items, description="Full recompute of some layers: block, uniform; absent: of all or none"
-    )
+    recompute_modules: list[Module] = items("What selective recompute can drop by name; absent: not chosen by name")
+    recompute_methods: list[Method] = items("Full recompute of some layers: block, uniform; absent: of all or none")
     offload: Offloading | None = optional("Host and drives as memory; absent: never used")
     schedules: list[Schedule] = Field(
         min_length=1, description="Pipeline schedules it offers; the first is taken of a measured run that names none"
     )
-    post_validation: bool = Field(
-        default=False, description="Whether stages step on their own and check the gradient norm afterwards"
+    post_validation: bool = off("Whether stages step on their own and check the gradient norm afterwards")
+    split_sends: bool = off(
+        "Whether tp ranks that all hold the same send a part each to the next stage, which gathers it"
     )
-    split_sends: bool = Field(
-        default=False,
-        description="Whether tp ranks that all hold the same send a part each to the next stage, which gathers it",
-    )
-    split_adapters: bool = Field(
-        default=False,
-        description="Whether tp cuts both matrices of an adapter; else only the one that meets what is cut",
-    )
+    split_adapters: bool = off("Whether tp cuts both matrices of an adapter; else only the one that meets what is cut")
     collectives: list[CollectiveAlgorithm] = Field(
         default=["tree"],
         description="Algorithms of all-reduces beside rings and what fits hold already; the fastest counts",
     )
-    context_parallel: list[ContextParallel] = Field(
-        default_factory=no_items, description="Ways of context parallelism it offers, its default first; left out, none"
+    context_parallel: list[ContextParallel] = items(
+        "Ways of context parallelism it offers, its default first; left out, none"
     )
-    compression: list[CompressionMethod] = Field(
-        default_factory=no_items, description="Ways to compress gradients that it offers; left out, none"
-    )
+    compression: list[CompressionMethod] = items("Ways to compress gradients that it offers; left out, none")
     sequence_parallel: bool = Field(description="Whether tensor parallelism comes with sequence parallelism by default")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")
     states: StateBytes = Field(description="Bytes per parameter")
     kernels: KernelChoice = Field(description="Which kernels run")
     low_precision: LowPrecision | None = optional("Linear maps in fp8 and narrower; absent: it has none")
-    full_precision: list[Full] = Field(default_factory=no_items, description="Types in 32 bits that it trains in")
+    full_precision: list[Full] = items("Types in 32 bits that it trains in")
     overlap: Overlap = Field(description="What hides behind compute")
     launch: HostLaunch = Field(description="Host time")
     runtime: Runtime = Field(description="Memory beside the model's tensors")
@@ -417,7 +370,7 @@ class Stack(Document):
     buckets: Buckets = Field(description="Grouping of traffic, and the loss")
     spread: RunSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
     elsewhere: Elsewhere | None = optional("Makers whose kernels it does not tune; absent: none is known")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
     @model_validator(mode="after")
     def _as_chosen(self) -> Self:

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.results import SERVING_RESULTS
-from costmodel.documents.schemas.serving.serving_schema import LEVEL_OF_USERS, SERVICE_LEVEL
+from costmodel.documents.schemas.results import SERVICE_LEVEL, SERVING_RESULTS
+from costmodel.documents.schemas.serving.serving_schema import LEVEL_OF_USERS
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import SURE, combined_error, normal_share, spreads_away, term_error
 from costmodel.equations.serving.service_level import (

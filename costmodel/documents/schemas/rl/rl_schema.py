@@ -23,15 +23,16 @@ from costmodel.documents.schemas.base import (
     Sourced,
     Tokens,
     as_written,
-    no_keys,
+    keyed,
+    listed,
+    off,
     optional,
 )
 from costmodel.documents.schemas.base import as_written as _as_written
 from costmodel.documents.schemas.hardware import Cluster
-from costmodel.documents.schemas.limits import MoneyLimit, ShareLimit, TimeLimit
+from costmodel.documents.schemas.limits import RlLimits
 from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.precision import Precision
-from costmodel.documents.schemas.results import RL_RESULTS
 from costmodel.documents.schemas.run import WholeRun
 from costmodel.documents.schemas.scenario import OptimizerReference, Plan
 from costmodel.documents.schemas.serving.engine import Engine
@@ -97,12 +98,10 @@ class RlPlan(Plan):
 class RlSpace(Document):
     """What a search tries; a key left out takes every value that makes sense."""
 
-    ranks: list[Gpus] | None = Field(
-        default=None, min_length=1, description="Accelerators that generate alone; else colocated and every split"
-    )
-    rollout_tp: list[Gpus] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees of engines")
-    tp: list[Gpus] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees of the trainer")
-    cp: list[Gpus] | None = Field(default=None, min_length=1, description="Context-parallel degrees of the trainer")
+    ranks: list[Gpus] | None = listed("Accelerators that generate alone; else colocated and every split")
+    rollout_tp: list[Gpus] | None = listed("Tensor-parallel degrees of engines")
+    tp: list[Gpus] | None = listed("Tensor-parallel degrees of the trainer")
+    cp: list[Gpus] | None = listed("Context-parallel degrees of the trainer")
 
 
 # Workload of reinforcement learning: prompts, lengths of answers, judges, staleness.
@@ -277,9 +276,8 @@ class WeightSync(Sourced):
     apart: CopyRate | None = optional(
         "Of sharded weights to engines on accelerators of their own; left out, as to others"
     )
-    converted: bool = Field(
-        default=False,
-        description="Whether the trainer sends weights in the type that engines read; else engines convert what comes",
+    converted: bool = off(
+        "Whether the trainer sends weights in the type that engines read; else engines convert what comes"
     )
 
 
@@ -290,13 +288,8 @@ class Sharing(Sourced):
     sleeps: bool = Field(description="Whether engines give back weights and cache while training")
     offload: bool = Field(description="Whether states of training go to the host while answers are generated")
     balanced: bool = Field(description="Whether answers of an iteration are dealt to ranks by their length")
-    reference_on_host: bool = Field(
-        default=False, description="Whether the weights of the reference are on the host, except for its pass"
-    )
-    padded: bool = Field(
-        default=False,
-        description="Whether the trainer pads the answers of a micro-batch to its longest; else it packs them",
-    )
+    reference_on_host: bool = off("Whether the weights of the reference are on the host, except for its pass")
+    padded: bool = off("Whether the trainer pads the answers of a micro-batch to its longest; else it packs them")
 
 
 class RolloutHost(Sourced):
@@ -339,7 +332,7 @@ class RlStack(Document):
     sharing: Sharing = Field(description="How training and generation share an accelerator")
     host: RolloutHost = Field(description="What generation costs beyond the steps of an engine that serves")
     spread: IterationSpread = Field(description="Error beyond that of a step and of an engine")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
 
 RlStackReference = Annotated[Annotated[str, Tag("name")] | Annotated[RlStack, Tag("inline")], Discriminator(as_written)]
@@ -354,21 +347,6 @@ class RlAssumptions(Document):
         "Slowdown of real training over isolated kernels, on one part; else the fit's"
     )
     network_share: Portion | None = optional("Share of the interface rate that collectives reach; else the fit's")
-
-
-def _meaning(name: str) -> str:
-    meaning = RL_RESULTS[name].meaning
-    return meaning[0].upper() + meaning[1:]
-
-
-class RlLimits(Document):
-    """What a plan must keep."""
-
-    iteration_time: TimeLimit = Field(default_factory=TimeLimit.model_construct, description=_meaning("iteration_time"))
-    memory: ShareLimit = Field(default_factory=ShareLimit.model_construct, description=_meaning("memory_share"))
-    fit_chance: ShareLimit = Field(default_factory=ShareLimit.model_construct, description=_meaning("fit_chance"))
-    run_time: TimeLimit = Field(default_factory=TimeLimit.model_construct, description=_meaning("run_time"))
-    run_cost: MoneyLimit = Field(default_factory=MoneyLimit.model_construct, description=_meaning("run_cost"))
 
 
 class RlScenario(Document):

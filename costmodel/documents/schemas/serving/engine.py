@@ -19,8 +19,9 @@ from costmodel.documents.schemas.base import (
     Share,
     Source,
     Sourced,
-    no_items,
-    no_keys,
+    items,
+    keyed,
+    off,
     optional,
 )
 from costmodel.documents.schemas.precision import CacheType, DispatchType, Precision, WeightType
@@ -43,9 +44,7 @@ class Release(Document):
     version: str = Field(description="Release, or a range of them")
     date: str = Field(description="Month it was looked at")
     timed: str | None = optional("Releases of the benchmarks that its times are fitted to, where these are others")
-    releases: list[EngineRelease] = Field(
-        default_factory=no_items, description="Releases of that range that changed what is stated here, oldest first"
-    )
+    releases: list[EngineRelease] = items("Releases of that range that changed what is stated here, oldest first")
 
 
 class GraphMemory(Sourced):
@@ -63,12 +62,9 @@ class EngineMemory(Sourced):
         description="What share is a share of: the device, what is free before loading, what is free after a dry run"
     )
     share: Portion | None = optional("That share; left out, by the engine's rule of thumb")
-    no_eviction: bool = Field(
-        default=False, description="Whether a request begins only where its prompt and its whole answer will fit"
-    )
-    preempts: bool = Field(
-        default=False,
-        description="Whether a request begins where its prompt alone fits, and loses its cache to older ones that grow",
+    no_eviction: bool = off("Whether a request begins only where its prompt and its whole answer will fit")
+    preempts: bool = off(
+        "Whether a request begins where its prompt alone fits, and loses its cache to older ones that grow"
     )
     driver: Bytes = Field(default=0.0, description="What nvidia-smi counts to the device and CUDA does not")
     logit: Bytes = Field(description="Bytes that sampling holds for each entry of the vocabulary and sequence")
@@ -100,7 +96,7 @@ class EngineDefaults(Document):
     """What an engine picks by the device; the first of several that fits counts."""
 
     memory: Bytes = Field(default=0.0, description="Memory of the device, at least")
-    except_families: list[Name] = Field(default_factory=no_items, description="Architectures it does not count for")
+    except_families: list[Name] = items("Architectures it does not count for")
     budget: Count = Field(description="Tokens of a step at most")
     sequences: Count = Field(description="Sequences of a step at most")
     captured: Count = Field(description="Largest batch that a graph is captured for")
@@ -162,9 +158,7 @@ class EngineDispatch(Sourced):
         description="Nodes or domains that experts lie on, at least, for tokens to go to their experts alone"
     )
     element: DispatchType = Field(description="Type that tokens are sent in; results return in the type of activations")
-    two_batches: bool = Field(
-        default=False, description="A step is two halves: the exchange of one hides behind the compute of the other"
-    )
+    two_batches: bool = off("A step is two halves: the exchange of one hides behind the compute of the other")
     low_latency: DispatchForm = Field(description="Steps without prompts: a copy of a token to each of its experts")
     normal: DispatchForm = Field(description="Steps with prompts: one copy to a domain, which passes it on")
     one_sided: DispatchForm | None = optional(
@@ -254,13 +248,8 @@ class Engine(Document):
     title: str = Field(description="Full name and version")
     kind: Literal["serving"] = Field(description="serving")
     like: Name | None = optional("Engine that everything left out is taken from, section by section")
-    makers: list[str] = Field(
-        default_factory=no_items,
-        description="Makers of the accelerators it describes the engine on; absent: not stated",
-    )
-    runs_on: list[str] = Field(
-        default_factory=no_items, description="Makers of all accelerators that it runs on; absent: not stated"
-    )
+    makers: list[str] = items("Makers of the accelerators it describes the engine on; absent: not stated")
+    runs_on: list[str] = items("Makers of all accelerators that it runs on; absent: not stated")
     as_of: Release = Field(description="Releases it describes")
     memory: EngineMemory = Field(description="How memory is divided")
     thumb_rule: ThumbRule | None = optional("The share where memory.share is left out")
@@ -305,9 +294,8 @@ class Engine(Document):
     precisions: list[Precision] = Field(min_length=1, description="Types that it multiplies in")
     weights: list[WeightType] = Field(min_length=1, description="Types that it keeps weights in")
     caches: list[CacheType] = Field(min_length=1, description="Types that it keeps keys and values in")
-    checkpoint_caches: dict[Precision, CacheType] = Field(
-        default_factory=no_keys,
-        description="Types of the cache in the usual checkpoints for it, by the type of their products; else 16 bits",
+    checkpoint_caches: dict[Precision, CacheType] = keyed(
+        "Types of the cache in the usual checkpoints for it, by the type of their products; else 16 bits"
     )
     kernels: EngineKernels = Field(description="Which kernels run")
     host: EngineHost = Field(description="Host time")
@@ -327,7 +315,7 @@ class Engine(Document):
     start: EngineStart | None = optional("A replica's start; left out, it is not known")
     burst: EngineBurst = Field(description="The start of benchmarks")
     spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
-    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
+    sources: dict[str, Source] = keyed("Sources by key")
 
     @model_validator(mode="after")
     def _known_executor(self) -> Self:

@@ -1,7 +1,7 @@
 """A serving scenario: model, cluster, workload, engine, plan or space of plans, assumptions, limits."""
 
 from functools import cache
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -12,7 +12,6 @@ from costmodel.documents.schemas.base import (
     Gpus,
     Images,
     Multiple,
-    NonNegative,
     Portion,
     Price,
     Quantity,
@@ -22,153 +21,19 @@ from costmodel.documents.schemas.base import (
     Stages,
     Watts,
     as_written,
-    no_items,
+    items,
+    listed,
+    off,
     optional,
 )
 from costmodel.documents.schemas.hardware import Cluster
-from costmodel.documents.schemas.limits import (
-    AT_LEAST,
-    AT_MOST,
-    TARGET,
-    Bound,
-    BytesLimit,
-    EnergyLimit,
-    GpuTokenRateLimit,
-    MoneyLimit,
-    ShareLimit,
-    TimeLimit,
-    TokenPriceLimit,
-    TokenRateLimit,
-)
+from costmodel.documents.schemas.limits import ServingLimits
 from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.precision import CacheType, Precision, WeightType
-from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.ground.counts import LengthLaw
 from costmodel.ground.units import Figure
 
-# Bounds a serving plan must keep, on any result.
-
-LimitRate = Annotated[float, Quantity("request/s", 0, 1e6)]
-
-B = TypeVar("B", bound=Document)
-
-
-class WaitLimit(TimeLimit):
-    """Bounds on a time that a user waits."""
-
-    @model_validator(mode="after")
-    def _no_least(self) -> Self:
-        """Checks that a waiting time has no lower bound."""
-        if self.at_least is not None:
-            sentence = "at_least refuses plans that answer sooner; a time that users wait is bounded by at_most"
-            raise PydanticCustomError("limit", sentence, {"keys": ("at_least",)})
-        return self
-
-
-class CountLimit(Bound):
-    """Bounds on a number of requests, tokens, replicas or accelerators."""
-
-    at_most: NonNegative | None = AT_MOST
-    at_least: NonNegative | None = AT_LEAST
-    target: NonNegative | None = TARGET
-
-
-class RequestRateLimit(Bound):
-    """Bounds on a rate of requests."""
-
-    at_most: LimitRate | None = AT_MOST
-    at_least: LimitRate | None = AT_LEAST
-    target: LimitRate | None = TARGET
-
-
-def _limit_field(kind: type[B], result: str) -> B:
-    """A field for a limit on a serving result, without bounds by default."""
-    meaning = SERVING_RESULTS[result].meaning
-    none, words = cache(kind.model_construct), meaning[0].upper() + meaning[1:]
-    field: B = Field(default_factory=none, description=words, title=result)
-    return field
-
-
-class ServingLimits(Document):
-    """What a plan must keep: service-level limits, and any other."""
-
-    ttft: WaitLimit = _limit_field(WaitLimit, "ttft")
-    ttft_p99: WaitLimit = _limit_field(WaitLimit, "ttft_p99")
-    tpot: WaitLimit = _limit_field(WaitLimit, "tpot")
-    tpot_p99: WaitLimit = _limit_field(WaitLimit, "tpot_p99")
-    worst_gap: WaitLimit = _limit_field(WaitLimit, "worst_gap")
-    latency: WaitLimit = _limit_field(WaitLimit, "latency")
-    requests_per_s: RequestRateLimit = _limit_field(RequestRateLimit, "requests_per_s")
-    output_tokens_per_s: TokenRateLimit = _limit_field(TokenRateLimit, "output_tokens_per_s")
-    total_tokens_per_s: TokenRateLimit = _limit_field(TokenRateLimit, "total_tokens_per_s")
-    tokens_per_s_per_user: TokenRateLimit = _limit_field(TokenRateLimit, "tokens_per_s_per_user")
-    bandwidth_bound: TokenRateLimit = _limit_field(TokenRateLimit, "bandwidth_bound")
-    tokens_per_s_per_gpu: GpuTokenRateLimit = _limit_field(GpuTokenRateLimit, "tokens_per_s_per_gpu")
-    concurrency: CountLimit = _limit_field(CountLimit, "concurrency")
-    saturation_share: ShareLimit = _limit_field(ShareLimit, "saturation_share")
-    saturation_per_s: RequestRateLimit = _limit_field(RequestRateLimit, "saturation_per_s")
-    rate_within_slo_per_s: RequestRateLimit = _limit_field(RequestRateLimit, "rate_within_slo_per_s")
-    limits_chance: ShareLimit = _limit_field(ShareLimit, "limits_chance")
-    in_time_share: ShareLimit = _limit_field(ShareLimit, "in_time_share")
-    in_time_per_s: RequestRateLimit = _limit_field(RequestRateLimit, "in_time_per_s")
-    tokens_per_gpu_within_limits: GpuTokenRateLimit = _limit_field(GpuTokenRateLimit, "tokens_per_gpu_within_limits")
-    cost_within_limits: TokenPriceLimit = _limit_field(TokenPriceLimit, "cost_within_limits")
-    replicas_needed: CountLimit = _limit_field(CountLimit, "replicas_needed")
-    prefill_needed: CountLimit = _limit_field(CountLimit, "prefill_needed")
-    decode_needed: CountLimit = _limit_field(CountLimit, "decode_needed")
-    gpus_needed: CountLimit = _limit_field(CountLimit, "gpus_needed")
-    replicas: CountLimit = _limit_field(CountLimit, "replicas")
-    gpus: CountLimit = _limit_field(CountLimit, "gpus")
-    nodes: CountLimit = _limit_field(CountLimit, "nodes")
-    interference_share: ShareLimit = _limit_field(ShareLimit, "interference_share")
-    prefix_hit: ShareLimit = _limit_field(ShareLimit, "prefix_hit")
-    prefix_residency: TimeLimit = _limit_field(TimeLimit, "prefix_residency")
-    host_hit: ShareLimit = _limit_field(ShareLimit, "host_hit")
-    host_residency: TimeLimit = _limit_field(TimeLimit, "host_residency")
-    host_cache_tokens: CountLimit = _limit_field(CountLimit, "host_cache_tokens")
-    host_load_exposed: TimeLimit = _limit_field(TimeLimit, "host_load_exposed")
-    host_load_gain: CountLimit = _limit_field(CountLimit, "host_load_gain")
-    host_link_utilisation: ShareLimit = _limit_field(ShareLimit, "host_link_utilisation")
-    matmul: TimeLimit = _limit_field(TimeLimit, "matmul")
-    attention: TimeLimit = _limit_field(TimeLimit, "attention")
-    memory_bound: TimeLimit = _limit_field(TimeLimit, "memory_bound")
-    tp_exposed: TimeLimit = _limit_field(TimeLimit, "tp_exposed")
-    ep_exposed: TimeLimit = _limit_field(TimeLimit, "ep_exposed")
-    dcp_exposed: TimeLimit = _limit_field(TimeLimit, "dcp_exposed")
-    pp_exposed: TimeLimit = _limit_field(TimeLimit, "pp_exposed")
-    host_time: TimeLimit = _limit_field(TimeLimit, "host_time")
-    draft_time: TimeLimit = _limit_field(TimeLimit, "draft_time")
-    prompts_between: TimeLimit = _limit_field(TimeLimit, "prompts_between")
-    accepted_tokens: CountLimit = _limit_field(CountLimit, "accepted_tokens")
-    speculation_gain: CountLimit = _limit_field(CountLimit, "speculation_gain")
-    speculation_break_even: CountLimit = _limit_field(CountLimit, "speculation_break_even")
-    transfer_time: TimeLimit = _limit_field(TimeLimit, "transfer_time")
-    transfer_exposed: TimeLimit = _limit_field(TimeLimit, "transfer_exposed")
-    prefill_utilisation: ShareLimit = _limit_field(ShareLimit, "prefill_utilisation")
-    prefill_per_decode: CountLimit = _limit_field(CountLimit, "prefill_per_decode")
-    disaggregation_gain: CountLimit = _limit_field(CountLimit, "disaggregation_gain")
-    makespan: TimeLimit = _limit_field(TimeLimit, "makespan")
-    tail_share: ShareLimit = _limit_field(ShareLimit, "tail_share")
-    start_time: TimeLimit = _limit_field(TimeLimit, "start_time")
-    cache_pool: BytesLimit = _limit_field(BytesLimit, "cache_pool")
-    cache_pool_tokens: CountLimit = _limit_field(CountLimit, "cache_pool_tokens")
-    kv_bytes_per_token: BytesLimit = _limit_field(BytesLimit, "kv_bytes_per_token")
-    concurrency_worst: CountLimit = _limit_field(CountLimit, "concurrency_worst")
-    concurrency_steady: CountLimit = _limit_field(CountLimit, "concurrency_steady")
-    memory_peak: BytesLimit = _limit_field(BytesLimit, "memory_peak")
-    memory: ShareLimit = _limit_field(ShareLimit, "memory_share")
-    cost_per_minput: TokenPriceLimit = _limit_field(TokenPriceLimit, "cost_per_minput")
-    cost_per_moutput: TokenPriceLimit = _limit_field(TokenPriceLimit, "cost_per_moutput")
-    cost_per_mcached: TokenPriceLimit = _limit_field(TokenPriceLimit, "cost_per_mcached")
-    rent_per_month: MoneyLimit = _limit_field(MoneyLimit, "rent_per_month")
-    rent_needed: MoneyLimit = _limit_field(MoneyLimit, "rent_needed")
-    cost_of_batch: MoneyLimit = _limit_field(MoneyLimit, "cost_of_batch")
-    cost_per_mtoken: TokenPriceLimit = _limit_field(TokenPriceLimit, "cost_per_mtoken")
-    energy_per_token: EnergyLimit = _limit_field(EnergyLimit, "energy_per_token")
-
-
-SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency")  # at_most on these bounds the rate
 GAPS = ("worst_gap", "tpot_p99")  # of these, what a step full of prompts makes
 LEVEL_OF_USERS = ("tokens_per_s_per_user", "limits_chance", "in_time_share")  # as does at_least on these
 BETWEEN_TOKENS = ("tpot", "tpot_p99", "worst_gap", "tokens_per_s_per_user")  # of answers of one token there is none
@@ -306,10 +171,9 @@ class Serving(Document):
         description="Tokens that all requests begin with: part of the prompt, or with several turns a system prompt "
         "before the first one",
     )
-    beginnings: list[Beginning] = Field(
-        default_factory=no_items,
-        description="In its place: several beginnings with their shares of the requests; the cache keeps those that "
-        "come back before newer tokens push them out",
+    beginnings: list[Beginning] = items(
+        "In its place: several beginnings with their shares of the requests; the cache keeps those that "
+        "come back before newer tokens push them out"
     )
     adapters: ServedAdapters | None = optional(
         "LoRA adapters on every linear map of the layers except routed experts; default: none"
@@ -568,10 +432,8 @@ class ReplicaPlan(Document):
 class ServingPlan(ReplicaPlan):
     """A plan of all nodes, or one of each kind of them."""
 
-    groups: list[ReplicaPlan] | None = Field(
-        default=None,
-        min_length=1,
-        description="Plans of the kinds of nodes in cluster.groups, in their order; left out, one plan is of all",
+    groups: list[ReplicaPlan] | None = listed(
+        "Plans of the kinds of nodes in cluster.groups, in their order; left out, one plan is of all"
     )
 
     @model_validator(mode="after")
@@ -593,27 +455,19 @@ class ServingPlan(ReplicaPlan):
 class ServingSpace(Document):
     """Lists of the plan's keys; a key left out takes every value that makes sense."""
 
-    tp: list[Gpus] | None = Field(default=None, min_length=1, description="Tensor-parallel degrees")
-    pp: list[Stages] | None = Field(default=None, min_length=1, description="Pipeline stages")
-    ep: list[Gpus] | None = Field(default=None, min_length=1, description="Expert-parallel degrees")
-    dp_attention: list[Replicas] | None = Field(
-        default=None,
-        min_length=1,
-        description="Groups of tp ranks with their own requests; default: 1, with latent attention all",
+    tp: list[Gpus] | None = listed("Tensor-parallel degrees")
+    pp: list[Stages] | None = listed("Pipeline stages")
+    ep: list[Gpus] | None = listed("Expert-parallel degrees")
+    dp_attention: list[Replicas] | None = listed(
+        "Groups of tp ranks with their own requests; default: 1, with latent attention all"
     )
-    dcp: list[Gpus] | None = Field(
-        default=None, min_length=1, description="Degrees of decode context parallelism to try; default: the plan's own"
+    dcp: list[Gpus] | None = listed("Degrees of decode context parallelism to try; default: the plan's own")
+    replicas: list[Replicas] | None = listed("Copies of the engine to try; default: as many as the accelerators hold")
+    redundant_experts: list[Copies] | None = listed(
+        "Numbers of copies of routed experts to try; default: the plan's own"
     )
-    replicas: list[Replicas] | None = Field(
-        default=None, min_length=1, description="Copies of the engine to try; default: as many as the accelerators hold"
-    )
-    redundant_experts: list[Copies] | None = Field(
-        default=None, min_length=1, description="Numbers of copies of routed experts to try; default: the plan's own"
-    )
-    disaggregated: bool = Field(default=False, description="Whether to also try plans with separate prefill and decode")
-    budget: list[Tokens] | None = Field(
-        default=None, min_length=1, description="Token budgets of a step to try; default: the engine's choice"
-    )
+    disaggregated: bool = off("Whether to also try plans with separate prefill and decode")
+    budget: list[Tokens] | None = listed("Token budgets of a step to try; default: the engine's choice")
 
 
 EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(as_written)]

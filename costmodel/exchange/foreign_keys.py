@@ -13,13 +13,15 @@ from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.import_result import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
 from costmodel.exchange.option_rows import EVERY, Row, Table, flag, hint_of_gone
 from costmodel.exchange.values.foreign_values import printable, shown
+from costmodel.exchange.import_result import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
+from costmodel.exchange.option_rows import EVERY, Row, Table, flag, hint_of_gone
+from costmodel.exchange.values.foreign_values import printable, shown, unknown_names
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
 
 UNKNOWN_STATES = "its memory per parameter is not known here"
 OPTIMIZER_HINT = "--set workload.optimizer=adamw, or another of costmodel list optimizers"
 
-_MOST_UNKNOWN = 12
 _WORDS = re.compile(r"[-_.]")  # between the words of a key
 _SLIP = 0.85  # likeness of a name that is meant to be another
 _LETTERS, _LETTER_OFF = 2, 0.95  # letters by which a slip may differ, and likeness with one or two letters off
@@ -191,10 +193,7 @@ class ForeignKeys:
 
     def unknown_keys(self) -> list[Fault]:
         """One warning that lists all keys that the format does not have."""
-        if not self._unknown:
-            return []
-        names = [name[:80] for name, _ in self._unknown]
-        return [unknown_names("keys that are not known", names, self._unknown[0][1], self.table)]
+        return unknown_names("keys that are not known", self._unknown, lambda name: likely_key(name, self.table))
 
     def _read(self, name: str) -> OriginValue:
         """The value of a key with its origin: as stated, or the default of the software's version."""

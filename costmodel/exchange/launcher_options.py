@@ -14,6 +14,9 @@ from costmodel.exchange.shell import Word
 from costmodel.exchange.training.file_facts import Layer, with_remarks
 from costmodel.exchange.values.foreign_values import printable
 from costmodel.ground.errors import Fault
+from costmodel.exchange.training.file_facts import Layer, with_remarks
+from costmodel.exchange.values.foreign_values import printable, unknown_names
+from costmodel.ground.errors import Place
 
 # Variables of the environment in front of a program, as options: what changes the job is read or listed.
 
@@ -97,7 +100,6 @@ _TASKS = ("np", "ntasks", "n", "num_processes")
 _MOST = 10**7  # accelerators
 _INCLUDED = "include"  # of deepspeed: devices of each machine
 _LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed", "torchx")
-_MOST_UNKNOWN = 12
 _QUIET_OPTIONS = """
 rdzv_id rdzv_backend rdzv_endpoint rdzv_conf master_addr master_port node_rank standalone max_restarts
 monitor_interval log_dir log-dir tee redirects local_ranks_filter start_method role hostfile launcher launcher_args
@@ -162,7 +164,7 @@ def _of_gres(words: Sequence[Word]) -> OriginValue | None:
 def of_launcher(words: Sequence[Word]) -> Layer:
     """The verdict for each launcher option; an unknown option of torchrun or deepspeed may change the job."""
     known = any(PurePath(word.text).name in _LAUNCHERS for word in words)
-    layer, unknown = Layer(""), list[StatedKey]()
+    layer, unknown = Layer(""), list[tuple[str, Place]]()
     for word in words:
         name, _ = _option_spelling(word)
         if not name or name[0].isdigit():
@@ -174,11 +176,9 @@ def of_launcher(words: Sequence[Word]) -> Layer:
             verdict = "approximated" if counted else "not expressible"
             layer.losses.append(Loss(verdict, "include: machines of which different numbers are used", word.place))
         layer.keys.append(StatedKey(printable(word.text.partition("=")[0]), verdict, word.place))
-        unknown += layer.keys[-1:] if verdict == "not expressible" and name != _INCLUDED else []
-    if unknown:
-        names = ", ".join(key.name for key in unknown[:_MOST_UNKNOWN])
-        sentence = f"options of the launcher that are not known: {names}"
-        layer.warnings.append(Fault("X007", sentence, unknown[0].place, "they are left out"))
+        if verdict == "not expressible" and name != _INCLUDED:
+            unknown.append((layer.keys[-1].name, word.place))
+    layer.warnings += unknown_names("options of the launcher that are not known", unknown)
     return layer
 
 

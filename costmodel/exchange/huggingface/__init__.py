@@ -26,7 +26,16 @@ from costmodel.exchange.huggingface.choose import (
 from costmodel.exchange.huggingface.family import Config, Family, Half, Refusal
 from costmodel.exchange.huggingface.stored_weights import KEYS, stored_weights
 from costmodel.exchange.import_result import VERDICTS, Imported, Loss, Origin, OriginValue, StatedKey, Verdict
-from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, parse_json, placed, printable, shown
+from costmodel.exchange.values.foreign_values import (
+    LONGEST_NAME,
+    document_name,
+    likely_name,
+    parse_json,
+    placed,
+    printable,
+    shown,
+    unknown_names,
+)
 from costmodel.exchange.values.layer_kinds import gathered
 from costmodel.ground.errors import CostModelError, Fault, Place
 
@@ -34,9 +43,7 @@ _OF_WRAPPERS = ("architectures", "model_type", "tie_word_embeddings", "vision_co
 WEIGHTY = 0.001  # share of all parameters that the document may leave out
 
 
-def read_config(
-    text: str, file: str, name: str = "", title: str = "", beside: tuple[str, str] | None = None
-) -> Imported:
+def read_config(text: str, file: str, name: str = "", beside: tuple[str, str] | None = None) -> Imported:
     """The model document of a config.json; `name` names the document (default: the file's name or its class).
 
     beside: text and name of the file that states how the checkpoint was quantised, where there is one
@@ -44,7 +51,7 @@ def read_config(
     whole = parse_json(text, file)
     choice = choose(whole, file)
     config = Config(choice.tree, choice.family, file)
-    title = title or _title(choice.tree, name, choice.family)
+    title = _title(choice.tree, name, choice.family)
     tree = model(config, document_name(name or title), title)
     if choice.vision is not None:
         tree["vision"] = choice.vision
@@ -176,12 +183,13 @@ def _is_without_cost(name: str, family: Family) -> bool:
 
 def _unknown_options(config: Config, choice: FamilyChoice) -> list[Fault]:
     """One warning that lists the options that the table does not know, each with a suggestion for a likely typo."""
-    used = known_options(config.family)
-    unknown = [key for key in config.tree if not knows(config.family, str(key)) and str(key) not in choice.outer]
-    if not unknown:
-        return []
-    sentence = f"options that {config.family.configuration} does not have"
-    return [unknown_names(sentence, [str(key) for key in unknown], unknown[0].place, used)]
+    unknown = [
+        (str(key), key.place)
+        for key in config.tree
+        if not knows(config.family, str(key)) and str(key) not in choice.outer
+    ]
+    words = f"options that {config.family.configuration} does not have"
+    return unknown_names(words, unknown, lambda name: likely_name(name, known_options(config.family)))
 
 
 # --- the document of a config, and a bound from below for its parameters

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.families.multimodal import WRAPPERS, Wrapper
@@ -14,6 +13,8 @@ from costmodel.exchange.huggingface.families.refused import class_stem, reason
 from costmodel.exchange.huggingface.family import TRANSFORMERS, Family, Half
 from costmodel.exchange.import_result import Loss, Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.import_result import Loss, Origin, OriginValue
+from costmodel.exchange.values.foreign_values import likely_name, shown
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 # Options of any config.json that cost nothing, or little, or belong elsewhere.
@@ -77,7 +78,6 @@ def is_token(name: str) -> bool:
 
 
 _TIED = "tie_word_embeddings"
-_SLIP = 0.9  # likeness of a name that is meant to be another
 _KNOWN = [name for family in FAMILIES for name in family.classes]
 
 
@@ -163,7 +163,7 @@ def _unknown_class(named: _Named) -> Fault:
     why = reason(named.model_type, named.architecture)
     if why:
         return Fault("X003", f"{name}: the model document cannot express {why}", named.place, "nothing was written")
-    close = nearest(named.architecture, _KNOWN, cutoff=_SLIP) if named.architecture else ""
+    close = likely_name(named.architecture, _KNOWN) if named.architecture else ""
     if close:
         return Fault("X003", f"{name} is not a class that is known here", named.place, f"did you mean {close}?")
     stem = class_stem(named.architecture)
@@ -183,7 +183,7 @@ def _text_model_inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str
     inner = tree[key] if key else tree
     by_type = {kind: family for family in FAMILIES for kind in family.types}
     if key and (inner.get("architectures") or inner.get("model_type")):
-        family = _inner_family(wrapper, _model_names(inner, file))
+        family = _inner_family(_model_names(inner, file))
     elif wrapper.inner:
         family = by_type[wrapper.inner]
     else:
@@ -202,14 +202,10 @@ def _text_model_inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str
     return FamilyChoice(family, read, tuple(losses), frozenset(map(str, parts)), vision, key)
 
 
-def _inner_family(wrapper: Wrapper, named: _Named) -> Family:
+def _inner_family(named: _Named) -> Family:
     """The family of a text model inside a wrapper; for an unknown class the model type decides."""
     by_type = [family for family in FAMILIES if named.model_type in family.types]
-    if by_type and named.architecture not in _KNOWN:
-        return by_type[0]
-    if named.model_type and not by_type and named.architecture in _KNOWN:
-        return _family_of_class(named)
-    return _family_of_class(named)
+    return by_type[0] if by_type and named.architecture not in _KNOWN else _family_of_class(named)
 
 
 def _tied_as_outer(wrapper: Wrapper, tree: Mapping, inner: Mapping, family: Family) -> Mapping:

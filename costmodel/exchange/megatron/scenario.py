@@ -37,7 +37,7 @@ from costmodel.exchange.megatron.plan import plan, written_plan
 from costmodel.exchange.megatron.stated import MegatronFlags, accelerators, read_statement
 from costmodel.exchange.option_rows import Table, hint_of_gone, written
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
-from costmodel.exchange.values.foreign_values import document_name, placed, shown
+from costmodel.exchange.values.foreign_values import document_name, likely_name, placed, shown, unknown_names
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 
@@ -126,12 +126,13 @@ def _losses(flags: MegatronFlags) -> None:
 
 def _unknown_options(flags: MegatronFlags) -> list[Fault]:
     """One warning that lists the options that Megatron-LM does not have."""
-    unknown = [stated for name, stated in flags.stated.items() if name not in TABLE]
-    if not unknown:
-        return []
-    names = [f"--{stated.name}" for stated in unknown]
-    table = [f"--{name}" for name in TABLE]
-    return [unknown_names("options that Megatron-LM does not have", names, unknown[0].place, table)]
+    unknown = [(f"--{name}", stated.place) for name, stated in flags.stated.items() if name not in TABLE]
+
+    def likely(name: str) -> str:
+        close = likely_name(name.removeprefix("--"), TABLE)
+        return f"--{close}" if close else ""
+
+    return unknown_names("options that Megatron-LM does not have", unknown, likely)
 
 
 # --- workload, and the types of a training

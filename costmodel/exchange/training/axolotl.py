@@ -10,6 +10,8 @@ from costmodel.exchange.option_rows import KindName, choice, known, lost, one_of
 from costmodel.exchange.training.accelerate import STRATEGIES
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import FLAT, NOWHERE, ON_HOST_ALONE, WHOLE_LAYERS, TrainingFormat
+from costmodel.exchange.training.job import FLAT, ON_HOST_ALONE, TRAINS, WHOLE_LAYERS, TrainingFormat
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.transformers import OPTIMIZERS, written_out
 
 VERSION = "axolotl 0.19.0"
@@ -208,15 +210,12 @@ FORMAT = TrainingFormat(
     version=VERSION,
     table=TABLE,
     cannot={
-        **NOWHERE,
+        **TRAINS,
         **FLAT,
         **WHOLE_LAYERS,
         **ON_HOST_ALONE,
-        **because("ranks lie in its own order", "order"),
-        **because("it has one exchange for the context", "cp_type"),
         **because("experts are whole on their ranks", "etp"),
         **because("it has no tensor parallelism whose norms it could split", "sequence_parallel"),
-        "workload.kind": "always a training",
         "workload.gradients": "the stack has one type of sums",
     },
 )

@@ -173,6 +173,12 @@ ON_HOST = "FSDP offloads to the host's memory alone"
 # Keys of formats that are read alone, with their reasons.
 FLAT = because("it has no pipeline", "pp vpp schedule split first_stage_layers last_stage_layers")
 WHOLE_LAYERS = because("whole layers are recomputed, or none", "recompute_method recompute_layers recompute_modules")
+TRAINS = {
+    **because("ranks lie in its own order", "order"),
+    **because("it has one exchange for the context", "cp_type"),
+    "workload.kind": "always a training",
+    **NOWHERE,
+}
 ON_HOST_ALONE = because("the host is the only place, for all of a part", "offload_to offload_layers")
 
 

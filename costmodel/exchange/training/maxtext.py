@@ -9,6 +9,10 @@ from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.option_rows import NOTHING, choice, known, lost, option, part, quiet
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import NOWHERE, WHOLE_LAYERS, TrainingFormat
+from costmodel.exchange.import_result import OriginValue
+from costmodel.exchange.option_rows import NOTHING, choice, known, lost, option, part, quiet
+from costmodel.exchange.training.job import TRAINS, WHOLE_LAYERS, TrainingFormat
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 
 VERSION = "MaxText"
 TITLE = "YAML of MaxText"
@@ -159,17 +163,14 @@ FORMAT = TrainingFormat(
     version=VERSION,
     table=TABLE,
     cannot={
-        **NOWHERE,
+        **TRAINS,
         **WHOLE_LAYERS,
-        **because("ranks lie in its own order", "order"),
-        **because("all stages have the same number of layers", "split first_stage_layers last_stage_layers"),
+        **because("stages hold as many layers", "split first_stage_layers last_stage_layers"),
         **because("nothing is offloaded", "offload offload_to offload_layers"),
-        **because("it has one exchange for the context", "cp_type"),
         **because("stages run in rounds of its own", "schedule vpp"),
         **because("fsdp, always", "zero"),
         **because("experts are whole on their ranks", "etp"),
         **because("XLA splits as it finds", "sequence_parallel"),
-        "workload.kind": "always a training",
         "workload.tuning": "full training alone",
     },
 )

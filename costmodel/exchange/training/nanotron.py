@@ -13,6 +13,8 @@ from costmodel.exchange.option_rows import choice, known, lost, option, part, qu
 from costmodel.exchange.training.deepspeed import OPTIMIZERS
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import NOWHERE, WHOLE_LAYERS, TrainingFormat
+from costmodel.exchange.training.job import TRAINS, WHOLE_LAYERS, TrainingFormat
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 
 VERSION = "nanotron 0.4"
 TITLE = "YAML of nanotron 0.4"
@@ -124,16 +126,13 @@ FORMAT = TrainingFormat(
     table=TABLE,
     cannot={
         **_OTHER_MODELS,
-        **NOWHERE,
+        **TRAINS,
         **WHOLE_LAYERS,
-        **because("ranks lie in its own order", "order"),
-        **because("all stages have the same number of layers", "split first_stage_layers last_stage_layers"),
+        **because("stages hold as many layers", "split first_stage_layers last_stage_layers"),
         **because("nothing is offloaded", "offload offload_to offload_layers"),
-        **because("it has one exchange for the context", "cp_type"),
         **because("one chunk on each rank", "vpp"),
         **because("replicas alone", "dp_replicate"),
         **because("experts are whole on their ranks", "etp"),
-        "workload.kind": "always a training",
         "workload.tuning": "full training alone",
     },
 )

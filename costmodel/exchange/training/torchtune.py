@@ -9,6 +9,9 @@ from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.option_rows import choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import FLAT, NOWHERE, ON_HOST_ALONE, WHOLE_LAYERS, TrainingFormat
+from costmodel.exchange.option_rows import choice, known, lost, option, part, quiet, switch
+from costmodel.exchange.training.job import FLAT, ON_HOST_ALONE, TRAINS, WHOLE_LAYERS, TrainingFormat
+from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 
 VERSION = "torchtune 0.6.1"
 TITLE = "YAML of torchtune 0.6"
@@ -112,15 +115,12 @@ FORMAT = TrainingFormat(
     version=VERSION,
     table=TABLE,
     cannot={
-        **NOWHERE,
+        **TRAINS,
         **FLAT,
         **WHOLE_LAYERS,
         **ON_HOST_ALONE,
         **because("experts are not spread over ranks", "ep etp"),
-        **because("ranks lie in its own order", "order"),
-        **because("it has one exchange for the context", "cp_type"),
         **because("a plan of modules in code", "sequence_parallel"),
-        "workload.kind": "always a training",
         "workload.gradients": "the stack has one type of sums",
     },
 )

@@ -6,13 +6,17 @@ import bisect
 import json.decoder
 import math
 import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Items, Mapping, PlacedInteger, Real, Text, key_at
 from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.ground.errors import CostModelError, Fault, Place, fail, quoted_value
 
 LONGEST_NAME = 64  # letters
+_MOST_UNKNOWN = 12
+_SLIP = 0.9  # likeness of a name that is meant to be another
 _BETWEEN = re.compile(r"[^a-z0-9.+-]+")
 
 
@@ -28,6 +32,24 @@ def printable(text: str) -> str:
     'bf?[31m16'
     """
     return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def likely_name(name: str, known: Iterable[str]) -> str:
+    """The known name that another one is a likely typo of; empty if there is none."""
+    return nearest(name, sorted(known), cutoff=_SLIP)
+
+
+def unknown_names(
+    words: str, unknown: Sequence[tuple[str, Place]], likely: Callable[[str], str] = lambda _name: ""
+) -> list[Fault]:
+    """One warning that lists the names that a format does not have, each with what it is a likely typo of."""
+    if not unknown:
+        return []
+    names = [shown(name[:80])[1:-1] for name, _ in unknown[:_MOST_UNKNOWN]]
+    more = f" and {len(unknown) - _MOST_UNKNOWN} more" if len(unknown) > _MOST_UNKNOWN else ""
+    hints = [f"did you mean {close} for {name}?" for name in names if (close := likely(name))]
+    hint = " ".join(hints) or "they are left out"
+    return [Fault("X007", f"{words}: {', '.join(names)}{more}", unknown[0][1], hint)]
 
 
 def document_name(text: str) -> str:

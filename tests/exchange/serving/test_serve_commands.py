@@ -419,7 +419,7 @@ def test_unknown_options_are_shown_beside_what_is_missing(run: Any, tmp_path: Pa
     assert ran.code == 2
     assert "error[X002]: the load is not stated" in ran.err
     assert "warning[X007]: keys that are not known: gpu-mem-util, frobnicate" in ran.err
-    assert "did you mean gpu-memory-utilization for 'gpu-mem-util'?" in ran.err
+    assert "did you mean gpu-memory-utilization for gpu-mem-util?" in ran.err
 
 
 def test_a_plan_that_cannot_exist_is_a_warning_as_an_estimate_of_it_is_refused(run: Any, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ _PRINTED = st.text("aZé東 0.:#-'\"[]{},&*!|>%@`?~\\", max_size=8)
 _NAMES = _PRINTED.filter(bool)
 _SCALARS = st.booleans() | st.integers(-(10**18), 10**18) | _PRINTED
 _FLAT = st.dictionaries(_NAMES, _SCALARS | st.lists(_SCALARS, max_size=3), min_size=1, max_size=3)
-_TREES = st.dictionaries(_NAMES, _SCALARS | _FLAT | st.lists(_FLAT, min_size=1, max_size=2), min_size=1, max_size=3)
+_TREES = st.dictionaries(_NAMES, _SCALARS | _FLAT | st.lists(_FLAT, min_size=1, max_size=2), min_size=1, max_size=2)
 
 
 @given(tree=_TREES, comment=st.text(max_size=20))

@@ -13,15 +13,14 @@ from costmodel.commands import completion, pages
 from costmodel.commands.output import updating, written_together
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.validate import WhereOption, chosen_values, named_once
+from costmodel.commands.shared import PAGE, answering_in, optional, stated
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.layout import Reply
 
 FilesArgument = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="MEASURED",
-        help="CSV tables of kernels, output of nccl-tests, or CSV tables of runs; '-' for stdin",
-        show_default=False,
+    stated(
+        metavar="MEASURED", help="CSV tables of kernels, output of nccl-tests, or CSV tables of runs; '-' for stdin"
     ),
 ]
 WriteOption = Annotated[bool, typer.Option("--write", help="Write the fits marked ✓ to hardware/efficiencies/ here")]

@@ -14,6 +14,8 @@ from costmodel.commands.output import updating, write_file
 from costmodel.commands.pages import drawn
 from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional
+from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 OthersArgument = Annotated[
     list[str] | None,
-    typer.Argument(help="More scenarios", show_default=False, autocompletion=completion.scenarios),
+    stated(help="More scenarios", autocompletion=completion.scenarios),
 ]
 _WITHIN = "1 %"
 _OF_BASELINE = ("--update", "--exact", "--within")

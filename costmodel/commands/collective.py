@@ -7,22 +7,19 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import PAGE, SetOption, answering_in, optional
+from costmodel.commands.shared import PAGE, SetOption, answering_in, optional, stated
 from costmodel.report.terminal.style.layout import Reply
 
 OperationArgument = Annotated[
     str,
-    typer.Argument(
+    stated(
         help="all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce or send",
-        show_default=False,
         autocompletion=completion.collectives,
     ),
 ]
 SizeArgument = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="Bytes of the full buffer, as in nccl-tests; a single size is the largest of a table", show_default=False
-    ),
+    stated(help="Bytes of the full buffer, as in nccl-tests; a single size is the largest of a table"),
 ]
 GpuOption = Annotated[
     str | None, optional("--gpu", help="Accelerator, in its usual node", autocompletion=completion.accelerators)

@@ -14,6 +14,8 @@ from costmodel.commands import completion
 from costmodel.commands.pages import drawn
 from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional
+from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -25,19 +27,17 @@ Ranks = tuple[int | None, int | None]
 
 BeforeArgument = Annotated[
     str | None,
-    typer.Argument(
+    stated(
         metavar="A",
         help="A scenario, or a result written with --json; '-' for stdin; or only flags",
-        show_default=False,
         autocompletion=completion.scenarios,
     ),
 ]
 AfterArgument = Annotated[
     str,
-    typer.Argument(
+    stated(
         metavar="[B]",
         help="The other scenario or result; default: A, changed by --set or --plans",
-        show_default=False,
         autocompletion=completion.scenarios,
     ),
 ]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import answering, answering_document
+from costmodel.commands.shared import answering, answering_document, stated
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -137,21 +137,15 @@ def _has(named: tuple[str, str], word: str) -> bool:
 def list_documents(
     shelf: Annotated[
         str | None,
-        typer.Argument(
+        stated(
             metavar="[GROUP]",
             help=f"What to list: {', '.join(DocumentGroup)}, or another word for one; everything if left out",
-            show_default=False,
             autocompletion=completion.shelves,
         ),
     ] = None,
     prefix: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[FILTER]",
-            help="Of keys and formats, those that start with it; of documents, those whose name has it",
-            show_default=False,
-            autocompletion=completion.keys,
-        ),
+        stated(metavar="[PREFIX]", help="Of keys and of formats, those that begin so", autocompletion=completion.keys),
     ] = None,
 ) -> Reply:
     """List scenarios, models, stacks and hardware by name, keys that --set accepts, and formats of import and export.
@@ -219,9 +213,7 @@ def _keys(prefix: str) -> Reply:
 def show(
     name: Annotated[
         str,
-        typer.Argument(
-            help="Name of a document, see costmodel list", show_default=False, autocompletion=completion.documents
-        ),
+        stated(help="Name of a document, see costmodel list", autocompletion=completion.documents),
     ],
     fitted: Annotated[bool, typer.Option("--fitted", help="Its efficiency: what was fitted, beside the facts")] = False,
 ) -> Reply:
@@ -271,7 +263,7 @@ def init(
 
 @answering
 def schema(
-    kind: Annotated[DocumentKind, typer.Argument(help="Kind of document", show_default=False)],
+    kind: Annotated[DocumentKind, stated(help="Kind of document")],
 ) -> Reply:
     """Print the JSON Schema of a kind of document, for completion and checks in an editor.
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from costmodel.commands import completion, pages
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in, optional
+from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.scenario_options import Question, asking
 from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:
@@ -45,10 +45,8 @@ def estimate(question: Question) -> Reply:
 
 _SCENARIO_OR_MODEL = Annotated[
     str | None,
-    typer.Argument(
-        help="A scenario or a model, by name or path; or only flags",
-        show_default=False,
-        autocompletion=completion.scenarios_and_models,
+    stated(
+        help="A scenario or a model, by name or path; or only flags", autocompletion=completion.scenarios_and_models
     ),
 ]
 

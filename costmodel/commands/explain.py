@@ -13,6 +13,8 @@ from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional
+from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -33,10 +35,8 @@ RunOption = Annotated[
 ]
 _WHAT = Annotated[
     str | None,
-    typer.Argument(
-        help="A scenario, a word or a code; with a scenario in flags, a figure",
-        show_default=False,
-        autocompletion=completion.explained,
+    stated(
+        help="A scenario, a word or a code; with a scenario in flags, a figure", autocompletion=completion.explained
     ),
 ]
 
@@ -47,9 +47,7 @@ def explain(
     question: Question,
     quantity: Annotated[
         str | None,
-        typer.Argument(
-            help="A figure of the scenario's plan", show_default=False, autocompletion=completion.quantities
-        ),
+        stated(help="A figure of the scenario's plan", autocompletion=completion.quantities),
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     depth: Annotated[

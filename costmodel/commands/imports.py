@@ -10,6 +10,8 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.scenario_options import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.commands.shared import answering_document, optional
+from costmodel.commands.shared import answering_document, optional, stated
+from costmodel.commands.scenario_options import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.layout import Filed, Reply
 
@@ -28,13 +30,12 @@ class ImportedKind(StrEnum):
 
 FilesArgument = Annotated[
     list[str],
-    typer.Argument(
+    stated(
         metavar="FILE...",
         help="config.json of transformers or a folder with one; a script, YAML or log with Megatron-LM options; JSON "
         "of DeepSpeed, YAML of accelerate, TrainingArguments, a configuration of torchtitan; a command of vLLM, SGLang "
         "or TensorRT-LLM, in a file or in quotes; a configuration of verl, NeMo RL, OpenRLHF, TRL, slime or AReaL; "
         "nvidia-smi topo -m, nodes of Slurm or Kubernetes; '-' for stdin",
-        show_default=False,
     ),
 ]
 NodeOption = Annotated[str, optional("--node", help="Machine that it runs on", autocompletion=completion.nodes)]

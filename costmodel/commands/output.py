@@ -72,9 +72,9 @@ def known_suffix(path: Path, suffixes: Sequence[str]) -> None:
     raise fail("C002", f"{path.suffix} selects no format", Place(str(path)), hint)
 
 
-def write_file(path: Path, answer: str | bytes, *, folder: bool = False) -> None:
-    """Write a file through a temporary file in its folder; folder: create missing folders."""
-    written_together({path: answer}, folder=folder)
+def write_file(path: Path, answer: str | bytes) -> None:
+    """Write a file through a temporary file in its folder."""
+    written_together({path: answer})
 
 
 @contextlib.contextmanager

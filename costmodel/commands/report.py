@@ -17,6 +17,8 @@ from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.shared import PAGE, answering_in, stated
+from costmodel.commands.scenario_options import Question, asking
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -39,7 +41,7 @@ class FigureName(StrEnum):
 
 OthersArgument = Annotated[
     list[str] | None,
-    typer.Argument(help="More scenarios, shown side by side", show_default=False, autocompletion=completion.scenarios),
+    stated(help="More scenarios, shown side by side", autocompletion=completion.scenarios),
 ]
 
 

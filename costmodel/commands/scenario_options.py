@@ -10,11 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from costmodel.commands import completion
 from costmodel.commands.output import allowed, write_file
-from costmodel.commands.shared import KEYS_PANEL, SetOption, optional
+from costmodel.commands.shared import KEYS_PANEL, SetOption, optional, stated
 from costmodel.ground.errors import CostModelError, WrongCall, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.layout import Reply
@@ -252,9 +250,8 @@ def _common_options() -> Sequence[inspect.Parameter]:
 def _common(
     scenario: Annotated[
         str | None,
-        typer.Argument(
+        stated(
             help="A scenario: a shipped name, a path, '-' for stdin, or a result written with --json; or only flags",
-            show_default=False,
             autocompletion=completion.scenarios,
         ),
     ] = None,

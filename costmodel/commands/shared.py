@@ -72,6 +72,11 @@ def optional(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, show_default=False, **more)
 
 
+def stated(*, help: str, **more: Any) -> Any:
+    """An argument that may be left out, without a default to show."""
+    return typer.Argument(help=help, show_default=False, **more)
+
+
 def _help_all(context: typer.Context, asked: bool) -> None:
     """Print the help with all options, and end."""
     if asked and not context.resilient_parsing:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from costmodel.commands import completion, pages
-from costmodel.commands.shared import PAGE, answering_in, optional
+from costmodel.commands.shared import PAGE, answering_in, optional, stated
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -66,10 +66,9 @@ class StepTerm(StrEnum):
 
 TablesArgument = Annotated[
     list[str] | None,
-    typer.Argument(
+    stated(
         metavar="MEASURED",
         help="Measured documents, or CSV files of measured runs, '-' for stdin; default: all shipped documents",
-        show_default=False,
         autocompletion=completion.measured,
     ),
 ]

@@ -12,15 +12,13 @@ from typing import Annotated
 import typer
 
 from costmodel.commands.output import printed
-from costmodel.commands.shared import flowing
+from costmodel.commands.shared import flowing, stated
 from costmodel.ground.errors import Place, fail, install_command
 
 FolderArgument = Annotated[
     Path | None,
-    typer.Argument(
-        metavar="[FOLDER]",
-        help="Folder with documents of your own: hardware/, scenarios/; default: only shipped ones",
-        show_default=False,
+    stated(
+        metavar="[FOLDER]", help="Folder with documents of your own: hardware/, scenarios/; default: only shipped ones"
     ),
 ]
 HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on")]

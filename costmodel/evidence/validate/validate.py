@@ -63,6 +63,7 @@ DOCUMENTED: dict[Quantity, tuple[str, ...]] = {  # results of measured documents
     "throughput": ("output_tokens_per_s",),
     "cache": ("cache_pool_tokens",),
 }
+_SERVED = ", ".join(name for name in DOCUMENTED if name in get_args(ServingQuantity))
 OF_STEPS = ("step_time", "flop_rate")  # results with the terms of a step
 TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and logs of engines
 
@@ -253,15 +254,8 @@ def _shipped_of(quantity: Quantity) -> list[MeasuredTable | Table]:
     served = quantity in get_args(ServingQuantity)
     found = [table for table in (read("measured", name) for name in names("measured")) if serves(table) == served]
     if served and not any(_states(table, quantity) for table in found):
-        raise fail(
-            "C005", f"no measured document has {quantity}", Place("command line"), f"one of {_quantities_of(True)}"
-        )
+        raise fail("C005", f"no measured document has {quantity}", Place("command line"), f"one of {_SERVED}")
     return found
-
-
-def _quantities_of(served: bool) -> str:
-    """The quantities of documents about serving, or about training."""
-    return ", ".join(name for name in DOCUMENTED if (name in get_args(ServingQuantity)) == served)
 
 
 def _validated_table(
@@ -284,7 +278,7 @@ def _compare_document(table: MeasuredTable, quantity: Quantity | None, where: Wh
     """Compares a measured document; by default for the first quantity that its runs state."""
     served = serves(table)
     if quantity and (quantity in get_args(ServingQuantity)) != served:
-        kind, hint = ("serving", _quantities_of(True)) if served else ("training", "time, memory or regret")
+        kind, hint = ("serving", _SERVED) if served else ("training", "time, memory or regret")
         raise _table_of_other_kind(table.name, kind, quantity, hint)
     found: list[Quantity] = [name for name in DOCUMENTED if _states(table, name)]
     asked = quantity or (found[0] if found else "memory")

@@ -493,7 +493,7 @@ def _refused_most(words: SearchWords[Inputs, Plan]) -> str:
 # ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None, brief: int | None = None) -> Section:
+def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None) -> Section:
     """A section with the best plans in order."""
     plans = words.found.best
     none, other = none_is_safe(words), words.other_rule()

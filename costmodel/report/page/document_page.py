@@ -385,9 +385,9 @@ INK = {"ink": ("#1b1f24", "#e8eaed"), "soft": ("#59616b", "#a3abb5"), "line": ("
 _PAPER = ("#ffffff", "#16191d")
 
 
-def figure_rules(side: int, scope: str = "") -> str:
+def figure_rules(side: int) -> str:
     """Rules of style for figures, for the light side or the dark one."""
-    return "".join(f"{scope}{rule}\n" for rule in _label_rules(side))
+    return "".join(f"{rule}\n" for rule in _label_rules(side))
 
 
 def _label_rules(side: int) -> Iterator[str]:

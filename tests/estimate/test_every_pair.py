@@ -61,9 +61,10 @@ def test_the_share_has_every_model_stack_and_node() -> None:
         assert {case[place] for case in CASES[::SHARE]} == {case[place] for case in CASES}
 
 
-def test_every_pair_estimates(request: pytest.FixtureRequest) -> None:
-    wrong = []
-    for case in CASES if request.config.getoption("--whole") else CASES[::SHARE]:
+@pytest.mark.parametrize("node", NODES)
+def test_every_pair_estimates(node: str, request: pytest.FixtureRequest) -> None:
+    wrong, cases = [], CASES if request.config.getoption("--whole") else CASES[::SHARE]
+    for case in (case for case in cases if case[2] == node):
         try:
             it_estimates(*case)
         except (AssertionError, CostModelError) as error:

@@ -11,11 +11,11 @@ import pytest
     ("asked", "shown"),
     [("99.99%", "99.99 %"), pytest.param("99.96%", "99.96 %", marks=pytest.mark.whole), ("99%", "99.0 %")],
 )
-def test_a_least_chance_is_shown_as_it_was_asked_for(run: Any, asked: str, shown: str) -> None:
+@pytest.mark.parametrize("command", ["estimate", "search"])
+def test_a_least_chance_is_shown_as_it_was_asked_for(run: Any, command: str, asked: str, shown: str) -> None:
     """With one decimal 99.99 % is 100.0 %, which no plan keeps."""
-    for command in ("estimate", "search"):
-        answer = run(command, "serve-llama-3.1-70b", "--safe", asked)
-        assert answer.code == 1
-        assert shown in answer.out
-        assert "100.0 %" not in answer.out
-        assert " 100% " not in answer.out
+    answer = run(command, "serve-llama-3.1-70b", "--safe", asked)
+    assert answer.code == 1
+    assert shown in answer.out
+    assert "100.0 %" not in answer.out
+    assert " 100% " not in answer.out

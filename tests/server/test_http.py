@@ -249,7 +249,7 @@ def wait_for(path: Path) -> bool:
     return True
 
 
-@pytest.mark.parametrize("clients", [40, pytest.param(200, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("clients", [24, pytest.param(200, marks=pytest.mark.whole)])
 def test_many_clients_get_an_answer_or_are_told_when_to_ask_again(clients: int, door: Door) -> None:
     """And the memory of the processes does not grow with the requests."""
     batches = [{"workload.global_batch": 512 * (1 + each % 7)} for each in range(clients)]

@@ -206,8 +206,8 @@ def test_an_end_of_the_band_does_not_read_as_the_measured_step(run: Any) -> None
     assert float(measured[1]) > float(band[1])
 
 
-def test_every_cause_has_a_page() -> None:
+@pytest.mark.parametrize("name", ["llama-3-70b-512", "deepseek-v3-2048"])
+def test_every_cause_has_a_page(name: str) -> None:
     """Also with the part, or the examples, that its words name."""
-    for name in ("llama-3-70b-512", "deepseek-v3-2048"):
-        for cause in causes(*own(name)):
-            assert page(cause.words).text.startswith("of a diagnosis: "), cause.words
+    for cause in causes(*own(name)):
+        assert page(cause.words).text.startswith("of a diagnosis: "), cause.words

@@ -162,28 +162,25 @@ def answered(kind: str, run: Any, *more: str) -> dict[str, Any]:
     return found
 
 
-def test_answers_have_the_same_keys_for_every_workload(run: Any) -> None:
-    front = {"training": "memory_peak,step_time", "serving": "tpot,gpus", "rl": "memory_peak,iteration_time"}
-    plain, over, fronts = (
-        {kind: answered(kind, run, *more[kind]) for kind in SMALL}
-        for more in (
-            dict.fromkeys(SMALL, ()),
-            {kind: ("--over", values) for kind, values in OVER.items()},
-            {kind: ("--pareto", pair) for kind, pair in front.items()},
-        )
-    )
-    for found in (plain, over, fronts):
-        first, *others = (list(answer) for answer in found.values())
-        assert others == [first, first]
-        assert {answer["schema"] for answer in found.values()} == {"costmodel/search/v2"}
-    for kind in SMALL:
-        assert plain[kind]["candidates"] >= plain[kind]["evaluated"] >= plain[kind]["fit"] >= plain[kind]["kept"] > 0
-        assert [row["rank"] for row in plain[kind]["plans"]] == [*range(1, len(plain[kind]["plans"]) + 1)]
-        assert sum(value["evaluated"] for value in over[kind]["values"]) == over[kind]["evaluated"]
-        assert [each["name"] for each in fronts[kind]["pareto"]["axes"]]
-        assert len(fronts[kind]["pareto"]["plans"]) > 0
-    first, *others = ([list(value) for value in over[kind]["values"]] for kind in SMALL)
+FRONTS = {"training": "memory_peak,step_time", "serving": "tpot,gpus", "rl": "memory_peak,iteration_time"}
+
+
+@pytest.mark.parametrize(("option", "values"), [("", {}), ("--over", OVER), ("--pareto", FRONTS)])
+def test_answers_have_the_same_keys_for_every_workload(option: str, values: dict[str, str], run: Any) -> None:
+    found = {kind: answered(kind, run, *([option, values[kind]] if option else [])) for kind in SMALL}
+    first, *others = (list(answer) for answer in found.values())
     assert others == [first, first]
+    assert {answer["schema"] for answer in found.values()} == {"costmodel/search/v2"}
+    for answer in found.values():
+        if not option:
+            assert answer["candidates"] >= answer["evaluated"] >= answer["fit"] >= answer["kept"] > 0
+            assert [row["rank"] for row in answer["plans"]] == [*range(1, len(answer["plans"]) + 1)]
+        elif option == "--over":
+            assert sum(value["evaluated"] for value in answer["values"]) == answer["evaluated"]
+            assert [list(value) for value in answer["values"]] == [list(value) for value in found["rl"]["values"]]
+        else:
+            assert [each["name"] for each in answer["pareto"]["axes"]]
+            assert len(answer["pareto"]["plans"]) > 0
 
 
 def test_an_answer_over_values_shows_what_became_of_each(kind: str, run: Any) -> None:

@@ -11,9 +11,8 @@ import typer
 
 from costmodel.commands import completion, pages
 from costmodel.commands.output import updating, written_together
-from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.commands.validate import WhereOption, chosen_values, named_once
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.validate import WhereOption, chosen_values, named_once
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.layout import Reply
 

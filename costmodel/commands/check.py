@@ -13,9 +13,7 @@ from costmodel.commands import completion
 from costmodel.commands.output import updating, write_file
 from costmodel.commands.pages import drawn
 from costmodel.commands.scenario_options import Question, asking, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
-from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.report.terminal.style.layout import Reply
 

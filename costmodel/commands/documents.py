@@ -145,7 +145,11 @@ def list_documents(
     ] = None,
     prefix: Annotated[
         str | None,
-        stated(metavar="[PREFIX]", help="Of keys and of formats, those that begin so", autocompletion=completion.keys),
+        stated(
+            metavar="[FILTER]",
+            help="Of keys and formats, those that start with it; of documents, those whose name has it",
+            autocompletion=completion.keys,
+        ),
     ] = None,
 ) -> Reply:
     """List scenarios, models, stacks and hardware by name, keys that --set accepts, and formats of import and export.

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from costmodel.commands import completion, pages
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, asking
-from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
-from costmodel.commands.scenario_options import Question, asking
 from costmodel.report.terminal.style.layout import Reply
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, asking, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
-from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.layout import Reply
 

@@ -9,9 +9,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.scenario_options import AnswerOption, ConcurrencyOption, PromptOption, RateOption
-from costmodel.commands.shared import answering_document, optional
 from costmodel.commands.shared import answering_document, optional, stated
-from costmodel.commands.scenario_options import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.layout import Filed, Reply
 

@@ -16,9 +16,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, asking
-from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.shared import PAGE, answering_in, stated
-from costmodel.commands.scenario_options import Question, asking
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.style.layout import Reply
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import Any
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
-from costmodel.exchange.import_result import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
-from costmodel.exchange.option_rows import EVERY, Row, Table, flag, hint_of_gone
-from costmodel.exchange.values.foreign_values import printable, shown
 from costmodel.exchange.import_result import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
 from costmodel.exchange.option_rows import EVERY, Row, Table, flag, hint_of_gone
 from costmodel.exchange.values.foreign_values import printable, shown, unknown_names
@@ -252,16 +249,6 @@ def likely_key(name: str, table: Iterable[str]) -> str:
     whole = [key for key in known if len(_WORDS.split(key)) == len(words) > 1]
     longer = [key for key in whole if all(map(str.startswith, _WORDS.split(key), words))]
     return longer[0] if len(longer) == 1 else nearest(name, known, cutoff=_SLIP)
-
-
-def unknown_names(sentence: str, names: Sequence[str], place: Place, table: Iterable[str]) -> Fault:
-    """The warning that a text states names its software does not have, with those that are probably meant."""
-    first, known = [shown(name)[1:-1] for name in names[:_MOST_UNKNOWN]], list(table)
-    more = f" and {len(names) - _MOST_UNKNOWN} more" if len(names) > _MOST_UNKNOWN else ""
-    meant = {shown(name): likely_key(name, known) for name in names[:_MOST_UNKNOWN]}
-    hints = [f"did you mean {close} for {name}?" for name, close in meant.items() if close]
-    hint = f"{' '.join(hints)} What is read lacks them: correct the text and import it again" if hints else ""
-    return Fault("X007", f"{sentence}: {', '.join(first)}{more}", place, hint or "they are left out")
 
 
 # A format: its rows, and the keys of a scenario that it does not state, with the reasons.

@@ -12,9 +12,6 @@ from costmodel.exchange.import_result import Loss, Origin, OriginKind, OriginVal
 from costmodel.exchange.option_rows import known, lost, part, quiet
 from costmodel.exchange.shell import Word
 from costmodel.exchange.training.file_facts import Layer, with_remarks
-from costmodel.exchange.values.foreign_values import printable
-from costmodel.ground.errors import Fault
-from costmodel.exchange.training.file_facts import Layer, with_remarks
 from costmodel.exchange.values.foreign_values import printable, unknown_names
 from costmodel.ground.errors import Place
 

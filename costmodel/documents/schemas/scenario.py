@@ -202,7 +202,7 @@ class Plan(Document):
         default="block",
         description="block: the first layers of every model chunk; uniform: all layers, in groups of this size",
     )
-    offload: list[Offloaded] = items("What is offloaded to the host")
+    offload: list[Offloaded] = items("What is offloaded to the host; empty: what the software does itself")
     offload_to: Where = Field(default="cpu", description="Where offloaded optimizer states and parameters are stored")
     offload_layers: LayerCount | None = optional("Layers of the model whose activations are offloaded; default: all")
     schedule: Schedule | None = optional("Pipeline schedule")

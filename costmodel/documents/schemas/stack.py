@@ -224,10 +224,7 @@ class Offloading(Sourced):
     returned: ParameterBytes | None = optional(
         "Bytes of an updated parameter that the device holds for a moment under zero 1 and 2"
     )
-    usual: list[Offloaded] = Field(
-        default_factory=no_items,
-        description="What the software itself offloads with full recompute, unless a plan states more",
-    )
+    usual: list[Offloaded] = items("What the software itself offloads with full recompute, unless a plan states more")
     overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
     early: bool = off("Whether the host updates what has been reduced while backward continues")
 

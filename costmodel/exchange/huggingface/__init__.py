@@ -13,7 +13,6 @@ from typing import Any
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping
-from costmodel.exchange.foreign_keys import unknown_names
 from costmodel.exchange.huggingface.choose import (
     APPROXIMATED,
     CANNOT_BE_SAID,

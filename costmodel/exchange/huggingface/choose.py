@@ -12,8 +12,6 @@ from costmodel.exchange.huggingface.families.multimodal import WRAPPERS, Wrapper
 from costmodel.exchange.huggingface.families.refused import class_stem, reason
 from costmodel.exchange.huggingface.family import TRANSFORMERS, Family, Half
 from costmodel.exchange.import_result import Loss, Origin, OriginValue
-from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.import_result import Loss, Origin, OriginValue
 from costmodel.exchange.values.foreign_values import likely_name, shown
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 

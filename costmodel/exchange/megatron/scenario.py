@@ -14,7 +14,7 @@ from typing import Any
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.exchange.foreign_keys import UNKNOWN_STATES, because, unknown_names
+from costmodel.exchange.foreign_keys import UNKNOWN_STATES, because
 from costmodel.exchange.import_result import COUNTS, GivenSize, Imported, Origin, OriginValue
 from costmodel.exchange.launcher_options import of_environment, of_launcher
 from costmodel.exchange.megatron.model import CANNOT, model, written_model

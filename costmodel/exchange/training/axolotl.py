@@ -9,9 +9,7 @@ from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.option_rows import KindName, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.training.accelerate import STRATEGIES
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.training.job import FLAT, NOWHERE, ON_HOST_ALONE, WHOLE_LAYERS, TrainingFormat
 from costmodel.exchange.training.job import FLAT, ON_HOST_ALONE, TRAINS, WHOLE_LAYERS, TrainingFormat
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.transformers import OPTIMIZERS, written_out
 
 VERSION = "axolotl 0.19.0"

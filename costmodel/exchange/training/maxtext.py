@@ -8,11 +8,7 @@ from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.option_rows import NOTHING, choice, known, lost, option, part, quiet
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.training.job import NOWHERE, WHOLE_LAYERS, TrainingFormat
-from costmodel.exchange.import_result import OriginValue
-from costmodel.exchange.option_rows import NOTHING, choice, known, lost, option, part, quiet
 from costmodel.exchange.training.job import TRAINS, WHOLE_LAYERS, TrainingFormat
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 
 VERSION = "MaxText"
 TITLE = "YAML of MaxText"

@@ -12,9 +12,7 @@ from costmodel.exchange.import_result import Imported
 from costmodel.exchange.option_rows import choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.training.deepspeed import OPTIMIZERS
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.training.job import NOWHERE, WHOLE_LAYERS, TrainingFormat
 from costmodel.exchange.training.job import TRAINS, WHOLE_LAYERS, TrainingFormat
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 
 VERSION = "nanotron 0.4"
 TITLE = "YAML of nanotron 0.4"

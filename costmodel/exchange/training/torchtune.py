@@ -8,10 +8,7 @@ from typing import Any
 from costmodel.exchange.foreign_keys import ForeignKeys, because
 from costmodel.exchange.option_rows import choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
-from costmodel.exchange.training.job import FLAT, NOWHERE, ON_HOST_ALONE, WHOLE_LAYERS, TrainingFormat
-from costmodel.exchange.option_rows import choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.training.job import FLAT, ON_HOST_ALONE, TRAINS, WHOLE_LAYERS, TrainingFormat
-from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 
 VERSION = "torchtune 0.6.1"
 TITLE = "YAML of torchtune 0.6"

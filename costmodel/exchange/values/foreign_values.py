@@ -48,8 +48,8 @@ def unknown_names(
     names = [shown(name[:80])[1:-1] for name, _ in unknown[:_MOST_UNKNOWN]]
     more = f" and {len(unknown) - _MOST_UNKNOWN} more" if len(unknown) > _MOST_UNKNOWN else ""
     hints = [f"did you mean {close} for {name}?" for name in names if (close := likely(name))]
-    hint = " ".join(hints) or "they are left out"
-    return [Fault("X007", f"{words}: {', '.join(names)}{more}", unknown[0][1], hint)]
+    hint = f"{' '.join(hints)} What is read lacks them: correct the text and import it again" if hints else ""
+    return [Fault("X007", f"{words}: {', '.join(names)}{more}", unknown[0][1], hint or "they are left out")]
 
 
 def document_name(text: str) -> str:

@@ -527,7 +527,7 @@ def _engines(
         with untraced(), np.errstate(all="ignore"):
             step = step_time(inputs, layout, Batch(np.array([together]), longest * np.ones(1)))
         terms = {"tpot": number(step.total), "tp_exposed": number(step.tp), "ep_exposed": number(step.ep)}
-        terms["ttft"] = np.nan  # nobody waits for the first token of a rollout
+        terms["ttft"] = np.nan  # rollouts do not stream
         log.assumed += outside_assumptions(beyond_fits(inputs, (layout,), terms))
         inputs = replace(inputs, beyond=number(spreads_beyond(inputs, (layout,), terms.__getitem__)[0]))
     log.assumed += [Assumption("stack.rollout", item.value, item.origin) for item in never_measured(inputs)]

@@ -180,7 +180,8 @@ def list_documents(
     if prefix is not None:
         found = {kind: [each for each in entries if _has(each, prefix)] for kind, entries in found.items()}
         if not any(found.values()):
-            raise fail("C003", f"no name in list {shelf} has '{prefix}' in it", None, f"costmodel list {shelf}")
+            hint = f"costmodel list {shelf}, or costmodel list keys {prefix}"
+            raise fail("C003", f"no name in list {shelf} has '{prefix}' in it", None, hint)
     held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None
     prices = None
     if asked is DocumentGroup.NODES:

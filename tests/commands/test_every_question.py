@@ -39,7 +39,7 @@ ASKED: dict[str, dict[str, dict[str, Any]]] = {
 REFUSED = {  # with the reason
     ("run", SERVING): "a service has no end",
     ("pipeline", SERVING): "a service has no backward pass",
-    ("pipeline", RL): "an iteration has several phases",
+    ("pipeline", RL): "an iteration runs one phase after the other",
     ("diagnose", SERVING): "a service has no step that ends",
     ("diagnose", RL): "an iteration is no single step",
 }

@@ -374,7 +374,7 @@ def test_export_and_estimate_plan_the_same_flags_alike(run: Any) -> None:
 def test_scale_states_what_no_number_of_replicas_keeps(run: Any) -> None:
     shown = run("scale", "serve-llama-3.1-70b", "--rate", "50", "--set", "limits.ttft_p99.at_most=50ms")
     assert shown.code == 1
-    assert "No number of replicas keeps the limits" in shown.out
+    assert "No number of replicas meets the limits" in shown.out
 
 
 def test_a_difference_too_small_to_print_is_none(run: Any) -> None:

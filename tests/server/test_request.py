@@ -162,7 +162,7 @@ def test_no_path_of_a_request_is_opened_or_looked_for(tmp_path: Path) -> None:
     [
         ("estimate", b"[1]", "not an object"),
         ("estimate", b'{"scenario": NaN}', "NaN is no number"),
-        ("estimate", b'{"scenario": "a", "scenario": "b"}', "a key stands twice"),
+        ("estimate", b'{"scenario": "a", "scenario": "b"}', "a key occurs twice"),
         ("estimate", b"[" * 100_000, "nested too deeply"),
         ("estimate", b'{"scenario": "quickstart"', "not JSON"),
         ("estimate", b'"\xff"', "not JSON"),

@@ -114,7 +114,9 @@ def _unknown_document(kind: str, name: str, place: Place | None) -> CostModelErr
     hint = (
         f"did you mean {close}?"
         if close
-        else _shape_meant(kind, name) or f"costmodel list {plural(kind)} shows them all{_OF_DATASHEET.get(kind, '')}"
+        else _shape_meant(kind, name)
+        or _models_of_size(kind, name, known)
+        or f"costmodel list {plural(kind)} shows them all{_OF_DATASHEET.get(kind, '')}"
     )
     other = next((other for other in FOLDER_OF if other != kind and name in names(other)), None)
     model = name if other == "model" else shape_of(name, names("model")) if is_hub_name(name) else ""
@@ -193,11 +195,9 @@ def _document_meant(kind: str, name: str, known: Sequence[str]) -> str:
         return STACKS[name.lower()]
     if kind in ("accelerator", "node") and (part := _part(kind, name)):
         return f"'{part}'"
-    if kind == "accelerator" and (flags := _flags_meant(name)):
+    if kind == "accelerator" and (flags := _counted_flags(name)):
         return flags
     low = name.lower()
-    if kind == "model" and (sized := [f"'{each}'" for each in known if each.endswith(f"-{low}")]):
-        return " or ".join(sized[-3:])
     if low in known:
         return f"'{low}'"
     near = alike(low, known, _STACKS, 0.6) if kind == "stack" else []
@@ -205,7 +205,13 @@ def _document_meant(kind: str, name: str, known: Sequence[str]) -> str:
         *first, last = (f"'{each}' ({title_of(kind, each).partition(',')[0]})" for each in near)
         return f"{', '.join(first)} or {last}"
     close = nearest(low, known, 0.6) or next((it for it in known if low and it.startswith(low)), "")
-    return f"'{close}'" if close else ""
+    return f"'{close}'" if close else _node_flag(name) if kind == "accelerator" else ""
+
+
+def _models_of_size(kind: str, name: str, known: Sequence[str]) -> str:
+    """Models whose name ends with a size such as 70b; empty for another name."""
+    sized = [f"'{each}'" for each in known if kind == "model" and each.endswith(f"-{name.lower()}")]
+    return f"of that size: {', '.join(sized[-_STACKS:])}; costmodel list models {name}" if sized else ""
 
 
 _STACKS = 3  # near names of software, which differ by their titles
@@ -214,15 +220,18 @@ _STACKS = 3  # near names of software, which differ by their titles
 _COUNTED = re.compile(r"(?:(?P<ahead>\d+) ?[x×] ?)?(?P<part>.+?)(?:[x×:](?P<after>\d+))?", re.IGNORECASE)
 
 
-def _flags_meant(name: str) -> str:
-    """The flags for a count of accelerators written in one word, or for a node; empty for another name."""
+def _counted_flags(name: str) -> str:
+    """The flags for a count of accelerators written in one word, as 8xH100; empty for another name."""
     match = _COUNTED.fullmatch(name.strip())
     count = match and (match["ahead"] or match["after"])
-    if match and count and (part := _part("accelerator", match["part"])):
-        return f"--gpu {part} --gpus {count}"
-    node = next(
-        (each for each in names("node") if squeezed(name.lower()) in squeezed(title_of("node", each).lower())), ""
-    )
+    part = _part("accelerator", match["part"]) if match and count else ""
+    return f"--gpu {part} --gpus {count}" if part else ""
+
+
+def _node_flag(name: str) -> str:
+    """The flag for a node whose title has the name, as p5.48xlarge; empty for another name."""
+    word = squeezed(name.lower())
+    node = next((each for each in names("node") if word and word in squeezed(title_of("node", each).lower())), "")
     return f"--node {node}" if node else ""
 
 

@@ -248,7 +248,7 @@ class _TextReader:
         self.skip()
         if name in lines:
             hint = f"it is first on line {lines[name]}; keep one of the two"
-            self.faults.append(Fault("D005", f"the key {shown(name)} stands twice", place, hint))
+            self.faults.append(Fault("D005", f"the key {shown(name)} occurs twice", place, hint))
             if len(self.faults) == _MOST_FAULTS:
                 raise CostModelError(*self.faults)
         lines.setdefault(name, place.line)

@@ -12,10 +12,10 @@ from costmodel.report.answers.plan_answer import following
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, explained
 from costmodel.report.terminal.style.formatting import between
 from costmodel.report.terminal.style.head import command, fact_fields, title
-from costmodel.report.terminal.style.layout import BAD, GOOD, WARN, Line, head, styled
+from costmodel.report.terminal.style.layout import BAD, GOOD, WARN, Abridged, Line, head, styled
 from costmodel.report.workload_words import words_of
 
-_SHOWN = 6
+_SHOWN = 5
 _TOLD_APART = 3
 
 
@@ -130,7 +130,7 @@ def _causes(found: Diagnosis) -> list[Section]:
     if found.impossible:
         nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_TOLD_APART]
         stated = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
-        beneath.append(styled(f"  not enough alone: {stated}"))
+        beneath.append(Abridged(f"  not enough alone: {stated}", short="", added="causes that explain only a part"))
     names = [Column(""), Column("one cause that would explain all of it", "l"), Column("would be"), Column("usual")]
     table = Table([*names, Column("", "l")], rows, brief=_SHOWN, rest="cause") if rows else None
     return [Section("causes", "Causes", table=table, beneath=beneath)] if rows or beneath else []
@@ -163,7 +163,16 @@ def _distinguishing_measurements(found: Diagnosis) -> list[Section]:
         of.setdefault(one.cause.measure, []).append(str(place))
     rows = [[measure, ", ".join(places)] for measure, places in of.items()]
     table = Table([Column("measurement", "l"), Column("of causes")], rows, headed=False, indent="    ")
-    return [Section("apart", "Distinguished by", ahead=[styled("  distinguished by")], table=table)]
+    return [
+        Section(
+            "apart",
+            "What distinguishes them",
+            ahead=[styled("  measure, to distinguish them")],
+            table=table,
+            detail="what to measure",
+            spare=1,
+        )
+    ]
 
 
 def diagnose_json(found: Diagnosis) -> dict[str, Any]:

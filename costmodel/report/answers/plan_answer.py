@@ -204,7 +204,7 @@ def parts_section(
     banded: str = "",
     beneath: Sequence[Line] = (),
     face: Face = "all",
-    brief: int = 5,
+    brief: int = 4,
 ) -> Section:
     """A section on the parts of a total time, the longest first, with bars.
 

@@ -140,7 +140,7 @@ UNREADABLE = {
     "folder": ("./", "Is a directory"),
     "folder by suffix": ("folder.yaml", "Is a directory"),
     "through a file": ("file.yaml/x.yaml", "Not a directory"),
-    "nul": ("a\0.yaml", "do not print"),
+    "nul": ("a\0.yaml", "unprintable characters"),
     "long": ("x" * 300 + ".yaml", "File name too long"),
 }
 

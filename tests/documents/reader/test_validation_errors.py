@@ -51,7 +51,7 @@ ONE = {
     "number as a key": (PLAN, keys("  8: 8\n"), "D003", "8", "unknown key '8'", "known: "),
     "missing key": ("  global_batch: 1024\n", "", "D004", "workload", "'workload.global_batch' is", "Sequences in"),
     "missing key at the top": ("model: llama", "# llama", "D004", "schema", "the key 'model' is missing", "model: M"),
-    "duplicate key": ("  pp: 4", "  tp: 4", "D005", "tp", "stands twice", "first on line 20; keep one"),
+    "duplicate key": ("  pp: 4", "  tp: 4", "D005", "tp", "occurs twice", "first on line 20; keep one"),
     "tab": ("  pp: 4", "\tpp: 4", "D002", "    ", "not YAML", "blanks, never with tabs"),
     "open bracket": ("  pp: 4", "  pp: [4", "D002", ":", "not YAML: expected ',' or ']'", "which starts on line 21"),
     "open quote": ("  pp: 4", '  pp: "4', "D002", '"', "end of stream", "which starts on line 21"),

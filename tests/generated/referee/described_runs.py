@@ -10,6 +10,7 @@ from costmodel.documents.reader.measured_cases import cases
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.reader.serving_scenario import serving
+from costmodel.documents.schemas.measurement import Run
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.model.shards import model_active_parameters
 from costmodel.estimate.training.training_inputs import training_inputs
@@ -23,14 +24,19 @@ def described_runs() -> Iterator[tuple[Described, LoadedScenario]]:
     """Every run with a measured step time or a rate of tokens; `id` is its document and name."""
     for name in names("measured"):
         table = read("measured", name)
+        if not any(map(_judged_figure, table.runs)):
+            continue
         for run, case in cases(table):
-            if isinstance(case, RlCase):
-                continue
-            measured = run.measured.step_time or run.measured.output_tokens_per_s
-            if measured is None:
+            measured = _judged_figure(run)
+            if measured is None or isinstance(case, RlCase):
                 continue
             head = {"id": f"{name}/{run.name}", "source": table.source.key, "measured": measured}
             yield {**head, **_machine(case), "model": _model(case.model), **_job(case)}, case
+
+
+def _judged_figure(run: Run) -> float | None:
+    """The measured time of a step, or rate of tokens."""
+    return run.measured.step_time or run.measured.output_tokens_per_s
 
 
 def _machine(case: LoadedScenario) -> Described:

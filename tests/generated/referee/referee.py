@@ -73,9 +73,11 @@ def page() -> str:
     return template
 
 
+SIZES = ((8, "to 8 GPUs"), (64, "9 to 64"), (512, "65 to 512"), (10**9, "more"))
+
+
 def _size(row: Row) -> str:
-    sizes = ((8, "to 8 GPUs"), (64, "9 to 64"), (512, "65 to 512"), (10**9, "more"))
-    return next(name for most, name in sizes if int(row["accelerators"]) <= most)
+    return next(name for most, name in SIZES if int(row["accelerators"]) <= most)
 
 
 def _versions(answers: Sequence[Row]) -> str:
@@ -111,7 +113,8 @@ def _groups(runs: Sequence[Row], answers: Sequence[Row], name: Callable[[Row], s
     shown = [program for program in PROGRAMS if any(row["run"] in _answered(program, answers) for row in runs)]
     groups = Counter(name(row) for row in runs)
     rows = []
-    for group, count in groups.most_common():
+    order = [size for _, size in SIZES] if groups.keys() <= {size for _, size in SIZES} else []
+    for group, count in sorted(groups.items(), key=lambda item: order.index(item[0]) if order else -item[1]):
         cells = [group, str(count)]
         for program in shown:
             found = _answered(program, answers)

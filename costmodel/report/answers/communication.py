@@ -147,7 +147,8 @@ def wait_section(traffic: PlanTraffic) -> list[Section]:
         ]
         rows.append([group.words or group.name, *(sums if stated else []), *waits, group.note][: len(columns)])
     lead = "What the groups send, and what of it is not hidden behind other work."
-    return [Section("waits", "Waits for the network", lead, table=Table(columns, rows), apart=True)]
+    table, named = Table(columns, rows), "waits of the groups"
+    return [Section("waits", "Waits for the network", lead, table=table, detail=named, spare=1)]
 
 
 def _figure(traffic: PlanTraffic) -> Draw:

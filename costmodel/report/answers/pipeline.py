@@ -54,7 +54,7 @@ def pipeline_sections(found: Pipelines) -> list[Section]:
     return [
         Section("schedules", "Schedules", table=schedules),
         Section("stages", "Stages", ahead=ahead, table=stages, detail="times of the stages"),
-        Section("timeline", "Timeline", ahead=drawing, face="terminal"),
+        Section("timeline", "Timeline", ahead=drawing, face="terminal", detail="the timeline", spare=1),
     ]
 
 

@@ -179,7 +179,7 @@ def _assignments(name: str, settings: object) -> tuple[str, ...]:
     if settings is None or isinstance(settings, str) or not isinstance(settings, Iterable):
         raise WrongCall(f"{name}: settings are a list such as ['plan.tp=4'], or a mapping")
     changes = tuple(settings)
-    if not all(isinstance(each, str) for each in changes):
+    if not all(isinstance(change, str) for change in changes):
         raise WrongCall(f"{name}: each of the settings is a text such as 'plan.tp=4'")
     return changes
 
@@ -304,7 +304,7 @@ def _signature(
     scenario = inspect.Parameter("scenario", _BY_PLACE, default=None, annotation=Scenario | None)
     settings = inspect.Parameter("settings", _BY_NAME, default=(), annotation=Settings)
     options = [_parameter_of_option(each) for each in own.values() if each.name != "assignments"]
-    common = [_parameter_of_option(each).replace(kind=_BY_NAME) for each in flags.values()]
+    common = [_parameter_of_option(flag).replace(kind=_BY_NAME) for flag in flags.values()]
     verbose = inspect.Parameter("verbose", _BY_NAME, default=False, annotation=bool)
     ahead, behind = [scenario] if asks else [], [verbose, *([settings] if asks or "assignments" in own else [])]
     return inspect.Signature(

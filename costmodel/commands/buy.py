@@ -235,7 +235,7 @@ _OPEN = ("budget", "deadline", "sequence", "batch", "dtype", "stack", "price", "
 def _leaves_the_model_open(question: Question) -> bool:
     """Whether the flags state a budget for training, and neither model nor tokens."""
     stated = {name for name, value in question.flags.items() if value is not None}
-    set_here = any(item.startswith("model") for item in question.assignments)
+    set_here = any(assignment.startswith("model") for assignment in question.assignments)
     return question.scenario is None and "budget" in stated and stated <= {*_OPEN} and not set_here
 
 
@@ -251,7 +251,7 @@ def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: 
 
     def cost(model: DenseModel) -> float:
         """The smallest cost of training a model of this size [USD]."""
-        few = tuple(each for each in offers.machines if not nodes or each.node in nodes)
+        few = tuple(machine for machine in offers.machines if not nodes or machine.node in nodes)
         found = answer(_training(question, model, budget=None), replace(offers, machines=few))
         nodes.update(row.machine.node for row in (*found.working[:_CHEAPEST], found.best) if row is not None)
         trial = None if found.best is None else found.best.trial

@@ -101,7 +101,7 @@ def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool
             "the flags describe A; add what changes B: --set stack=sglang",
         )
     before, after = (half.loaded(planned=not stated) for half in question.of_change())
-    change = " ".join(f"--set {shlex.quote(item)}" for item in question.assignments)
+    change = " ".join(f"--set {shlex.quote(assignment)}" for assignment in question.assignments)
     names = shlex.join(before.asked.words), f"with {change}" if change else "the same"
     of_which = ("A and B", "B") if change else ("A", "B")
     whole = zip(names, ranks, of_which, strict=True)

@@ -91,7 +91,11 @@ def _served_on_machines(question: Question, case: LoadedScenario) -> list[Served
     from costmodel.explore.workloads import workload_of
 
     named = any(question.flags[name] is not None for name in ("gpu", "node", "gpus"))
-    if not question.is_alone or named or any(path_of(each).startswith("cluster") for each in question.assignments):
+    if (
+        not question.is_alone
+        or named
+        or any(path_of(assignment).startswith("cluster") for assignment in question.assignments)
+    ):
         return []
     if any(item.path == "workload.kind" for item in case.asked.assumed):
         question = replace(question, flags={**question.flags, "stack": FLAGS["serving"].engine})

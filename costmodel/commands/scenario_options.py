@@ -113,7 +113,9 @@ class Question:
         assumed = tuple(item for item in case.asked.assumed if item.path not in keys)
         lost = {words: keys[path] for words, path in self._stated(case) if path in keys}
         kept = (
-            each for each in case.asked.remarks if not any(each.startswith(f"{words} in the place") for words in lost)
+            remark
+            for remark in case.asked.remarks
+            if not any(remark.startswith(f"{words} in the place") for words in lost)
         )
         remarks = (*kept, *(f"{words} has no effect: {option} counts" for words, option in lost.items()))
         return replace(case, asked=replace(case.asked, assumed=assumed, remarks=remarks))

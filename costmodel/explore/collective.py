@@ -300,7 +300,7 @@ def _case(
 ) -> tuple[ResolvedScenario, tuple[str, ...]]:
     """The machine: as requested, else the measured one, else one node; and the remarks about it."""
     remarks: list[str] = []
-    set_here = {path_of(item) for item in assignments}
+    set_here = {path_of(assignment) for assignment in assignments}
     if found is not None:
         remarks += found.remarks
         if flags.gpu is None and flags.node is None and "cluster.node" not in set_here and found.accelerator:

@@ -77,7 +77,7 @@ class _Usual:
 
     def results_of(self: Workload, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
         """Evaluates one variant after the other."""
-        return (_result_of(self, each, result) for each in variants)
+        return (_result_of(self, variant, result) for variant in variants)
 
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
         """Results without the ends of their bands, which follow from them."""

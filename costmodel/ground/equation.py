@@ -91,7 +91,7 @@ class Equation:
             hint = "run without -OO and with PYTHONOPTIMIZE unset; -O works"
             raise fail("C022", "python -OO removes the docstrings that this answer explains equations with", None, hint)
         keyword_only = inspect.Parameter.KEYWORD_ONLY
-        choices = {item.name for item in self.signature.parameters.values() if item.kind is keyword_only}
+        choices = {parameter.name for parameter in self.signature.parameters.values() if parameter.kind is keyword_only}
         return parse_contract(inspect.getdoc(self.function) or "", choices)
 
 

@@ -139,7 +139,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 def _missing_packages(*packages: str) -> None:
     """A fault for packages that are not installed."""
-    missing = [each for each in packages if find_spec(each.partition(">")[0]) is None]
+    missing = [package for package in packages if find_spec(package.partition(">")[0]) is None]
     if missing:
         what = " and ".join(each.partition(">")[0] for each in missing)
         raise fail("C024", f"this needs {what}, not installed here", None, install_command("' '".join(missing)))

@@ -36,7 +36,7 @@ def stack_of_release(engine: str, release: str) -> StackOfRelease | None:
     asked, stacks = _numbers(release), _stacks(engine)
     if not stacks:
         return None
-    earlier = [each for each in stacks if each[0] <= asked] if asked else stacks
+    earlier = [stack for stack in stacks if stack[0] <= asked] if asked else stacks
     first, last, name, title = (earlier or stacks[:1])[-1]
     return StackOfRelease(name, title, first <= asked and asked[: len(last)] <= last)
 

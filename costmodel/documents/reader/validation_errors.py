@@ -184,7 +184,7 @@ class _Faults:
         more = f" and {left} more; costmodel list keys shows them" if left > 0 else ""
         named = f"its keys: {', '.join(keys[:_MOST_KEYS])}{more}"
         examples = () if isinstance(detail["input"], list) else self.examples(detail)
-        found = next((one for one in examples if self.holds(self.inside(detail), one)), None)
+        found = next((example for example in examples if self.holds(self.inside(detail), example)), None)
         if found is None:
             return named
         written = f"{{{', '.join(f'{key}: {value}' for key, value in found.items())}}}"

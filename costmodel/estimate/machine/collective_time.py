@@ -235,7 +235,7 @@ def algorithms_taken(inputs: Machine, message: Number, group: Group, operation: 
     if np.all(group.domains > 1):
         levels.append("between")
     times = (algorithm_times(inputs, message, group, operation, level) for level in levels)
-    return tuple(min(each, key=lambda name: number(each[name])) for each in times)
+    return tuple(min(time, key=lambda name: number(time[name])) for time in times)
 
 
 def _fastest_time(times: dict[str, Number]) -> Number:

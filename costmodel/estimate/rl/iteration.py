@@ -251,7 +251,7 @@ class Iteration:
         """The iteration with plain numbers instead of arrays."""
         made = self.generated
         times = (made.total, made.prompts, made.tail, made.host, made.longest, made.refilled)
-        parts = (number(each) for each in times)
+        parts = (number(time) for time in times)
         phases = {name: number(value) for name, value in self.phases.items()}
         return Iteration(
             phases, number(self.hidden), number(self.total), Generation(*parts), self.sync, number(self.beside)

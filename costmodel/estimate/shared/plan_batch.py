@@ -124,7 +124,7 @@ def one_row(structure: Structure, **sizes: float) -> Block:
 
 def rows_of(blocks: Sequence[Block]) -> Block:
     """The plans of blocks that share a structure, as one block."""
-    return Block(blocks[0].structure, *(np.concatenate([getattr(each, name) for each in blocks]) for name in SIZES))
+    return Block(blocks[0].structure, *(np.concatenate([getattr(block, name) for block in blocks]) for name in SIZES))
 
 
 def local_sequence(sequence: Number, block: Block) -> Number:

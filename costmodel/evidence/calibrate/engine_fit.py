@@ -410,7 +410,9 @@ class EngineFit:
     def why(self) -> str:
         """The reason why the fit is not written; empty where it is."""
         far = [
-            each for each in self.constants if abs(math.log(each.value / each.prior)) > FURTHEST * each.constant.spread
+            constant
+            for constant in self.constants
+            if abs(math.log(constant.value / constant.prior)) > FURTHEST * constant.constant.spread
         ]
         if far:
             times = far[0].value / far[0].prior

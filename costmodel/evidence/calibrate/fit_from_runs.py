@@ -462,7 +462,7 @@ def fitted_widths(runs: Unexplained, priors: Sequence[Prior]) -> dict[str, float
 
 def _prior(widths: Mapping[str, float], priors: Sequence[Prior]) -> float:
     """The log prior density of the widths."""
-    return -sum((math.log(widths[one.leaf] / one.mean) / one.spread) ** 2 for one in priors) / 2
+    return -sum((math.log(widths[prior.leaf] / prior.mean) / prior.spread) ** 2 for prior in priors) / 2
 
 
 def _likelihood(widths: Mapping[str, float], runs: Unexplained) -> float:

@@ -424,11 +424,11 @@ def worth_of_terms(figures: Sequence[Compared], terms: Sequence[str], grouping: 
     """By how much each term of a step improves predictions, in the rows where it matters; most rows first."""
     found = list[TermWorth]()
     for term in terms:
-        rows = [each for each in figures if each.error is not None and each.parts.get(term, 0.0) >= NOTABLE]
+        rows = [figure for figure in figures if figure.error is not None and figure.parts.get(term, 0.0) >= NOTABLE]
         groups = gathered(rows, grouping) if grouping else {"": rows} if rows else {}
         for group, members in sorted(groups.items(), key=lambda item: -len(item[1])):
-            share = statistics.median(each.parts[term] for each in members)
+            share = statistics.median(member.parts[term] for member in members)
             found.append(
-                TermWorth(term, group, share, score(members), score([each.without([term]) for each in members]))
+                TermWorth(term, group, share, score(members), score([member.without([term]) for member in members]))
             )
     return found

@@ -391,7 +391,7 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
     Raises:
         CostModelError: too few runs have a predicted step, or none of the new ones is like one before
     """
-    known, new = ([each for each in rows if each.parts and each.error is not None] for rows in (before, now))
+    known, new = ([row for row in rows if row.parts and row.error is not None] for rows in (before, now))
     own, groups = _offsets(known, _run_key), _offsets(known, _group_key)
     new = [each for each in new if _group_key(each) in groups]
     if len(known) < _FEWEST or len(new) < _FEWEST:

@@ -144,7 +144,7 @@ def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 def _causes_in_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
     """Causes in links: inside the node, and between nodes."""
     inputs, case, common = answer.inputs, answer.inputs.case, answer.inputs.case.common
-    taking = [item for item in answer.evaluation.step.transfers if number(item.total_time) > 0]
+    taking = [transfer for transfer in answer.evaluation.step.transfers if number(transfer.total_time) > 0]
     inside = any(number(item.group.domains) <= 1 for item in taking)
     outside = any(number(item.group.domains) > 1 for item in taking)
     if inside:

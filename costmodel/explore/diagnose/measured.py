@@ -65,7 +65,7 @@ def of_evaluation(evaluation: Evaluation) -> PredictedTerms:
     for column in TERM_COLUMNS.values():
         terms[column] = costs[column]
     for axis in EXCHANGING:
-        of_axis = [number(item.total_time) for item in evaluation.step.transfers if item.axis == axis]
+        of_axis = [number(transfer.total_time) for transfer in evaluation.step.transfers if transfer.axis == axis]
         terms[f"{axis}_time"] = sum(of_axis)
     terms["idle"] = sum(terms[name] for name in WITHOUT_KERNELS)
     return PredictedTerms(evaluation.block, costs["step_time"], terms)

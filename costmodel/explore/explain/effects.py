@@ -247,7 +247,7 @@ def _of_compression(answer: Answer, plain: Answer) -> Iterator[str]:
     """Bytes and codec of compressed gradients, and the network on which they pay."""
     inputs, block = answer.inputs, answer.evaluation.block
     share, (method, practice) = number(compressed_bytes(inputs, block)), practice_of(block)
-    sums = [each for each in plain.evaluation.step.transfers if _sums_gradients(each)]
+    sums = [transfer for transfer in plain.evaluation.step.transfers if _sums_gradients(transfer)]
     if not sums:
         return
     raw = sum(number(each.message) * number(each.count) for each in sums)

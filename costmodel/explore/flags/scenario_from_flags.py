@@ -144,7 +144,7 @@ def scenario_from_flags(
     tree, shown = scenario_tree(reader, scenario) if scenario is not None else (frame, COMMAND_LINE)
     kind = str(at(tree, "workload.kind") or "training") if isinstance(tree, dict) else ""
     _checked(flags, kind, alone=scenario is None)
-    set_here = {path_of(item) for item in assignments}
+    set_here = {path_of(assignment) for assignment in assignments}
     machine = next((path for path in ("cluster", "cluster.groups") if path in set_here), "")  # set as a whole
     unused = [f"--{name} {flags.given[name]}" for name in ("gpu", "node", "gpus") if machine and name in flags.given]
     flags = replace(flags, gpu=None, node=None, gpus=None) if machine else flags
@@ -204,7 +204,7 @@ def _decimal_lengths(flags: ScenarioFlags) -> Iterator[str]:
 
 def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[ScenarioFlags, tuple[str, ...]]:
     """The flags without those that assignments replace, and the assignments."""
-    paths = {path_of(item) for item in assignments}
+    paths = {path_of(assignment) for assignment in assignments}
     lost = [name for name in flags.given if _overruled(name, paths)]
     left, kind = replace(flags, **dict.fromkeys(lost)), kind_of(flags)
     stated = () if "workload.kind" in paths else setting_of_kind(kind, kind_of(left))
@@ -220,13 +220,15 @@ def _overruled(flag: str, paths: set[str]) -> bool:
 
 def _asks_for_a_rate(changes: Iterable[str | Assignment], assumed: Iterable[Assumption]) -> bool:
     """Whether limits on times are given for a service, and its load is only assumed."""
-    limited = any(path_of(each).startswith(_LIMITED) for each in changes)
+    limited = any(path_of(change).startswith(_LIMITED) for change in changes)
     return limited and any(each.path == "workload.concurrency" for each in assumed)
 
 
 def _kind_set(assignments: Iterable[str]) -> str:
     """The workload that --set names, empty without one; a fault where flags cannot describe it."""
-    given = [item.partition("=")[2].strip() for item in assignments if path_of(item) == "workload.kind"]
+    given = [
+        assignment.partition("=")[2].strip() for assignment in assignments if path_of(assignment) == "workload.kind"
+    ]
     if given and given[-1] not in FLAGS:
         hint = f"flags exist for {', '.join(FLAGS)}"
         sentence = f"a scenario is needed with --set workload.kind={given[-1]}"

@@ -119,7 +119,7 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
 def _selected_accelerators(texts: Sequence[OpenedFile]) -> list[OriginValue]:
     """The accelerators that manifests among the files select."""
     found = [
-        selected_accelerators(each.text, each.file) for each in texts if is_served([each]) and is_manifest(each.text)
+        selected_accelerators(text.text, text.file) for text in texts if is_served([text]) and is_manifest(text.text)
     ]
     return [stated for each in found for stated in each]
 

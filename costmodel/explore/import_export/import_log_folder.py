@@ -97,7 +97,7 @@ def log_folder(name: str, beside: GivenBesideFile) -> LogFolder:
         configs = _layouts(path, layouts, folder)
         used.update(configs)
         try:
-            table = _READ[kinds[path]](str(path), [str(each) for each in configs], beside, name)
+            table = _READ[kinds[path]](str(path), [str(config) for config in configs], beside, name)
         except CostModelError as error:
             hint = error.faults[0].hint
             unread.append(UnreadFile(str(path), error.faults[0].sentence + (f"; {hint}" if hint else "")))

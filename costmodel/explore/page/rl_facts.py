@@ -43,7 +43,7 @@ class RlFacts:
         if engines is not None:
             with trace():
                 of_engines = transfers(engines.inputs, engines.layout, engines.together)
-                sent += [item.transfer for item in of_engines]
+                sent += [of_engine.transfer for of_engine in of_engines]
         return sent
 
     @functools.cached_property

@@ -177,13 +177,13 @@ def on_offer(
     machines = [] if is_priced else [*own, *(each for each in shipped if (each.node, each.sold) not in replaced)]
     wanted = {_accelerator(shelf, gpu) for gpu in gpus}
     if wanted or nodes:
-        machines = [each for each in machines if each.node in nodes or each.accelerator in wanted]
+        machines = [machine for machine in machines if machine.node in nodes or machine.accelerator in wanted]
         named = [_machine(shelf.document("node", name)) for name in nodes]
         listed = [*dict.fromkeys([*named, *(each for gpu in gpus for each in _with_gpu(shelf, gpu))])]
     else:
         listed = [] if only and prices else list(_cheapest(shelf))
     if prices:
-        has_price, priced = {each.node for each in machines}, {each.accelerator for each in machines}
+        has_price, priced = {machine.node for machine in machines}, {machine.accelerator for machine in machines}
         listed = [each for each in listed if (each.node, each.sold) not in replaced]
         listed = [each for each in listed if each.node not in has_price or not (only or each.sold == "")]
         listed = [each for each in listed if each.node in nodes or each.accelerator not in priced or not only]

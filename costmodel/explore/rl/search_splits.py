@@ -297,12 +297,12 @@ def _best_of_split(trials: _Trials, split: RolloutPlan) -> RankedSplit | None:
     base = case.scenario.plan or RlPlan()
     trainers, engines = list(_trainers(case, base)), list(_engines(case, split))
     first = base.model_copy(update={"rollout": split})
-    by_engine = [trials.tried(first.model_copy(update={"rollout": each})) for each in engines]
+    by_engine = [trials.tried(first.model_copy(update={"rollout": engine})) for engine in engines]
     fast = sorted((each for each in by_engine if not each.inputs.engine_refused), key=_generation)
     if not fast:
         return None
     rollout = fast[0].inputs.plan.rollout
-    by_trainer = [trials.tried(each.model_copy(update={"rollout": rollout})) for each in trainers]
+    by_trainer = [trials.tried(trainer.model_copy(update={"rollout": rollout})) for trainer in trainers]
     if case.scenario.plan is None and not any(map(trials.is_safe, by_trainer)):
         by_trainer += _sharded_further(trials, by_trainer)
         by_trainer += _of_larger_models(trials, base.model_copy(update={"rollout": rollout}))

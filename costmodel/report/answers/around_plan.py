@@ -191,7 +191,7 @@ def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> lis
     """
     own, name = view.answer.costs[asked.usual], asked.usual
     works = [each for each in found if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
-    sure = [each for each in works if not _risk(asked, view.answer.costs, each)]
+    sure = [work for work in works if not _risk(asked, view.answer.costs, work)]
     if not works:
         return [styled("No neighbour that works is faster."), following(view.case, "search")]
     best = min(sure or works, key=lambda each: each.trial.costs[name])
@@ -207,8 +207,8 @@ def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> lis
 def _chosen(view: PlanView) -> list[str]:
     """Settings of the plan that costmodel chose, not the command line."""
     stated = {*map(path_of, view.case.assignments)}
-    changes = (each for each in view.case.changes if isinstance(each, str))
-    return [each for each in changes if each.startswith("plan.") and path_of(each) not in stated]
+    changes = (change for change in view.case.changes if isinstance(change, str))
+    return [change for change in changes if change.startswith("plan.") and path_of(change) not in stated]
 
 
 def _risk(asked: Workload, own: Mapping[str, float], each: Neighbour) -> str:

@@ -182,14 +182,14 @@ def kernels_json(found: Calibrated, decisions: Sequence[Decision], written: Iter
         sizes=[
             {
                 **_named(decision),
-                "size": one.size,
-                "rows": one.rows,
-                "measured_s": one.measured,
-                "predicted_s": one.predicted,
-                "error": one.error,
+                "size": size.size,
+                "rows": size.rows,
+                "measured_s": size.measured,
+                "predicted_s": size.predicted,
+                "error": size.error,
             }
             for decision in decisions
-            for one in decision.sizes
+            for size in decision.sizes
         ],
         fabrics=[
             {
@@ -255,7 +255,9 @@ def followed(found: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
     sections = [_nights_read(found)]
     for number, part in enumerate(parts, 1):
         titled = Section(f"part-{number}", part.title, ahead=[styled(part.title, HEAD)])
-        inner = [replace(each, key=f"{each.key}-{number}") for each in part.sections if each.key != "closing"]
+        inner = [
+            replace(section, key=f"{section.key}-{number}") for section in part.sections if section.key != "closing"
+        ]
         sections += [titled, *inner]
     lines: list[Line] = [styled(line, DIM if line.startswith(" ") else "") for line in patch_of(found).splitlines()]
     closing = [styled(f"wrote {path}") for path in written]
@@ -477,7 +479,7 @@ def benchmarks(found: EngineFit, written: Iterable[Path]) -> AnswerDocument:
         ]
         name = f"{quantity} by {found.grouping}"
         groups.append((name, Table(columns((name, "runs", "as shipped", "left out", *_MORE), "lrrrrrr"), values)))
-    shown, every = sum(each.identified for each in found.constants), found.runs + len(found.left)
+    shown, every = sum(constant.identified for constant in found.constants), found.runs + len(found.left)
     return _refined(
         found,
         "Constants from benchmarks of engines",
@@ -503,18 +505,18 @@ def benchmarks_json(found: EngineFit, written: Iterable[Path]) -> dict[str, Any]
     """The calibration from engine benchmarks as plain values."""
     constants = [
         {
-            "name": each.constant.name,
-            "documents": each.constant.documents,
-            "leaves": [str(leaf) for leaf in each.constant.leaves],
-            "prior": each.prior,
+            "name": constant.constant.name,
+            "documents": constant.constant.documents,
+            "leaves": [str(leaf) for leaf in constant.constant.leaves],
+            "prior": constant.prior,
             "times": None,
-            "value": each.value,
-            "spread": each.spread,
-            "prior_spread": each.constant.spread,
+            "value": constant.value,
+            "spread": constant.spread,
+            "prior_spread": constant.constant.spread,
             "scale": "log",
-            "resolved": each.identified,
+            "resolved": constant.identified,
         }
-        for each in found.constants
+        for constant in found.constants
     ]
     left_out = {
         part.value: {

@@ -76,7 +76,9 @@ def _explain_command(answer: CollectiveAnswer) -> str:
     text = show(size, "B").replace(" ", "")
     text = text if parse(text, "B") == size else f"{size:.0f}B"
     stated = (_operation_words(answer.operation), text, *([answer.wanted] if answer.wanted else []))
-    return shlex.join(["costmodel", "explain", "collective", *stated, *words, *(f"--set={each}" for each in settings)])
+    return shlex.join(
+        ["costmodel", "explain", "collective", *stated, *words, *(f"--set={setting}" for setting in settings)]
+    )
 
 
 def collective_explained(

@@ -100,9 +100,9 @@ def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum]) -> Table:
         ]
         drawn = [bar(line.held[0] / largest, _BAR)] if alone else []
         rows.append([line.words or line.name, *cells, *drawn, line.note])
-    for each in totals:
-        sums = [_sum_cell(ledger, each, place) for place in places]
-        rows.append([each.name, *sums, *([""] if alone else []), each.note])
+    for total in totals:
+        sums = [_sum_cell(ledger, total, place) for place in places]
+        rows.append([total.name, *sums, *([""] if alone else []), total.note])
     noted = any(line.note for line in shown)
     columns = [Column("line" if alone else "GiB", "k"), *heads, *bars, *([Column("note", "l")] if noted else [])]
     rows = rows if noted else [row[:-1] for row in rows]

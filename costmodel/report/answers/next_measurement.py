@@ -94,8 +94,8 @@ def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequen
 
 def _table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
     """A row for each measurement."""
-    prices = {each: _price(words, advice, each) for each in advice.measurements}
-    priced, has_end = any(map(math.isfinite, prices.values())), any(math.isfinite(each.saved) for each in prices)
+    prices = {measurement: _price(words, advice, measurement) for measurement in advice.measurements}
+    priced, has_end = any(map(math.isfinite, prices.values())), any(math.isfinite(price.saved) for price in prices)
     columns = [Column("measure", "l"), Column("GPUs"), Column("GPU hours", drop=2)]
     columns += [Column("cost", legend="the rent of these GPU hours")] if priced else []
     columns += [Column("gain", legend=f"expected, of {words.found.ranked_by}")]
@@ -193,7 +193,9 @@ def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dic
             }
             for line, change in advice.order
         ],
-        "measurements": [_measurement_fields(each, _price(words, advice, each)) for each in advice.measurements],
+        "measurements": [
+            _measurement_fields(measurement, _price(words, advice, measurement)) for measurement in advice.measurements
+        ],
     }
 
 

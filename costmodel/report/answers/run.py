@@ -73,13 +73,13 @@ def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
         return []
     costs = view.answer.costs
     rows: list[list[Cell]] = [
-        [each.words, traced(each.text, costs[each.name], machine_name(each.name), each.name), each.band]
-        for each in found.figures
+        [figure.words, traced(figure.text, costs[figure.name], machine_name(figure.name), figure.name), figure.band]
+        for figure in found.figures
     ]
     figures = Table([Column("", "k"), Column("", "l"), Column(BAND, "l")], rows, brief=3, rest="figure")
     pictures = range_figures(view.case.kind, "run", [("the run", lambda name: costs.get(name, math.nan))])
     facts = Table(
-        [Column("", "k"), Column("", "l")], [list(each) for each in found.facts], headed=False, brief=3, rest="fact"
+        [Column("", "k"), Column("", "l")], [list(fact) for fact in found.facts], headed=False, brief=3, rest="fact"
     )
     parts = [] if math.isnan(costs["goodput"]) else [wall_section(found, costs["run_time"])]
     return [
@@ -138,7 +138,7 @@ def levers_section(case: LoadedScenario, found: PlanRun) -> list[Section]:
 def _commands(case: LoadedScenario, found: PlanRun, traces: TraceWriter) -> dict[str, Any]:
     """For each change, the command that shows the run with it."""
     settings = [settings_of(each.settings) for each in found.helping]
-    lines = [command(case, "run", settings=each) for each in settings]
+    lines = [command(case, "run", settings=setting) for setting in settings]
     return {"lines": lines, "words": "This command shows the run with that change."}
 
 
@@ -154,7 +154,7 @@ def run_json(view: PlanView) -> dict[str, Any]:
 def run_words(view: PlanView, found: PlanRun) -> str:
     """A sentence on the time, cost and goodput of a run, with bands and the chance to fit."""
     costs = view.answer.costs
-    known = {each.name: f"{each.text} ({each.band})" if each.band else each.text for each in found.figures}
+    known = {figure.name: f"{figure.text} ({figure.band})" if figure.band else figure.text for figure in found.figures}
     cost = "" if math.isnan(costs.get("run_cost", math.nan)) else f" and costs {known['run_cost']}"
     chance = (
         f"; it fits with a chance of {rounded_percent(costs['fit_chance']).replace('%', ' %')}"

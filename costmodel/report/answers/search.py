@@ -554,11 +554,11 @@ def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: T
 
     keys = [words.keys(plan) for plan in plans]
     plain = (int, float, str)
-    sizes = [name for name in (keys[0] if keys else ()) if all(isinstance(each.get(name), plain) for each in keys)]
+    sizes = [name for name in (keys[0] if keys else ()) if all(isinstance(key.get(name), plain) for key in keys)]
     names = [name for name in words.drawn_results if plans and all(name in plan.costs for plan in plans)]
     known = [name for name in names if any(math.isfinite(plan.costs[name]) for plan in plans)]
     labels = words_of(words.case.kind).terms
-    columns = [{"name": name, "label": name, "unit": "", "values": [each[name] for each in keys]} for name in sizes]
+    columns = [{"name": name, "label": name, "unit": "", "values": [key[name] for key in keys]} for name in sizes]
     for name in known:
         values = [_seven_digits(plan.costs[name]) for plan in plans]
         facts = {"name": machine_name(name), "label": labels.get(name, name), "unit": words.columns[name].unit}
@@ -589,7 +589,7 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
     listed = list(_evenly_chosen(front.rows, shown))
     plans = [plan for _, plan in listed]
     figures = [words.cell(name) for axis in (x, y) for name in _with_end(words, axis, front.rows)]
-    columns = [*words.plan_columns(plans), *(_band_column(words, each) for each in figures), _state(words)]
+    columns = [*words.plan_columns(plans), *(_band_column(words, figure) for figure in figures), _state(words)]
     titles = [f"{name} ({words.columns[name].better} is better)" for name in (x, y)]
     points, legend = _marks_and_legend(words, front)
     beneath = [*words.beneath(plans), *price_lines(words, plans), *_without_points(words, front)]

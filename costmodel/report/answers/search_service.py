@@ -240,7 +240,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def beneath(self, plans: Sequence[RankedPlan]) -> list[Line]:
         """Lines that explain the columns."""
-        apart = any(each.prefill is not None for each in plans)
+        apart = any(plan.prefill is not None for plan in plans)
         lines: list[Line] = [styled("  →: from the instances for prompts to those that generate", DIM)] if apart else []
         return lines if self.found.front is not None else [*lines, *self._table_key(plans)]
 
@@ -449,7 +449,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             yield _column_words(f"in time: {words}")
         if alike := sum(part.alike for part in self.found.service_parts):
             yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
-        if any(OVERLOAD & {*each.broken} for each in plans):
+        if any(OVERLOAD & {*plan.broken} for plan in plans):
             yield styled("  no end: requests arrive faster than they are answered", DIM)
         fastest = max((part.fastest for part in self.found.service_parts), default=math.inf)
         for limit in self._limits():

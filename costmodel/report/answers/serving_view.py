@@ -249,7 +249,7 @@ def _load_section(facts: ServingFacts) -> Section:
     ]
     lead = "The same plan under lighter and heavier load: what each accelerator generates, and what a user waits for."
     columns = [Column(head, result=name) for head, name in zip(heads, names, strict=True)]
-    settings = [trial_settings(each, searched=False) for each in facts.loads]
+    settings = [trial_settings(load, searched=False) for load in facts.loads]
     table = Table([*columns, Column("limits", "l")], rows, settings=settings)
     figures = [partial(_load_figure, facts)]
     return Section("load", "Throughput against latency", lead, figures, table=table, folded=True, face="page")

@@ -601,7 +601,7 @@ def _changed(factor: float) -> str:
 def moved_json(read: LogFolder, found: Sequence[MovedRuns]) -> dict[str, Any]:
     """The changes as plain values: of the first kind of runs that became slower, and of every kind."""
     runs = [_moved_fields(each) for each in found]
-    most = next((each for each in runs if each["slower"]), runs[0])
+    most = next((run for run in runs if run["slower"]), runs[0])
     unread = [{"file": each.file, "why": each.why} for each in read.unread]
     return {**head("costmodel/moved/v2"), "folder": read.folder, **most, "runs": runs, "unread": unread}
 

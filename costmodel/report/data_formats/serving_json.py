@@ -24,9 +24,9 @@ def own_plan(answer: ServingAnswer) -> dict[str, Any]:
     """The scenario's plan with its results, those of its prefill and decode halves, and its bottleneck."""
     if answer.groups:
         groups = [
-            {"node": each.inputs.case.node.name, "nodes": float(each.inputs.case.cluster.nodes), "share": each.share,
-             **own_plan(each)}
-            for each in answer.groups
+            {"node": group.inputs.case.node.name, "nodes": float(group.inputs.case.cluster.nodes), "share": group.share,
+             **own_plan(group)}
+            for group in answer.groups
         ]  # fmt: skip
         return {**plan({}, answer.costs), "groups": groups}
     held = plan(sizes_of(answer.evaluation.layout), answer.costs)

@@ -59,10 +59,18 @@ def plan_page(
         return HtmlPage(title(case), about, [conclusion], "bad", [], [held, *behind], [*findings(view)], commands)
     traces = traces or traces_of(view)
     sections = [*plan_sections(view, run)]
-    parts = [*(section_part(each, traces) for each in sections), *beside, results_part(view, traces), held, *behind]
+    parts = [
+        *(section_part(section, traces) for section in sections),
+        *beside,
+        results_part(view, traces),
+        held,
+        *behind,
+    ]
     numbers = view.headlines() if run is None else run_headlines(view, run)
-    headlines = [Headline(each.label, opened(each.value, traces), each.note, each.verdict) for each in numbers]
-    data = {key: value for each in sections for key, value in section_data(each, case, traces).items()}
+    headlines = [
+        Headline(number.label, opened(number.value, traces), number.note, number.verdict) for number in numbers
+    ]
+    data = {key: value for section in sections for key, value in section_data(section, case, traces).items()}
     conclusion = conclusion if run is None else f"{run_words(view, run)} {conclusion}"
     return HtmlPage(title(case), about, [f"{conclusion}{more}"], standing(case, answer), headlines, parts,
                     [*findings(view)], commands, {**data, "trace": traces.data()})  # fmt: skip

@@ -147,6 +147,6 @@ def _of_scenario(view: PlanView, key: str, traces: Traces) -> list[Part]:
     rows: list[list[Cell]] = [[words, cell] for (words, _), cell in zip(heads, cells, strict=True)]
     first = Part(key, _scenario_title(view), _conclusion(view), tables=[PageTable(("", ""), rows, "lr")])
     sections = [*view.time(), memory_section(view.ledger())]
-    parts = [section_part(each, traces) for each in sections if each.face != "terminal"]
+    parts = [section_part(section, traces) for section in sections if section.face != "terminal"]
     return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{_scenario_title(view)}: {part.title.lower()}")
                      for part in parts)]  # fmt: skip

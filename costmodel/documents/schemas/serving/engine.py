@@ -344,5 +344,7 @@ class Engine(Document):
 
     def picked(self, memory: float, family: str) -> EngineDefaults:
         """The engine's defaults for a device; the last entry of the list if none fits."""
-        fitting = (each for each in self.defaults if memory >= each.memory and family not in each.except_families)
+        fitting = (
+            default for default in self.defaults if memory >= default.memory and family not in default.except_families
+        )
         return next(fitting, self.defaults[-1])

@@ -227,9 +227,12 @@ class Serving(Document):
             other = "shared_prefix" if self.shared_prefix else "turns"
             sentence = f"beginnings and {other} both state what prompts begin with: leave one of the two out"
             raise PydanticCustomError("load", sentence, {"keys": ("beginnings", other)})
-        if self.beginnings and sum(each.share for each in self.beginnings if each.spacing is None) > 1 + 1e-9:
+        if (
+            self.beginnings
+            and sum(beginning.share for beginning in self.beginnings if beginning.spacing is None) > 1 + 1e-9
+        ):
             raise PydanticCustomError("load", "the shares of beginnings are over 100 %", {"keys": ("beginnings",)})
-        if sum(each.share * each.tokens for each in self.beginnings) >= self.mean("prompt"):
+        if sum(beginning.share * beginning.tokens for beginning in self.beginnings) >= self.mean("prompt"):
             words = {"keys": ("beginnings", "prompt")}
             raise PydanticCustomError("load", "beginnings are as long as the prompt: nothing would be left", words)
         bursts = [name for name in BURSTS if getattr(self, name) is not None]
@@ -609,7 +612,7 @@ class ServingScenario(Document):
         """Whether a limit applies to single requests and so decides which of them are in time."""
         limits = self.limits
         times = (limits.ttft, limits.ttft_p99, limits.tpot, limits.tpot_p99)
-        return any(each.at_most is not None for each in times) or limits.tokens_per_s_per_user.at_least is not None
+        return any(time.at_most is not None for time in times) or limits.tokens_per_s_per_user.at_least is not None
 
 
 SERVING: dict[str, type[BaseModel]] = {"scenario": ServingScenario, "stack": Engine}

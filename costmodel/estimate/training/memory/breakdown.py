@@ -320,7 +320,7 @@ def _held(
     updated = whole if own is parameters else own.stages(block.pp, schedule)
     routed, routed_trained = parameters.routed_stages(block), own.routed_stages(block)
     copies = weight_replication(schedule)
-    layers_held = [copies * each for each in parameters.ranks]
+    layers_held = [copies * rank for rank in parameters.ranks]
     adapters = 0.0 if inputs.tuning is None else own.largest + own.routed_layer
     columns = zip(whole, layers_held, updated, routed, routed_trained, strict=True)
     return [RankParameters(*column, adapters) for column in columns]

@@ -39,7 +39,7 @@ def context_traffic(
     once = _boundary_traffic(inputs, cp, block, part, part.mixer, core)
     if not again:
         return once
-    anew = tuple(replace(item, again=item.forward) for item in once.exchanges)
+    anew = tuple(replace(exchange, again=exchange.forward) for exchange in once.exchanges)
     return LayerTraffic("cp", once.forward, once.backward + once.forward, anew)
 
 

@@ -568,8 +568,8 @@ def data_traffic(
 def _mixed(part: float, one: DataTraffic, other: DataTraffic) -> DataTraffic:
     """The weighted mean of two kinds of traffic; `part` is the share of steps of the first kind."""
     with term("warm-up"):
-        sent = [replace(each, count=part * each.count) for each in one.transfers]
-        sent += [replace(each, count=(1.0 - part) * each.count) for each in other.transfers]
+        sent = [replace(transfer, count=part * transfer.count) for transfer in one.transfers]
+        sent += [replace(transfer, count=(1.0 - part) * transfer.count) for transfer in other.transfers]
         exposed, forward, backward = (
             mixed(part, getattr(one, name), getattr(other, name))
             for name in ("exposed", "layer_forward", "layer_backward")

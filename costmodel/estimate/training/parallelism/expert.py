@@ -252,7 +252,7 @@ def expert_traffic(
     if not again:
         return LayerTraffic("ep", forward, backward, exchanges)
     return LayerTraffic(
-        "ep", forward, backward + forward, tuple(replace(item, again=item.forward) for item in exchanges)
+        "ep", forward, backward + forward, tuple(replace(exchange, again=exchange.forward) for exchange in exchanges)
     )
 
 

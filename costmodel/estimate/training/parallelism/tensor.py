@@ -84,7 +84,7 @@ def tensor_traffic(
         products = layer.weight.matmul if layer.weight else 0.0
         regathered = exposed_time(_together(gathers, "forward"), products, 1.0, 0.0)
     others = [item for item in made if item.operation != "all_gather"]
-    twice = (replace(item, backward=item.backward + item.forward) for item in gathers)
+    twice = (replace(gather, backward=gather.backward + gather.forward) for gather in gathers)
     return LayerTraffic("tp", forward, backward + regathered, (*twice, *others, *pairs))
 
 

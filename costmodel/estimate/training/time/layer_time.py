@@ -63,8 +63,8 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
 
 def _calls(traffic: LayerTraffic, tp: Number) -> tuple[Number, Number]:
     """Numbers of collectives that a layer launches forward and backward; 0 without tensor parallelism."""
-    forward = sum(item.forward for item in traffic.exchanges)
-    backward = sum(item.backward + item.again for item in traffic.exchanges)
+    forward = sum(exchange.forward for exchange in traffic.exchanges)
+    backward = sum(exchange.backward + exchange.again for exchange in traffic.exchanges)
     return np.where(tp > 1, forward, 0.0), np.where(tp > 1, backward, 0.0)
 
 

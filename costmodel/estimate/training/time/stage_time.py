@@ -109,7 +109,7 @@ def _prediction_layers(model: Model, block: Block, held: StageLayers, ahead: Tok
 
 def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
     """Collectives of the given number of layers of a kind, with the share of the layers that is recomputed."""
-    for item in (item for axis in work.traffic for item in axis.exchanges):
+    for item in (exchange for axis in work.traffic for exchange in axis.exchanges):
         yield layers, item, recomputed
 
 

@@ -241,7 +241,7 @@ def _machine(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> tuple[
     except CannotModel:
         total, stack = (row.number("total_gib") or math.inf) * GIB, shelf.document("stack", engine_of(row, {}))
         documents = (shelf.document("accelerator", name) for name in sorted(shelf.names("accelerator")))
-        made = (each for each in documents if each.vendor in stack.runs_on[:1] and each.peak.bf16)
+        made = (document for document in documents if document.vendor in stack.runs_on[:1] and document.peak.bf16)
         holding = [each for each in made if each.memory.usable >= total]
         nearest = min(holding, key=lambda each: each.memory.usable, default=None)
         if nearest is None:

@@ -252,9 +252,9 @@ def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: 
     def cost(model: DenseModel) -> float:
         """The smallest cost of training a model of this size [USD]."""
         few = tuple(machine for machine in offers.machines if not nodes or machine.node in nodes)
-        found = answer(_training(question, model, budget=None), replace(offers, machines=few))
-        nodes.update(row.machine.node for row in (*found.working[:_CHEAPEST], found.best) if row is not None)
-        trial = None if found.best is None else found.best.trial
+        answered = answer(_training(question, model, budget=None), replace(offers, machines=few))
+        nodes.update(row.machine.node for row in (*answered.working[:_CHEAPEST], answered.best) if row is not None)
+        trial = None if answered.best is None else answered.best.trial
         return math.inf if trial is None else trial.costs["run_cost_high"]
 
     budget = float(at(_training(question, dense_model(1e9)).scenario.limits, "run_cost.at_most"))

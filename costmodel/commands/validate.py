@@ -169,13 +169,13 @@ def _count_rows(done: int, rows: int) -> None:
 
 
 def worth_reply(
-    found: Sequence[Validated], terms: Sequence[str], grouping: str | None, here: Mapping[str, float]
+    scored: Sequence[Validated], terms: Sequence[str], grouping: str | None, here: Mapping[str, float]
 ) -> Reply:
     """What terms of a step are worth in measured steps; here: the shares of the terms in a plan, if there is one."""
     from costmodel.evidence.validate.scores import worth_of_terms
     from costmodel.report.answers.validate import worth, worth_json
 
-    figures = [figure for part in found for figure in part.figures if figure.parts]
+    figures = [figure for part in scored for figure in part.figures if figure.parts]
     if not figures:
         raise fail("C005", "no row has a predicted step", Place("command line"), "costmodel validate --worth")
     made = worth_of_terms(figures, terms, grouping)
@@ -184,11 +184,11 @@ def worth_reply(
     return pages.drawn(document, lambda: worth_json(made, len(figures), unused, here), "terms")
 
 
-def _regret(found: list[Validated], grouping: str, worst: int, without: Sequence[str]) -> Reply:
+def _regret(scored: list[Validated], grouping: str, worst: int, without: Sequence[str]) -> Reply:
     from costmodel.evidence.validate.scores import layout_regret, sweeps
     from costmodel.report.answers.regret import regret, regret_json
 
-    made = layout_regret(sweeps(found))
+    made = layout_regret(sweeps(scored))
     return pages.drawn(lambda: regret(made, grouping, worst, without), lambda: regret_json(made, without), "rows")
 
 

@@ -263,11 +263,11 @@ def _off_fit(inputs: Machine, operation: Operation, members: Group, rows: Sequen
     if operation == "send" or members.domains > 1:
         return ()
     name = operation.replace("_", "-")
-    found: list[OutsideFit] = []
+    outside_fits: list[OutsideFit] = []
     for row in (rows[0], rows[-1]):
         fit = _fit_of(inputs, operation, row.algorithm)
-        found += outside(fit.fitted, name, 1.0, ranks=float(members.inside), bytes=row.size)
-    return tuple(dict.fromkeys(found))
+        outside_fits += outside(fit.fitted, name, 1.0, ranks=float(members.inside), bytes=row.size)
+    return tuple(dict.fromkeys(outside_fits))
 
 
 def _operation(name: str) -> Operation:

@@ -358,9 +358,9 @@ def _symbols_by_lower_case() -> dict[str, list[str]]:
 
 def _units_meant(symbol: str, wanted: str) -> list[str]:
     """Units of the expected dimension that an unknown spelling may stand for, the largest first."""
-    if found := _FLOPS.match(symbol):
+    if match := _FLOPS.match(symbol):
         per = "/s" if wanted.endswith("/s") else ""
-        parts = [[f"{found[1].upper()}{'FLOP' if found[2] else 'OP'}{per}"]]
+        parts = [[f"{match[1].upper()}{'FLOP' if match[2] else 'OP'}{per}"]]
     else:
         parts = [_symbols_by_lower_case().get(part.strip().casefold(), []) for part in symbol.split("/")]
     fitting: dict[float, str] = {}

@@ -207,37 +207,37 @@ def _a_day(rate: float) -> str:
     return significant(rate * 86400 / 1e9)
 
 
-def _dp_warning(found: Scaled) -> list[Line]:
+def _dp_warning(sizes_found: Scaled) -> list[Line]:
     """A warning that the plan's dp is ignored, since it follows from the ranks."""
     from costmodel.documents.reader.resolved_scenario import training
 
-    plan = training(found.asked.case).scenario.plan
+    plan = training(sizes_found.asked.case).scenario.plan
     if plan is None or plan.dp is None:
         return []
     return [styled(f"dp follows from the ranks; the {plan.dp:.0f} of the plan is left out", WARN)]
 
 
-def _cautions(found: Scaled) -> list[str]:
+def _cautions(sizes_found: Scaled) -> list[str]:
     """Cautions about a time to a loss, if a published fit gives the critical batch."""
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.shared.critical_batch import FITS_APART, is_fitted, other_meaning
 
-    workload = training(found.asked.case).scenario.workload
+    workload = training(sizes_found.asked.case).scenario.workload
     if not is_fitted(workload):
         return []
     spread = f"Critical batches of different fits lie up to {FITS_APART:g} times apart."
     return [spread, *(f"{words[0].upper()}{words[1:]}." for words in other_meaning(workload))]
 
 
-def _stops_paying(found: Scaled) -> list[str]:
+def _stops_paying(sizes_found: Scaled) -> list[str]:
     """A sentence on the size from which a doubling saves less than a quarter of the time to a loss."""
-    known = [row for row in found.rows if not math.isnan(row.to_loss)]
+    known = [row for row in sizes_found.rows if not math.isnan(row.to_loss)]
     if len(known) < 2:
         return []
-    if found.pays is None:
+    if sizes_found.pays is None:
         most = known[-1].found.text
         return [f"More GPUs pay up to {most}: a doubling saves a quarter of the time to the loss or more."]
-    before, after = found.pays
+    before, after = sizes_found.pays
     time, more = after.to_loss / before.to_loss, after.found.size / before.found.size
     as_many = f"{significant(more)} times as many take {percent(time)} of the time to the loss"
     hours = f"{significant(time * more)} times the GPU hours"

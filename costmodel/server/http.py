@@ -115,11 +115,13 @@ async def outcome(workers: Workers, job: Job) -> Answered:
     return found
 
 
-def response(found: Answered) -> Response:
+def response(answered: Answered) -> Response:
     """The HTTP response of a reply, with its headers."""
-    more = {"Costmodel-Works": "yes" if found.works else "no"} if found.status == 200 else {}
-    more |= {"Retry-After": RETRY} if found.status == 503 else {}
-    return Response(found.body, found.status, {**_HEADERS, "Content-Security-Policy": _POLICY, **more}, found.media)
+    more = {"Costmodel-Works": "yes" if answered.works else "no"} if answered.status == 200 else {}
+    more |= {"Retry-After": RETRY} if answered.status == 503 else {}
+    return Response(
+        answered.body, answered.status, {**_HEADERS, "Content-Security-Policy": _POLICY, **more}, answered.media
+    )
 
 
 def only_for(app: App, names: Collection[str]) -> App:

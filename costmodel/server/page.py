@@ -80,8 +80,8 @@ def offered() -> Answered:
 
 def _kind_of(scenario: str) -> str:
     """The workload of a scenario, read without checking the other keys."""
-    found = _KIND.search(file_text(str(find("scenario", scenario))))
-    return found[1] if found else "training"
+    match = _KIND.search(file_text(str(find("scenario", scenario))))
+    return match[1] if match else "training"
 
 
 def _question(name: str) -> dict[str, Any]:

@@ -49,11 +49,11 @@ def _without_markup(markdown: str) -> str:
 
 def parsed(name: str, markdown: str) -> AnsweredQuestion | None:
     """The question on a page; None if the first lines of the page name no words."""
-    found = _PAGE.match(markdown)
-    if found is None:
+    match = _PAGE.match(markdown)
+    if match is None:
         return None
-    words = (word.strip() for word in found["words"].split(","))
-    return AnsweredQuestion(tuple(dict.fromkeys((name, *words))), found["question"].strip(), found["text"].strip())
+    words = (word.strip() for word in match["words"].split(","))
+    return AnsweredQuestion(tuple(dict.fromkeys((name, *words))), match["question"].strip(), match["text"].strip())
 
 
 @functools.cache

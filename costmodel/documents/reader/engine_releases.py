@@ -72,5 +72,5 @@ def _numbers(release: str) -> tuple[int, ...]:
     >>> _numbers("v0.4.6.post1"), _numbers("latest")
     ((0, 4, 6), ())
     """
-    found = re.match(r"v?(\d+(?:\.\d+)*)", release)
-    return tuple(int(part[:_DIGITS]) for part in found[1].split(".")) if found else ()
+    match = re.match(r"v?(\d+(?:\.\d+)*)", release)
+    return tuple(int(part[:_DIGITS]) for part in match[1].split(".")) if match else ()

@@ -64,8 +64,8 @@ def kind_of_ours(text: str) -> str:
     >>> kind_of_ours('{"schema": "costmodel/model/v1"}')
     'model'
     """
-    found = _OURS.search(text)
-    return "" if found is None else found[1]
+    match = _OURS.search(text)
+    return "" if match is None else match[1]
 
 
 def file_in(kind: str, path: Path) -> Path:

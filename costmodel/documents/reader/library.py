@@ -284,9 +284,9 @@ class DocumentReader:
         return found
 
 
-def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
+def _checked(kind: str, tree: Any, shown: str, faults: Sequence[Fault]) -> Any:
     """The validated document of a tree; raises its faults, and those of figures without a source."""
-    document = validate(_class_in(kind, _wing(kind, tree)), tree, shown, found)
+    document = validate(_class_in(kind, _wing(kind, tree)), tree, shown, faults)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
     return document

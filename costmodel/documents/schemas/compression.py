@@ -37,11 +37,11 @@ def codec_of(text: str) -> Codec:
     for method in PLAIN:
         if words == method:
             return Codec(method)
-    if (found := _RANK.match(words)) is not None and int(found[1]) > 0:
-        return Codec("powersgd", rank=float(found[1]))
-    if (found := _KEPT.match(words)) is not None:
+    if (match := _RANK.match(words)) is not None and int(match[1]) > 0:
+        return Codec("powersgd", rank=float(match[1]))
+    if (match := _KEPT.match(words)) is not None:
         try:
-            kept = parse(found[1], "1")
+            kept = parse(match[1], "1")
         except UnitError:
             kept = 0.0
         if 0 < kept <= 1:

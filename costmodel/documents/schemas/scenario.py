@@ -104,12 +104,12 @@ def batch_fit(text: str) -> BatchFit:
     >>> batch_fit("kaplan 2.0")
     BatchFit(fit='kaplan', at=2.0)
     """
-    found = _FORM.fullmatch(" ".join(text.split()))
-    assert found is not None
-    fit: Any = found[1]
+    match = _FORM.fullmatch(" ".join(text.split()))
+    assert match is not None
+    fit: Any = match[1]
     unit, least, most, wanted = _OF[fit]
     try:
-        at = parse(found[2] or "", unit)
+        at = parse(match[2] or "", unit)
     except UnitError:
         at = 0.0
     if not least <= at <= most:

@@ -30,9 +30,9 @@ def sync_of(text: str) -> Sync:
     >>> sync_of("parameter-server 16"), sync_of("async")
     (Sync(way='parameter-server', number=16.0), Sync(way='async', number=0.0))
     """
-    found = _FORM.fullmatch(" ".join(text.split()))
-    way: Any = found and (found[1] or found[2] or found[4])
-    number = float(found[3] or found[5] or 0) if found else 0.0
+    match = _FORM.fullmatch(" ".join(text.split()))
+    way: Any = match and (match[1] or match[2] or match[4])
+    number = float(match[3] or match[5] or 0) if match else 0.0
     if not way or (way == "first" and number < 1):
         words = {"given": f"'{text[:40]}'", "wanted": _WRITTEN}
         raise PydanticCustomError("quantity_unit", "{given} is no way to agree on weights; write {wanted}", words)

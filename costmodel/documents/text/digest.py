@@ -89,8 +89,8 @@ def _order(version: object) -> tuple[float, ...]:
     >>> _order("0.1.0") < _order("0.2.0.dev1") < _order("0.2.0.dev10") < _order("0.2.0")
     True
     """
-    found = _RELEASE.fullmatch(str(version))
-    return tuple(float(part) if part else math.inf for part in found.groups()) if found else ()
+    match = _RELEASE.fullmatch(str(version))
+    return tuple(float(part) if part else math.inf for part in match.groups()) if match else ()
 
 
 def _normal_form(value: Any) -> Any:

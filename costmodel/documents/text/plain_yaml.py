@@ -180,10 +180,10 @@ class _BlockReader:
         pairs: list[tuple[Node, Node]] = []
         start = Mark(self.lines[self.at][0], indent)
         while (content := self.level(indent)) is not None:
-            found = _KEY.match(content)
-            if found is None:
+            match = _KEY.match(content)
+            if match is None:
                 raise _NotPlain
-            line, name, after = self.lines[self.at][0], found[1], found.end()
+            line, name, after = self.lines[self.at][0], match[1], match.end()
             key = _scalar_node("str", name, line, indent, indent + after - 1)
             self.at += 1
             pairs.append((key, self.after_key(line, indent, content, after)))
@@ -236,8 +236,8 @@ class _BlockReader:
         """A list: items on successive lines; the text after a dash is read as a separate line."""
         items: list[Node] = []
         start = Mark(self.lines[self.at][0], indent)
-        while (content := self.level(indent)) is not None and (found := _ITEM.match(content)):
-            width, line = found.end(), self.lines[self.at][0]
+        while (content := self.level(indent)) is not None and (match := _ITEM.match(content)):
+            width, line = match.end(), self.lines[self.at][0]
             if width == len(content) or content[width] == "#":
                 raise _NotPlain
             self.lines[self.at] = (line, indent + width, content[width:])
@@ -250,8 +250,8 @@ class _BlockReader:
         while self.at < len(self.lines) and self.lines[self.at][0] == last + 1:
             last, indent, content = self.lines[self.at]
             self.at += 1
-            if found := _QUOTED.match(quote + content):
-                text, end = " ".join([*texts, found[1] or found[2] or ""]), found.end() - 1
+            if match := _QUOTED.match(quote + content):
+                text, end = " ".join([*texts, match[1] or match[2] or ""]), match.end() - 1
                 return ScalarNode("str", text, Mark(line, column), Mark(last, indent + end)), end, content
             if not _OPEN_QUOTE.match(quote + content):
                 break
@@ -289,9 +289,9 @@ class _FlowReader:
         """The next character after blanks, comments and line ends; empty after the last."""
         if self.content[self.end : self.end + 1] not in ("", " "):
             return self.content[self.end]
-        while found := _REST.match(self.content, self.end):
+        while match := _REST.match(self.content, self.end):
             if self.block.at == len(self.block.lines):
-                self.end = found.end()
+                self.end = match.end()
                 return ""
             self.line, self.column, self.content = self.block.lines[self.block.at]
             self.block.reading = self.line
@@ -324,13 +324,13 @@ class _FlowReader:
     def items(self, depth: int) -> list[Node]:
         """The items of a list."""
         self.end += 1
-        found: list[Node] = []
+        nodes: list[Node] = []
         while self.next() != "]":
-            if found:
+            if nodes:
                 self.comma()
-            found.append(self.node(depth + 1))
+            nodes.append(self.node(depth + 1))
         self.end += 1
-        return found
+        return nodes
 
     def pairs(self, depth: int) -> list[tuple[Node, Node]]:
         """The entries of a mapping."""

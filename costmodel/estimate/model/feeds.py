@@ -239,12 +239,12 @@ def reached(experts: Experts, parts: Number) -> Number:
 
 def expert_tables(model: Model) -> Number:
     """Bytes of the tables that map token ids to experts, in layers with hash routing; they are no parameters."""
-    found: Number = 0.0
+    total: Number = 0.0
     for kind in model.layers:
         if kind.experts is not None and kind.experts.hashed:
             with term("tables of hashed experts"):
-                found = found + kind.count * expert_table_bytes(model.vocab, kind.experts.top_k, INDEX)
-    return found
+                total = total + kind.count * expert_table_bytes(model.vocab, kind.experts.top_k, INDEX)
+    return total
 
 
 def has_hashed_experts(model: Model) -> bool:

@@ -29,14 +29,14 @@ def state_bytes(model: Model, optimizer: Optimizer, element: Number) -> Number:
 
 def step_flop(model: Model, optimizer: Optimizer) -> Number:
     """FLOP of an optimizer step on the layers' matrices, such as Newton-Schulz or projections; 0 for AdamW."""
-    found: Number = 0.0
+    total: Number = 0.0
     projection, orthogonal = optimizer.projection, optimizer.orthogonal
     for count, n, k in _matrices(model) if projection or orthogonal else ():
         if projection is not None:
-            found = found + count * projection_flop(projection.rank, n, k)
+            total = total + count * projection_flop(projection.rank, n, k)
         if orthogonal is not None:
-            found = found + count * orthogonalisation_flop(orthogonal.steps, n, k)
-    return found
+            total = total + count * orthogonalisation_flop(orthogonal.steps, n, k)
+    return total
 
 
 def _matrices(model: Model) -> Iterator[tuple[Number, Number, Number]]:

@@ -49,13 +49,13 @@ def entry_matmuls(model: Model, tp: Number) -> Iterator[Matmul]:
 
 def entry_parameters(model: Model) -> Number:
     """Parameters of a layer's own embedding path: its matrices, and the norm after them."""
-    found: Number = 0.0
+    total: Number = 0.0
     if model.layer_embedding is None:
-        return found
+        return total
     with term("entry of the layer"):
         for matrix in entry_matmuls(model, 1.0):
-            found = found + table_parameters(matrix.n, matrix.k)
-        return found + norm_parameters(model.hidden, norm=model.norm)
+            total = total + table_parameters(matrix.n, matrix.k)
+        return total + norm_parameters(model.hidden, norm=model.norm)
 
 
 def entry_tables(model: Model, layers: Number, tp: Number) -> Number:
@@ -180,13 +180,13 @@ def side_matmuls(model: Model, kind: Layers, tp: Number) -> Iterator[Matmul]:
 
 def side_parameters(model: Model, kind: Layers) -> Number:
     """Parameters of the side branch: both matrices, and the norm after them."""
-    found: Number = 0.0
+    total: Number = 0.0
     if kind.side_rank is None:
-        return found
+        return total
     with term("side branch"):
         for matrix in side_matmuls(model, kind, 1.0):
-            found = found + table_parameters(matrix.n, matrix.k)
-        return found + norm_parameters(model.hidden, norm=model.norm)
+            total = total + table_parameters(matrix.n, matrix.k)
+        return total + norm_parameters(model.hidden, norm=model.norm)
 
 
 def side_traffic(model: Model, kind: Layers, tokens: Number, element: Number, *, backward: bool) -> Number:

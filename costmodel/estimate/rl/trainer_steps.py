@@ -138,8 +138,8 @@ class TrainerSteps:
 
     def memory(self, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> HeldStep:
         """The memory of one optimizer step alone."""
-        found: HeldStep = self._once(_held, case, plan, part, packing)
-        return found
+        held_step: HeldStep = self._once(_held, case, plan, part, packing)
+        return held_step
 
     def _once(self, work: Any, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Any:
         """The result of `work`, from the cache if it ran before with the same documents, plan and packing."""

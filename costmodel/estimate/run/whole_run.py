@@ -442,15 +442,19 @@ def idle_shares(run: RunInputs, found_restart: Number, between: Number) -> dict[
     return {"restarts": alone, "evaluation": evaluation, "planned stops": planned}
 
 
-def shares(run: RunInputs, found: RunFigures) -> dict[str, Number]:
+def shares(run: RunInputs, run_figures: RunFigures) -> dict[str, Number]:
     """Shares of the wall time lost, by cause; one share for failures and checkpoints if they cannot be separated."""
-    lost = 1.0 - found.goodput
-    parts = idle_shares(run, found.restart, found.mtbf)
+    lost = 1.0 - run_figures.goodput
+    parts = idle_shares(run, run_figures.restart, run_figures.mtbf)
     if run.elastic or run.spot or run.restart.ranks or run.checkpoint.mode == "memory":
         others = {name: parts[name] for name in ("evaluation", "planned stops")}
         return {"failures and checkpoints": lost - others["evaluation"] - others["planned stops"], **others}
     parts["checkpoints"] = checkpoint_share(
-        found.goodput, found.at.interval, found.saved.blocking, found.saved.background, run.checkpoint.interference
+        run_figures.goodput,
+        run_figures.at.interval,
+        run_figures.saved.blocking,
+        run_figures.saved.background,
+        run.checkpoint.interference,
     )
     again = lost
     for part in parts.values():
@@ -462,7 +466,7 @@ PROPORTIONAL = ("run_time", "run_cost", "energy", "emissions")  # to the wall ti
 
 
 def run_band(
-    inputs: TrainingInputs, run: RunInputs, block: Block, found: RunFigures, spreads: tuple[Number, Number]
+    inputs: TrainingInputs, run: RunInputs, block: Block, run_figures: RunFigures, spreads: tuple[Number, Number]
 ) -> dict[str, Number]:
     """P10 and P90 of goodput and of dependent results, from the bands of failures, restarts and step time.
 
@@ -475,14 +479,16 @@ def run_band(
     others: tuple[tuple[str, Ends], ...] = (("low", "high"), ("high", "low"))
     with term("band of the run"), np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         for end, other in others:
-            by_rate = goodput(inputs, run, block, found.saved, found.at, ends=other)
-            by_start = goodput(inputs, run, block, found.saved, found.at, start=other)
-            ends[end] = combined_error(end_spread(found.goodput, by_rate), end_spread(found.goodput, by_start))
-        columns["goodput_low"] = tenth_percentile(found.goodput, ends["low"])
-        columns["goodput_high"] = np.minimum(ninetieth_percentile(found.goodput, ends["high"]), 1.0)
+            by_rate = goodput(inputs, run, block, run_figures.saved, run_figures.at, ends=other)
+            by_start = goodput(inputs, run, block, run_figures.saved, run_figures.at, start=other)
+            ends[end] = combined_error(
+                end_spread(run_figures.goodput, by_rate), end_spread(run_figures.goodput, by_start)
+            )
+        columns["goodput_low"] = tenth_percentile(run_figures.goodput, ends["low"])
+        columns["goodput_high"] = np.minimum(ninetieth_percentile(run_figures.goodput, ends["high"]), 1.0)
         slow, fast = combined_error(spreads[1], ends["low"]), combined_error(spreads[0], ends["high"])
         for name in PROPORTIONAL:
-            columns[f"{name}_low"] = tenth_percentile(found.columns[name], fast)
-            columns[f"{name}_high"] = ninetieth_percentile(found.columns[name], slow)
+            columns[f"{name}_low"] = tenth_percentile(run_figures.columns[name], fast)
+            columns[f"{name}_high"] = ninetieth_percentile(run_figures.columns[name], slow)
         columns["mtbf_low"], columns["mtbf_high"] = mtbf(inputs, run, "high"), mtbf(inputs, run, "low")
     return columns

@@ -46,9 +46,9 @@ class OutsideFit:
         return Assumption(f"{self.what} outside its fit", self.size, f"fitted on {self.fitted}; wider band")
 
 
-def outside_assumptions(found: Iterable[OutsideFit]) -> tuple[Assumption, ...]:
+def outside_assumptions(outside_fits: Iterable[OutsideFit]) -> tuple[Assumption, ...]:
     """The sizes outside fits as assumptions, without duplicates."""
-    return tuple(dict.fromkeys(each.assumption() for each in found))
+    return tuple(dict.fromkeys(each.assumption() for each in outside_fits))
 
 
 def widened(spread: Number, fitted: Fitted | None, **sizes: Number) -> Number:

@@ -106,21 +106,21 @@ def front_work(inputs: TrainingInputs, block: Block) -> FrontWork:
     trained, works = not is_frozen(inputs), list[tuple[Number, LayerWork]]()
     with term("vision tower"):
         read = plain_product(inputs, patches, patch_matmul(tower), trained=trained)
-        found = ForwardBackward(read.forward, read.weight or TimeByCategory(), read.weight)
+        times = ForwardBackward(read.forward, read.weight or TimeByCategory(), read.weight)
         for kind in tower.layers:
             work = layer_work(front, seen, kind)
             works.append((kind.count, work))
-            found = found + work.both.each(functools.partial(operator.mul, kind.count))
+            times = times + work.both.each(functools.partial(operator.mul, kind.count))
         if not trained:
-            found = ForwardBackward(found.forward, TimeByCategory())
+            times = ForwardBackward(times.forward, TimeByCategory())
     with term("projectors"):
         rows = patches / tower.merge
         for own in tower.projectors:
             for matrix in projector_matmuls(inputs.model, own, block.tp):
                 each = plain_product(inputs, rows, matrix, trained=inputs.tuning is None)
                 each = each if inputs.tuning is None else ForwardBackward(each.forward, TimeByCategory())
-                found = found + each.each(functools.partial(operator.mul, own.count))
-    return FrontWork(found, tuple(works) if trained else ())
+                times = times + each.each(functools.partial(operator.mul, own.count))
+    return FrontWork(times, tuple(works) if trained else ())
 
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "schedule")
@@ -321,16 +321,16 @@ def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Num
     model, tokens = inputs.model, tokens_per_step(inputs.global_batch, inputs.layer_sequence)
     if inputs.convention in MEGATRON and inputs.tuning is None and dropped(inputs, structure) == "core":
         return korthikanti_recompute_flop(inputs.global_batch, inputs.sequence, layer_count(model), model.hidden)
-    found: Number = 0.0
+    total: Number = 0.0
     with term("again"):
         for kind, count in counted_kinds(model):
             again = again_of(inputs, structure, kind)
             for name, flop in (*_multiplied(inputs, kind, tokens), *thin_flop(inputs, kind)):
                 if name in again.matrices:
-                    found = found + count * (flop if again.times == 1 else again.times * flop)
+                    total = total + count * (flop if again.times == 1 else again.times * flop)
             own = _core(inputs, kind, causal=causal) if again.core else None
-            found = found if own is None else found + count * own
-    return found
+            total = total if own is None else total + count * own
+    return total
 
 
 def flop_of_shapes(inputs: TrainingInputs) -> dict[tuple[str, float, float], Number]:

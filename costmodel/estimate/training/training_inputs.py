@@ -465,20 +465,20 @@ def training_inputs(case: ResolvedScenario) -> TrainingInputs:
     return replace(found, groups=groups, between=slowest)
 
 
-def _with_front(found: TrainingInputs) -> TrainingInputs:
+def _with_front(inputs: TrainingInputs) -> TrainingInputs:
     """The inputs, with those of the vision tower if the workload has images."""
-    tower, images = found.model.vision, found.images
+    tower, images = inputs.model.vision, inputs.images
     if tower is None or images is None:
-        return found
-    inside = tower_model(found.model, tower)
-    return replace(found, front=replace(found, model=inside, sequence=images.tokens * tower.merge, experts=None))
+        return inputs
+    inside = tower_model(inputs.model, tower)
+    return replace(inputs, front=replace(inputs, model=inside, sequence=images.tokens * tower.merge, experts=None))
 
 
-def _with_slow_link(found: TrainingInputs) -> TrainingInputs:
+def _with_slow_link(inputs: TrainingInputs) -> TrainingInputs:
     """Inputs with the network rate of the slowest interface."""
-    if found.case.scenario.assume.stragglers.slow_link is None:
-        return found
-    return replace(found, network_share=slowest_link(found.case, found.network_share))
+    if inputs.case.scenario.assume.stragglers.slow_link is None:
+        return inputs
+    return replace(inputs, network_share=slowest_link(inputs.case, inputs.network_share))
 
 
 def _run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
@@ -549,7 +549,7 @@ def mean_of_groups(inputs: TrainingInputs, figure: Callable[[TrainingInputs], Nu
     if not inputs.groups:
         return figure(inputs)
     with term("mean of the groups"):
-        found: Number = 0.0
+        total: Number = 0.0
         for nodes, kind in inputs.groups:
-            found = found + nodes / inputs.case.cluster.nodes * figure(kind)
-    return found
+            total = total + nodes / inputs.case.cluster.nodes * figure(kind)
+    return total

@@ -172,9 +172,9 @@ def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
     ]
 
 
-def _with_own_stages(found: Evaluation, kind: KindStages) -> Evaluation:
+def _with_own_stages(evaluation: Evaluation, kind: KindStages) -> Evaluation:
     """An evaluation whose memory breakdown shows only the pipeline stages on this kind of node."""
-    return replace(found, ledger=replace(found.ledger, own=kind.own))
+    return replace(evaluation, ledger=replace(evaluation.ledger, own=kind.own))
 
 
 def _of_one_kind(

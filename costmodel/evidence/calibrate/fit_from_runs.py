@@ -73,10 +73,10 @@ class Decision:
     soundness: Soundness | None  # of a collective, beside sound fabrics
 
 
-def decide(found: Calibrated, *, replace: bool) -> list[Decision]:
+def decide(calibrated_fits: Calibrated, *, replace: bool) -> list[Decision]:
     """The decision for every fit; `replace` lets kernels overwrite constants from whole steps."""
     shelf = CachedReader()
-    kept = [(fit, _kept(fit, shelf, replace)) for fit in found.fits]
+    kept = [(fit, _kept(fit, shelf, replace)) for fit in calibrated_fits.fits]
     return [Decision(fit, not why, why, beside(fit), soundness(fit)) for fit, why in kept]
 
 
@@ -552,14 +552,14 @@ def _with_its_own(case: ResolvedScenario, shelf: CachedReader) -> ResolvedScenar
     return case
 
 
-def texts(found: Refined) -> dict[Path, str]:
+def texts(refined: Refined) -> dict[Path, str]:
     """The documents of the working folder with the fitted values; comments and order stay."""
-    if found.why:
+    if refined.why:
         return {}
-    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
+    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in refined.tables) + f", {refined.runs} runs"
     source = own_source(where)
     shown: dict[tuple[str, str, str], list[Posterior]] = {}
-    for part in found.fit.constants:
+    for part in refined.fit.constants:
         for document in part.prior.documents if part.resolved else ():
             shown.setdefault((part.prior.kind, document, part.prior.group), []).append(part)
     changes: dict[tuple[str, str], dict[tuple[str, ...], Mapping[str, Any]]] = {}

@@ -143,12 +143,12 @@ class KernelTimings:
         )
 
 
-def kernels_of(key: FitKey, found: Gathered, shelf: CachedReader) -> KernelTimings:
+def kernels_of(key: FitKey, gathered: Gathered, shelf: CachedReader) -> KernelTimings:
     """The timings of a key as columns."""
-    shapes = found.shapes[key]
+    shapes = gathered.shapes[key]
     table = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
     measured = np.asarray(table.pop("time_us") * MICROSECOND)
-    return KernelTimings(key, table, measured, dict(sorted(found.files[key].items())), shelf)
+    return KernelTimings(key, table, measured, dict(sorted(gathered.files[key].items())), shelf)
 
 
 def samples_of(kernels: KernelTimings) -> list[Sample]:

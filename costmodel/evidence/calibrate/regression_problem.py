@@ -71,16 +71,18 @@ def changed(of: Part, name: str, changes: Changes) -> str:
 
 def beginning(of: Part, name: str) -> Efficiency:
     """The default efficiency document of an accelerator or fabric, before any fit."""
-    found: Efficiency = document_of("efficiency", _new_document_text(of, name, {}), str(place_of("efficiency", name)))
-    return found
+    efficiency: Efficiency = document_of(
+        "efficiency", _new_document_text(of, name, {}), str(place_of("efficiency", name))
+    )
+    return efficiency
 
 
 def registered(of: Part, name: str, shelf: CachedReader) -> Efficiency:
     """The default document of a part, registered under its name from now on."""
     if ("efficiency", name) not in shelf.kept:
         shelf.kept["efficiency", name] = beginning(of, name)
-    found: Efficiency = shelf.document("efficiency", name)
-    return found
+    efficiency: Efficiency = shelf.document("efficiency", name)
+    return efficiency
 
 
 def _new_document_text(of: Part, name: str, changes: Changes) -> str:

@@ -290,18 +290,22 @@ def _predicted_alternative(row: CsvRow, model: Modelled | CannotModel, quantity:
     return [figure.predicted] if model.figure("memory_share") <= 1 and figure.predicted > 0 else []
 
 
-def _middle(found: ComparedFigure, alike: Sequence[float], every: Sequence[float]) -> ComparedFigure:
+def _middle(compared_figure: ComparedFigure, alike: Sequence[float], every: Sequence[float]) -> ComparedFigure:
     """The median over equally likely plans, with a band that covers all of them."""
     if not every:
-        return found
-    middle = math.exp(float(np.median(np.log([found.predicted, *alike]))))
-    assert found.low is not None and found.high is not None  # noqa: PT018
-    ends = ((found.low, min(found.predicted, *every)), (found.high, max(found.predicted, *every)))
+        return compared_figure
+    middle = math.exp(float(np.median(np.log([compared_figure.predicted, *alike]))))
+    assert compared_figure.low is not None and compared_figure.high is not None  # noqa: PT018
+    ends = (
+        (compared_figure.low, min(compared_figure.predicted, *every)),
+        (compared_figure.high, max(compared_figure.predicted, *every)),
+    )
     below, above = (
-        combined_error(end_spread(found.predicted, end), range_spread(middle, furthest)) for end, furthest in ends
+        combined_error(end_spread(compared_figure.predicted, end), range_spread(middle, furthest))
+        for end, furthest in ends
     )
     low, high = number(tenth_percentile(middle, below)), number(ninetieth_percentile(middle, above))
-    return replace(found, predicted=middle, low=low, high=high)
+    return replace(compared_figure, predicted=middle, low=low, high=high)
 
 
 def _row_with_cell(row: CsvRow, name: str, value: float | str) -> CsvRow:

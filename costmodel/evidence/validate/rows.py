@@ -191,8 +191,8 @@ _RANKS = {"torchtune": 8, "transformers": 8, "trl": 16, "llama-factory": 8, "pef
 
 def adapters_of(row: CsvRow) -> str:
     """lora or qlora, as the texts of a row have it; empty where all weights are trained."""
-    found = _ADAPTERS.search(f"{row.text('model_name')} {row.text('features')} {row.text('notes')}")
-    return "" if found is None else "qlora" if "q" in found[0].lower() else "lora"
+    match = _ADAPTERS.search(f"{row.text('model_name')} {row.text('features')} {row.text('notes')}")
+    return "" if match is None else "qlora" if "q" in match[0].lower() else "lora"
 
 
 def _usual_rank(row: CsvRow) -> int:

@@ -141,10 +141,10 @@ def _rank_numbers(values: Sequence[float]) -> np.ndarray:
     return middle
 
 
-def sweeps(found: Sequence[Validated]) -> list[LayoutSweep]:
+def sweeps(scored: Sequence[Validated]) -> list[LayoutSweep]:
     """The sweeps among these runs, with at least five layouts each, in the order of the tables."""
     gathered: dict[tuple[str, ...], list[tuple[CsvRow | ResolvedScenario, Compared]]] = {}
-    for part in found:
+    for part in scored:
         for figure in part.figures:
             subject = figure.subject
             if figure.quantity != "step_time" or figure.measured is None:
@@ -422,13 +422,13 @@ NOTABLE = 0.05  # of a step, from which a row shows what a term is worth
 
 def worth_of_terms(figures: Sequence[Compared], terms: Sequence[str], grouping: str | None = None) -> list[TermWorth]:
     """By how much each term of a step improves predictions, in the rows where it matters; most rows first."""
-    found = list[TermWorth]()
+    term_worths = list[TermWorth]()
     for term in terms:
         rows = [figure for figure in figures if figure.error is not None and figure.parts.get(term, 0.0) >= NOTABLE]
         groups = gathered(rows, grouping) if grouping else {"": rows} if rows else {}
         for group, members in sorted(groups.items(), key=lambda item: -len(item[1])):
             share = statistics.median(member.parts[term] for member in members)
-            found.append(
+            term_worths.append(
                 TermWorth(term, group, share, score(members), score([member.without([term]) for member in members]))
             )
-    return found
+    return term_worths

@@ -149,8 +149,8 @@ def schedule_of(row: CsvRow) -> str:
 
 def schedule_written(row: CsvRow) -> str:
     """The pipeline schedule as the row spells it; empty where it names none."""
-    found = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
-    return found[1] if found else ""
+    match = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
+    return match[1] if match else ""
 
 
 def with_schedule(row: CsvRow, schedule: str) -> CsvRow:
@@ -167,8 +167,8 @@ def ulysses(row: CsvRow) -> bool:
 
 def positions_of(row: CsvRow, *, gated: bool) -> str:
     """The position embedding of a row; by default rotary with a gated MLP, as in Llama, and learned otherwise."""
-    found = _POSITIONS.search(f"{row.text('features')} {row.text('notes')}")
-    return found[0].lower() if found else "rotary" if gated else "learned"
+    match = _POSITIONS.search(f"{row.text('features')} {row.text('notes')}")
+    return match[0].lower() if match else "rotary" if gated else "learned"
 
 
 def recompute_of(written: str) -> Recompute:

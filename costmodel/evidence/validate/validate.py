@@ -116,17 +116,17 @@ def _predicted_run(
 
         served = predicted_figures(case, names)
         return served if isinstance(served, CannotModel) else (served, {})
-    found = predict(case)
-    if found.refused:
-        return invalid(found.refused[0])
-    totals = {name: memory_total(found.inputs, found.evaluation, name) for name in names if name in TOTALS}
-    ends: dict[str, Ends] = {name: totals[name] if name in totals else _with_ends(found, name) for name in names}
-    return ends, shares_of_step(found.evaluation.step.terms)
+    predicted = predict(case)
+    if predicted.refused:
+        return invalid(predicted.refused[0])
+    totals = {name: memory_total(predicted.inputs, predicted.evaluation, name) for name in names if name in TOTALS}
+    ends: dict[str, Ends] = {name: totals[name] if name in totals else _with_ends(predicted, name) for name in names}
+    return ends, shares_of_step(predicted.evaluation.step.terms)
 
 
-def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
+def _with_ends(answer: Answer, name: str) -> tuple[float, float, float]:
     """A column of a plan with its P10 and P90."""
-    costs = found.evaluation.costs.row()
+    costs = answer.evaluation.costs.row()
     return costs[name], costs[f"{name}_low"], costs[f"{name}_high"]
 
 
@@ -167,14 +167,16 @@ def _why_not_comparable(row: CsvRow, quantity: Quantity) -> CannotModel | None:
 
 
 def _compared_figure(
-    row: CsvRow, model: Modelled | CannotModel, found: RowOutcome, quantity: Quantity, shelf: CachedReader
+    row: CsvRow, model: Modelled | CannotModel, row_outcome: RowOutcome, quantity: Quantity, shelf: CachedReader
 ) -> Compared:
     """The measured figure of a row with its prediction, or the reason why there is none."""
-    if isinstance(found, CannotModel):
-        groups = groups_of_row(row, found.code, shelf)
+    if isinstance(row_outcome, CannotModel):
+        groups = groups_of_row(row, row_outcome.code, shelf)
         name, value = measured(row, quantity)
-        return Compared(row.id, name, value, None, refused=found.code, why=found.why, groups=groups, subject=row)
-    figure, filled = found
+        return Compared(
+            row.id, name, value, None, refused=row_outcome.code, why=row_outcome.why, groups=groups, subject=row
+        )
+    figure, filled = row_outcome
     groups = groups_of_row(row, "modelled", shelf)
     if isinstance(model, Modelled):
         case = model.inputs.case
@@ -280,8 +282,8 @@ def _compare_document(table: MeasuredTable, quantity: Quantity | None, where: Wh
     if quantity and (quantity in get_args(ServingQuantity)) != served:
         kind, hint = ("serving", _SERVED) if served else ("training", "time, memory or regret")
         raise _table_of_other_kind(table.name, kind, quantity, hint)
-    found: list[Quantity] = [name for name in DOCUMENTED if _states(table, name)]
-    asked = quantity or (found[0] if found else "memory")
+    quantities: list[Quantity] = [name for name in DOCUMENTED if _states(table, name)]
+    asked = quantity or (quantities[0] if quantities else "memory")
     return Validated(table, [figure for figure in compared(table, asked) if chosen(figure.groups.get, where)])
 
 
@@ -322,7 +324,7 @@ def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
     Raises:
         CostModelError: too few runs of a kind have a prediction
     """
-    found = list[MovedRuns]()
+    moved_runses = list[MovedRuns]()
     for kind, quantities in _QUANTITIES.items():
         held = {
             night: own for night, tables in nights.items() if (own := [each for each in tables if type(each) is kind])
@@ -335,8 +337,8 @@ def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
             old, new = (_figures_of_tables(tables, quantity) for tables in (before, held[last]))
             if quantity == "ttft" and not all(any(each.error is not None for each in part) for part in (old, new)):
                 continue
-            found.append(MovedRuns(quantity, last, moved_terms(old, new), _release(before, held[last])))
-    return found
+            moved_runses.append(MovedRuns(quantity, last, moved_terms(old, new), _release(before, held[last])))
+    return moved_runses
 
 
 def _figures_of_tables(tables: Sequence[Table], quantity: Quantity) -> list[Compared]:

@@ -38,30 +38,30 @@ def meaning_of(label: str) -> tuple[str, str] | None:
 
 def _put_together(label: str) -> Iterator[tuple[str, str]]:
     """The meaning of a label that is made of other labels, or followed by a number."""
-    if found := _TRANSFER.fullmatch(label):
-        group, operation, what = found.groups()
+    if match := _TRANSFER.fullmatch(label):
+        group, operation, what = match.groups()
         whole = "seconds" if what == "time" else "bytes a rank sends"
         yield f"{whole} of the {operation}s of the {group} group in a step", group
-    if found := _STATES.fullmatch(label):
-        yield f"all states of a rank under ZeRO stage {found[1]} over {found[2]} data-parallel ranks, in GiB", "zero"
-    if found := _OUTSIDE.fullmatch(label):
-        yield f"a size of {found[1]} for which its fit has no measurement, and the range that it was made on", "N054"
-    if (found := _WITH_CHANCE.fullmatch(label)) and (meant := labels().get(found[1])):
+    if match := _STATES.fullmatch(label):
+        yield f"all states of a rank under ZeRO stage {match[1]} over {match[2]} data-parallel ranks, in GiB", "zero"
+    if match := _OUTSIDE.fullmatch(label):
+        yield f"a size of {match[1]} for which its fit has no measurement, and the range that it was made on", "N054"
+    if (match := _WITH_CHANCE.fullmatch(label)) and (meant := labels().get(match[1])):
         yield f"{meant[0]}; by the bands, with at least that chance", meant[1]
-    if found := _HIDDEN.fullmatch(label):
-        yield "of a diagnosis: the share of this communication that costs no time", f"{found[1]}_exposed"
-    if (found := _QUALIFIED.fullmatch(label)) and found[1] in labels():
-        yield labels()[found[1]]
-    if found := _LEFT_OUT.fullmatch(label):
-        yield f"errors on the runs of each {found[1]} with constants fitted without it", found[1]
+    if match := _HIDDEN.fullmatch(label):
+        yield "of a diagnosis: the share of this communication that costs no time", f"{match[1]}_exposed"
+    if (match := _QUALIFIED.fullmatch(label)) and match[1] in labels():
+        yield labels()[match[1]]
+    if match := _LEFT_OUT.fullmatch(label):
+        yield f"errors on the runs of each {match[1]} with constants fitted without it", match[1]
     if (bare := label.rstrip("0123456789,").strip()) in labels() and label[-1:].isdigit():
         yield labels()[bare]
-    if found := _SIDE.fullmatch(label):
-        yield f"the {found[2]} of {'A' if found[1] == 'before' else 'B'}, the two that are compared", found[2]
-    if found := _ERROR.fullmatch(label):
-        meaning, see = labels()[found[2] or found[1].replace("_", " ")]
-        yield f"{labels()[found[1].replace('_', ' ')][0]}: {meaning}" if found[2] else meaning, see
-    if (found := _UNIT.fullmatch(label)) and (meant := labels().get(found[1])):
+    if match := _SIDE.fullmatch(label):
+        yield f"the {match[2]} of {'A' if match[1] == 'before' else 'B'}, the two that are compared", match[2]
+    if match := _ERROR.fullmatch(label):
+        meaning, see = labels()[match[2] or match[1].replace("_", " ")]
+        yield f"{labels()[match[1].replace('_', ' ')][0]}: {meaning}" if match[2] else meaning, see
+    if (match := _UNIT.fullmatch(label)) and (meant := labels().get(match[1])):
         yield meant
     first, _, rest = label.partition(", ")
     if rest and first in ("sustained", "network", "launch"):

@@ -26,11 +26,11 @@ def training_side(name: str, case: ResolvedScenario, rank: int | None, *, change
     return side(name, answered(case) if rank is None else ranked(case, rank))
 
 
-def advantage(found: TrainingSearch) -> list[MovedFigure]:
+def advantage(search_result: TrainingSearch) -> list[MovedFigure]:
     """Results in which the best plan of a search differs from the scenario's own plan, if that one is ranked."""
-    if found.yours is None or found.your_rank is None or not found.best:
+    if search_result.yours is None or search_result.your_rank is None or not search_result.best:
         return []
-    rows = found.yours.evaluation.costs.row(), found.best[0].costs
+    rows = search_result.yours.evaluation.costs.row(), search_result.best[0].costs
     before, after = ({machine_name(name): value for name, value in row.items()} for row in rows)
     return moved(before, after)
 

@@ -37,12 +37,12 @@ def answered(case: ResolvedScenario, *, best: bool = False, bands: bool = True) 
     """
     if not best and case.scenario.plan is not None:
         return predict(case, bands=bands)
-    found = search(case, 1, workers=1, bands=False)
-    rows = found.best or found.tally.missed_by_least
+    search_result = search(case, 1, workers=1, bands=False)
+    rows = search_result.best or search_result.tally.missed_by_least
     if not rows:
         hint = "costmodel search SCENARIO --why-not shows why"
         raise fail("C004", "no plan of the search is valid", Place(case.file), hint)
-    return answer(found.inputs_of(rows[0].variant), plan_of(rows[0]), bands=bands)
+    return answer(search_result.inputs_of(rows[0].variant), plan_of(rows[0]), bands=bands)
 
 
 def by_search(case: ResolvedScenario, paths: Sequence[str], *, best: bool) -> bool:
@@ -60,12 +60,12 @@ def ranked(case: ResolvedScenario, rank: int) -> Answer:
     """The answer for the plan at a rank of the search, counted from 1; rank 0 is the scenario's own plan."""
     if rank == 0:
         return predict(case)
-    found = search(case, rank, workers=1, bands=False)
-    if len(found.best) < rank:
+    search_result = search(case, rank, workers=1, bands=False)
+    if len(search_result.best) < rank:
         place = Place(case.file)
-        raise fail("C004", f"the search finds {len(found.best)} plans that fit, so none of rank {rank}", place)
-    row = found.best[rank - 1]
-    return answer(found.inputs_of(row.variant), plan_of(row))
+        raise fail("C004", f"the search finds {len(search_result.best)} plans that fit, so none of rank {rank}", place)
+    row = search_result.best[rank - 1]
+    return answer(search_result.inputs_of(row.variant), plan_of(row))
 
 
 def plan_of(row: Ranked) -> Plan:

@@ -295,14 +295,14 @@ def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedS
     return SecondRun(setting, measured, answer, base, {cause.name: cause for cause in causes(answer, base)})
 
 
-def beside(found: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
+def beside(diagnosis: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
     """The diagnosis with its causes ranked again by how well they explain the other runs."""
-    if not runs or not found.explained:
-        return replace(found, runs=runs)
+    if not runs or not diagnosis.explained:
+        return replace(diagnosis, runs=runs)
     ranked = sorted(
-        (_with_contradiction(one, runs) for one in found.explained), key=lambda one: (one.score, one.cause.name)
+        (_with_contradiction(one, runs) for one in diagnosis.explained), key=lambda one: (one.score, one.cause.name)
     )
-    return replace(found, explained=tuple(ranked), runs=runs)
+    return replace(diagnosis, explained=tuple(ranked), runs=runs)
 
 
 def _with_contradiction(one: Explanation, runs: tuple[SecondRun, ...]) -> Explanation:
@@ -397,13 +397,13 @@ class Diagnosis:
 def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredStep) -> Diagnosis:
     """Finds the causes of a measured step outside its predicted band; none if it lies inside."""
     row = answer.evaluation.costs.row()
-    found = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"])
-    if found.inside:
-        return found
+    diagnosis = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"])
+    if diagnosis.inside:
+        return diagnosis
     tried = [_explain_cause(answer, base, measured, cause) for cause in causes(answer, base)]
     able = sorted((one for one in tried if one.value is not None), key=lambda one: (one.score, one.cause.name))
     unable = tuple(one for one in tried if one.value is None)
-    return Diagnosis(answer, measured, base, found.low, found.high, tuple(able), unable)
+    return Diagnosis(answer, measured, base, diagnosis.low, diagnosis.high, tuple(able), unable)
 
 
 def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:

@@ -187,6 +187,6 @@ def _page_words(texts: tuple[tuple[str, tuple[str, str]], ...]) -> dict[str, tup
     }
 
 
-def is_sure(found: list[Found]) -> bool:
+def is_sure(exporteds: list[Found]) -> bool:
     """Whether the first page is opened without asking."""
-    return bool(found) and found[0].share >= _OPENED
+    return bool(exporteds) and exporteds[0].share >= _OPENED

@@ -183,9 +183,9 @@ def ranked_split(case: RlCase, rank: int) -> RlAnswer:
     return found.answer_of(found.best[rank - 1])
 
 
-def rl_job_of(found: RlAnswer) -> RlJob:
+def rl_job_of(answer: RlAnswer) -> RlJob:
     """An answer's plans with everything that it was evaluated with, nothing left open."""
-    inputs, case = found.inputs, found.inputs.case
+    inputs, case = answer.inputs, answer.inputs.case
     trained = settled(inputs.trainer).model_copy(update={"micro_batch": inputs.plan.micro_batch})
     shipped = next(iter(case.hub.values()), case.model.name)
     rollout, apart = inputs.plan.rollout, not inputs.split.colocated
@@ -208,9 +208,9 @@ def rl_job_of(found: RlAnswer) -> RlJob:
     )
 
 
-def _check_same(found: RlAnswer, text: str, target: RlFormat, remarks: Remarks) -> None:
+def _check_same(answer: RlAnswer, text: str, target: RlFormat, remarks: Remarks) -> None:
     """Adds a remark for each key that has another value when the exported text is imported again."""
-    case, ranks = found.inputs.case, round(found.inputs.split.ranks)
+    case, ranks = answer.inputs.case, round(answer.inputs.split.ranks)
     workload = case.scenario.workload
     stated = {f"workload.{path}": at(workload.model_dump(exclude_none=True), path) for path in _GIVEN}
     given = [f"{path}={value}" for path, value in stated.items() if value is not None]
@@ -224,23 +224,22 @@ def _check_same(found: RlAnswer, text: str, target: RlFormat, remarks: Remarks) 
         for fault in error.faults:
             remarks.refuse("plan", f"read back, the text is refused: {fault.sentence}", fault.hint)
         return
-    if all(math.isclose(found.costs[name], again.costs[name], rel_tol=1e-6) or found.costs[name] != found.costs[name]
+    if all(math.isclose(answer.costs[name], again.costs[name], rel_tol=1e-6) or answer.costs[name] != answer.costs[name]
            for name in _SAME):  # fmt: skip
         return
-    ours, theirs = (_written_keys(each) for each in (found, again))
+    ours, theirs = (_written_keys(each) for each in (answer, again))
     for key in ours:
         if ours[key] != theirs[key] and key not in ("plan.cp_type", "workload.iterations"):
             remarks.refuse(key, f"{ours[key]} comes back as {theirs[key]}")
     if not remarks.faults:
-        sentence = (
-            f"an iteration of {found.costs['iteration_time']:.4g} s comes back as {again.costs['iteration_time']:.4g} s"
-        )
+        before, after = (each.costs["iteration_time"] for each in (answer, again))
+        sentence = f"an iteration of {before:.4g} s comes back as {after:.4g} s"
         remarks.refuse("plan", sentence)
 
 
-def _written_keys(found: RlAnswer) -> dict[str, object]:
+def _written_keys(answer: RlAnswer) -> dict[str, object]:
     """The keys that determine an iteration, with their values."""
-    job, case = rl_job_of(found), found.inputs.case
+    job, case = rl_job_of(answer), answer.inputs.case
     parts = (("plan", job.plan), ("plan.rollout", job.rollout), ("workload", job.workload))
     keys = {f"{place}.{name}": getattr(part, name) for place, part in parts for name in type(part).model_fields}
     own = {"stack.trainer": case.trainer.name, "stack.rollout": case.rollout.name, "workload.optimizer": job.optimizer}

@@ -136,11 +136,11 @@ def _asked_plan(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str
         )
         return own, f"{_of_budget(origin, own)}; --rank 1 writes Best of costmodel search"
     wanted = rank or 1
-    found = search(inputs_of(case), wanted, bands=False)
-    if len(found.best) < wanted:
-        sentence = f"the search finds {len(found.best)} plans that fit, so none of rank {wanted}"
+    search_result = search(inputs_of(case), wanted, bands=False)
+    if len(search_result.best) < wanted:
+        sentence = f"the search finds {len(search_result.best)} plans that fit, so none of rank {wanted}"
         raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
-    settings = plan_settings(found, found.best[wanted - 1])
+    settings = plan_settings(search_result, search_result.best[wanted - 1])
     held = serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()]))
     ranked = predict(held, bands=False)
     return ranked, _of_budget(f"rank {wanted} of costmodel search", ranked)

@@ -171,10 +171,10 @@ def _refuse_unused(beside: GivenBesideFile) -> None:
         raise fail("C001", f"{option} has no effect on a config.json, which states a model alone", None, hint)
 
 
-def _imported_file(file: str, found: Imported, model: Model | None) -> ImportedFile:
+def _imported_file(file: str, imported: Imported, model: Model | None) -> ImportedFile:
     parameters = None if model is None else float(model_parameters(model))
     twin = "" if model is None else twin_of(model)
-    return ImportedFile(file, found, model, parameters, twin)
+    return ImportedFile(file, imported, model, parameters, twin)
 
 
 def _named_model(path: Path) -> str:
@@ -185,16 +185,16 @@ def _named_model(path: Path) -> str:
     return document_name(path.stem)
 
 
-def _text(file: str, found: Imported, tree: dict[Any, Any]) -> str:
+def _text(file: str, imported: Imported, tree: dict[Any, Any]) -> str:
     """The YAML text: its origin at the head, then losses that matter, and what is missing."""
-    weighty = [loss for loss in found.losses if loss.kind != "ignored"]
+    weighty = [loss for loss in imported.losses if loss.kind != "ignored"]
     head = [
-        f"Written by costmodel import from {file} ({found.format})",
+        f"Written by costmodel import from {file} ({imported.format})",
         *(f"{worded(loss)}{_line_words(loss.place)}" for loss in weighty),
-        *(": ".join(filter(None, (f"{fault.code} {fault.sentence}", fault.hint))) for fault in found.warnings),
-        *(f"{OPEN} {fault.sentence}: {fault.hint}" for fault in found.missing),
+        *(": ".join(filter(None, (f"{fault.code} {fault.sentence}", fault.hint))) for fault in imported.warnings),
+        *(f"{OPEN} {fault.sentence}: {fault.hint}" for fault in imported.missing),
     ]
-    comments = {path: str(origin) for path, origin in found.origins.items() if not is_fixed(path)}
+    comments = {path: str(origin) for path, origin in imported.origins.items() if not is_fixed(path)}
     return document_text(tree, comments, head)
 
 
@@ -210,7 +210,9 @@ def _line_words(place: Place | None) -> str:
 # --- a scenario from options of a training program
 
 
-def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenNode | None, *, fills: bool) -> Imported:
+def _scenario(
+    imported: Imported, file: str, beside: GivenBesideFile, given: GivenNode | None, *, fills: bool
+) -> Imported:
     """The scenario that a file states; a fault for what is missing, unless a part of one is asked for.
 
     fills: whether its accelerators have to fill nodes; an engine may leave a part of one
@@ -218,23 +220,23 @@ def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenN
     title = _title_of_file(file)
     made = Origin("file", "the text itself", Place(file))
     tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", made), "title": OriginValue(title, made)}
-    missing = found.missing
-    stated = given is not None and "accelerators" in found.facts
+    missing = imported.missing
+    stated = given is not None and "accelerators" in imported.facts
     if given is None:
         hint = "--gpu h100 or --node dgx-h100, for example"
         missing = (*missing, Fault("X002", "no file states the machine", Place(file), hint))
     elif stated:
-        nodes, used = _nodes(given.node, beside, found, fills=fills)
+        nodes, used = _nodes(given.node, beside, imported, fills=fills)
         tree["cluster"] = {"node": given.name, "nodes": nodes}
         given = given.in_part(used)
     if missing and not beside.partial:
-        raise CostModelError(*missing, *(fault for fault in found.warnings if fault.code == "X007"))
+        raise CostModelError(*missing, *(fault for fault in imported.warnings if fault.code == "X007"))
     ahead, origins = placed(tree, Place(file))
     if given is not None and stated:
         given.written_into(ahead, origins)
-    document = Mapping({**ahead, **found.document})
+    document = Mapping({**ahead, **imported.document})
     document.place = Place(file)
-    return replace(found, document=document, origins={**origins, **found.origins}, missing=missing)
+    return replace(imported, document=document, origins={**origins, **imported.origins}, missing=missing)
 
 
 def _title_of_file(file: str) -> str:
@@ -242,10 +244,10 @@ def _title_of_file(file: str) -> str:
 
 
 def _nodes(
-    node: Node, beside: GivenBesideFile, found: Imported, *, fills: bool
+    node: Node, beside: GivenBesideFile, imported: Imported, *, fills: bool
 ) -> tuple[OriginValue, OriginValue | None]:
     """The number of nodes for the stated accelerators, and how many of each are used if not all."""
-    count, each, of_nodes = found.facts["accelerators"], int(node.accelerators), found.facts.get("nodes")
+    count, each, of_nodes = imported.facts["accelerators"], int(node.accelerators), imported.facts.get("nodes")
     world = int(count.value)
     stated = beside.nodes or (of_nodes.value if of_nodes is not None and of_nodes.place is not None else 0)
     if stated and world % stated == 0 and world // stated <= each:
@@ -267,10 +269,10 @@ def _nodes(
     return OriginValue(nodes, origin), part
 
 
-def origins(found: ImportedFile) -> Iterator[tuple[str, Any, Origin]]:
+def origins(imported_file: ImportedFile) -> Iterator[tuple[str, Any, Origin]]:
     """Every value of the document by its path, with its origin."""
-    for path, origin in found.found.origins.items():
-        here: Any = found.found.document
+    for path, origin in imported_file.found.origins.items():
+        here: Any = imported_file.found.document
         for part in path.split("."):
             here = here[int(part)] if isinstance(here, list) else here[part]
         yield path, here, origin

@@ -96,15 +96,15 @@ def _text(text: str, file: str, entry: RlFormat) -> RlText:
     return RlText(called.tree, faults=called.faults)
 
 
-def _with_those_beneath(found: RlText, file: str, entry: RlFormat, depth: int) -> list[Loss]:
+def _with_those_beneath(rl_text: RlText, file: str, entry: RlFormat, depth: int) -> list[Loss]:
     """Adds the values of the configurations that a text overrides; returns the losses among them."""
     losses = list[Loss]()
-    for name, place in reversed(found.named):
+    for name, place in reversed(rl_text.named):
         if (own := entry.built_in.get(PurePath(name).stem)) is not None:
             stated = PlacedMapping()
             for path_of_key, value in own.items():
                 put_word(stated, path_of_key, value, place)
-            put_beneath(found.tree, stated)
+            put_beneath(rl_text.tree, stated)
             continue
         try:
             text, path = named_text(name, file, place)
@@ -119,6 +119,6 @@ def _with_those_beneath(found: RlText, file: str, entry: RlFormat, depth: int) -
         plain = Path(os.path.normpath(path))
         beneath = unquoted(lambda text, name: stated_text(text, name, entry), text, plain)
         losses += _with_those_beneath(beneath, str(plain), entry, depth + 1)
-        found.faults += beneath.faults
-        put_beneath(found.tree, beneath.tree)
+        rl_text.faults += beneath.faults
+        put_beneath(rl_text.tree, beneath.tree)
     return losses

@@ -71,7 +71,7 @@ def served(
 
 def _layers_of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
     """The facts of each engine command in a file, and of the option files that it names."""
-    found = list[Layer]()
+    layers = list[Layer]()
     for layer in read_serve_command(opened_file.text, opened_file.file):
         engine = str(layer.facts["stack"].value) if "stack" in layer.facts else ""
 
@@ -79,8 +79,8 @@ def _layers_of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list
             """The facts of a file that the command names."""
             return read_option_file(text, name, engine)
 
-        found += with_named(layer, opened_file.file, read_named, given)
-    return found
+        layers += with_named(layer, opened_file.file, read_named, given)
+    return layers
 
 
 def with_model_of(layers: list[Layer], files: Sequence[OpenedFile], settle: Settle) -> Imported:

@@ -217,13 +217,15 @@ def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
     return round(sum(kind.count for kind in found.layers))
 
 
-def with_model(found: Imported, model: Imported) -> Imported:
+def with_model(imported: Imported, model: Imported) -> Imported:
     """The scenario with the model written out in the place of its name."""
-    document = found.document
+    document = imported.document
     document["model"] = model.document
-    origins = {path: origin for path, origin in found.origins.items() if path != "model"}
+    origins = {path: origin for path, origin in imported.origins.items() if path != "model"}
     origins |= {f"model.{path}": origin for path, origin in model.origins.items()}
-    losses, warnings = (*model.losses, *found.losses), (*model.warnings, *found.warnings)
-    name = " with ".join(filter(None, (model.format, found.format)))
-    keys = (*model.keys, *found.keys)
-    return replace(found, format=name, document=document, origins=origins, losses=losses, warnings=warnings, keys=keys)
+    losses, warnings = (*model.losses, *imported.losses), (*model.warnings, *imported.warnings)
+    name = " with ".join(filter(None, (model.format, imported.format)))
+    keys = (*model.keys, *imported.keys)
+    return replace(
+        imported, format=name, document=document, origins=origins, losses=losses, warnings=warnings, keys=keys
+    )

@@ -228,17 +228,17 @@ def planned(case: RlCase) -> RlCase:
     """The case with the best plan of its search, where it has none."""
     if case.scenario.plan is not None:
         return case
-    found = search(case, 1)
-    return with_plan_of(case, found.answer_of(found.best[0])) if found.best else case
+    search_result = search(case, 1)
+    return with_plan_of(case, search_result.answer_of(search_result.best[0])) if search_result.best else case
 
 
 def found_plan(case: RlCase) -> RlSearch:
     """The search for the best plan, or the nearest to one that works; a fault where none is valid."""
-    found = search(case, 1)
-    if not found.best:
+    search_result = search(case, 1)
+    if not search_result.best:
         why = "costmodel search with the same flags and --why-not shows why"
         raise fail("C004", "no plan of the search is valid", Place(case.file), why)
-    return found
+    return search_result
 
 
 def best_answer(case: RlCase) -> RlAnswer:
@@ -414,17 +414,17 @@ def _sharded_further(trials: _Trials, tried: Sequence[RlAnswer]) -> list[RlAnswe
     case, valid = trials.inputs.case, [each for each in tried if not each.refused]
     nearest = sorted(valid, key=_memory)[:_FEW_SAFE]
     levels = [(zero, again) for zero in sorted(case.trainer.zero) for again in _recomputes(case)]
-    found = list[RlAnswer]()
+    answers = list[RlAnswer]()
     for (zero, again), each in itertools.product(levels, nearest):
         structure = each.inputs.trainer.evaluation.block.structure
         further = {"zero": zero, "recompute": again}
         changed = {name: value for name, value in further.items() if value != getattr(structure, name)}
         if zero < structure.zero or not changed:
             continue
-        found.append(trials.tried(each.inputs.plan.model_copy(update=changed)))
-        if sum(map(trials.is_safe, found)) == _FEW_SAFE:
+        answers.append(trials.tried(each.inputs.plan.model_copy(update=changed)))
+        if sum(map(trials.is_safe, answers)) == _FEW_SAFE:
             break
-    return found
+    return answers
 
 
 def _recomputes(case: RlCase) -> list[Recompute]:
@@ -443,17 +443,17 @@ def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
     if case.parts:
         ranks = case.node.accelerators * case.parts[0][0]
     recompute = _recomputes(case)[-1]
-    found = list[RlAnswer]()
+    answers = list[RlAnswer]()
     for tp, pp, ep in _cuts(case, float(ranks)):
         cut = {"tp": Figure(tp), "pp": Figure(pp), "ep": Figure(ep), "recompute": recompute}
         more: dict[str, Any] = {"split": "spread"} if pp > 1 else {}
         more |= {"etp": Figure(1.0)} if ep > 1 else {}
         each = trials.tried(base.model_copy(update=cut | more))
         if not each.refused:
-            found.append(each)
-        if sum(map(trials.is_safe, found)) == _FEW_SAFE:
+            answers.append(each)
+        if sum(map(trials.is_safe, answers)) == _FEW_SAFE:
             break
-    return found
+    return answers
 
 
 def _cuts(case: RlCase, ranks: float) -> list[tuple[float, float, float]]:
@@ -500,11 +500,11 @@ def side(name: str, case: RlCase, rank: int | None) -> Side:
     if not rank:
         chosen = predict(planned(case) if rank is None else case)
     else:
-        found = search(case, rank)
-        if len(found.best) < rank:
-            sentence = f"the search finds {number_of(len(found.best), 'plan')}, so none of rank {rank}"
+        search_result = search(case, rank)
+        if len(search_result.best) < rank:
+            sentence = f"the search finds {number_of(len(search_result.best), 'plan')}, so none of rank {rank}"
             raise fail("C004", sentence, Place(case.file))
-        chosen = found.answer_of(found.best[rank - 1])
+        chosen = search_result.answer_of(search_result.best[rank - 1])
     costs = {} if chosen.refused else chosen.costs
     figures = {machine_name(name): value for name, value in costs.items() if math.isfinite(value)}
     assumed = {item.path: item.value for item in chosen.assumed}

@@ -216,18 +216,18 @@ def _find_values(
     values = list(axis(f"{path}={written}", "--vary").values) if listed else []
     is_one = not safety.is_stated and _is_one_plan(asked, goal.column, best=best)
     goal = replace(goal, chance=asked.chance) if is_one and safety.demand else goal
-    found = SolveResult(asked, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
-    trials = _Trials(found, safety, shared if is_one else None, pace, values)
+    solution = SolveResult(asked, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
+    trials = _Trials(solution, safety, shared if is_one else None, pace, values)
     seen = trials.seen
     try:
         if searched is None or listed:
-            found.reaches = _scan_ranges(values, [goal.reached(trials.at(value)) for value in values])
+            solution.reaches = _scan_ranges(values, [goal.reached(trials.at(value)) for value in values])
         else:
             _continuous(trials, searched, whole=_is_whole(case, path, searched), stated=bool(written))
     except SearchStopped:
         possible = [text for text, tried in seen.items() if tried.fault is None]
-        _cut_short(found, list(seen) if listed else sorted(possible, key=_number), seen)
-    _complete(found, seen, wanted)
+        _cut_short(solution, list(seen) if listed else sorted(possible, key=_number), seen)
+    _complete(solution, seen, wanted)
     return trials
 
 
@@ -393,28 +393,28 @@ def _scan_ranges(values: Sequence[str], reached: Sequence[bool]) -> list[Reachab
     return stretches
 
 
-def _complete(found: SolveResult, seen: Mapping[str, Trial], wanted: str) -> None:
+def _complete(solution: SolveResult, seen: Mapping[str, Trial], wanted: str) -> None:
     """Fills in how much was tried and, where nothing reaches the target, what comes nearest."""
-    found.evaluated = len(seen)
-    at_answer = seen.get(found.answer or "")
-    found.plan = None if at_answer is None else at_answer.kept
+    solution.evaluated = len(seen)
+    at_answer = seen.get(solution.answer or "")
+    solution.plan = None if at_answer is None else at_answer.kept
     faults = {text: tried.fault for text, tried in seen.items() if tried.fault is not None}
-    found.faulty = {text: fault for text, fault in faults.items() if fault.code != NO_PLAN}
-    found.invalid = len(faults) - len(found.faulty) + sum(bool(tried.refused) for tried in seen.values())
-    if seen and len(found.faulty) == len(seen) and not found.stopped:
-        raise at_option("--vary", [found.path], CostModelError(next(iter(found.faulty.values()))))
-    column = found.target.column
+    solution.faulty = {text: fault for text, fault in faults.items() if fault.code != NO_PLAN}
+    solution.invalid = len(faults) - len(solution.faulty) + sum(bool(tried.refused) for tried in seen.values())
+    if seen and len(solution.faulty) == len(seen) and not solution.stopped:
+        raise at_option("--vary", [solution.path], CostModelError(next(iter(solution.faulty.values()))))
+    column = solution.target.column
     working = {text: tried for text, tried in seen.items() if tried.works}
     known = [item for item in working.items() if not math.isnan(item[1].costs.get(column, math.nan))]
     if working and not known:
-        missing, sentence = found.asked.missing(column), f"{column} is not known of these plans"
+        missing, sentence = solution.asked.missing(column), f"{column} is not known of these plans"
         option = Place("command line", 0, 7, "", f"--for {wanted}", max(1, len(wanted)))
         hint = missing or f"explain {column} states which plans have it"
-        raise fail("C004", sentence, Place(found.asked.case.file) if missing else option, hint)
-    if not found.reaches and known:
-        found.nearest = min(known, key=lambda item: found.target.excess(item[1]))
-    shown = at_answer if found.nearest is None else found.nearest[1]
-    found.price = None if shown is None or shown.about is None else shown.about.price
+        raise fail("C004", sentence, Place(solution.asked.case.file) if missing else option, hint)
+    if not solution.reaches and known:
+        solution.nearest = min(known, key=lambda item: solution.target.excess(item[1]))
+    shown = at_answer if solution.nearest is None else solution.nearest[1]
+    solution.price = None if shown is None or shown.about is None else shown.about.price
 
 
 def _explain_result(trials: _Trials) -> SolveResult:
@@ -438,17 +438,17 @@ def _explain_result(trials: _Trials) -> SolveResult:
     return found
 
 
-def _full_trial(found: SolveResult, safety: Safety, text: str) -> Trial:
+def _full_trial(solution: SolveResult, safety: Safety, text: str) -> Trial:
     """The trial of a value with all of its results."""
-    return tried(found.asked, [f"{found.path}={text}", *safety.demand], best=found.best)
+    return tried(solution.asked, [f"{solution.path}={text}", *safety.demand], best=solution.best)
 
 
-def _whole_answer(found: SolveResult, safety: Safety, text: str) -> ExplainedTrial:
+def _whole_answer(solution: SolveResult, safety: Safety, text: str) -> ExplainedTrial:
     """The full answer at one value of the key, with faults if it is invalid."""
-    settings = [f"{found.path}={text}", *safety.demand]
+    settings = [f"{solution.path}={text}", *safety.demand]
     try:
-        there = found.asked.of(varied(found.asked.case, settings))
-        answer = there.answer(best=found.best)
+        there = solution.asked.of(varied(solution.asked.case, settings))
+        answer = there.answer(best=solution.best)
         return ExplainedTrial(text, trial_of(there, settings, answer), answer)
     except CostModelError as error:
         return ExplainedTrial(text, Trial(tuple(settings), error.faults[0]), None)

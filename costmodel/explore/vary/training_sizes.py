@@ -39,12 +39,12 @@ def growth_of(case: ResolvedScenario, *, weak: bool, best: bool) -> RankGrowth:
     )
 
 
-def _paces(case: LoadedScenario, found: PlanAnswer) -> tuple[float, float]:
+def _paces(case: LoadedScenario, plan_answer: PlanAnswer) -> tuple[float, float]:
     """Micro-batches for each stage, and steps to a loss over the least."""
-    assert isinstance(found, Answer)
-    block, held = found.evaluation.block, training(case)
+    assert isinstance(plan_answer, Answer)
+    block, held = plan_answer.evaluation.block, training(case)
     facts, critical = facts_of(held), critical_batch(held.scenario.workload)
-    waves = number(share(micro_batches(found.inputs, block), block.pp))
+    waves = number(share(micro_batches(plan_answer.inputs, block), block.pp))
     batch = facts.global_batch * facts.sequence
     return waves, math.nan if critical is None else float(steps_for_batch(1.0, float(critical), batch))
 

@@ -29,10 +29,10 @@ class TradeOff:
     published: Sequence[PublishedRun]
 
     @classmethod
-    def of(cls, found: Bought) -> TradeOff:
+    def of(cls, purchases: Bought) -> TradeOff:
         """The trade-off of a purchase: tokens per GPU against tokens per user, or money against time."""
-        names = words_of(found.asked.case.kind).traded
-        return cls(found, names, curves(found, names, len(_ROLES)), published_runs(found))
+        names = words_of(purchases.asked.case.kind).traded
+        return cls(purchases, names, curves(purchases, names, len(_ROLES)), published_runs(purchases))
 
     @property
     def points(self) -> list[tuple[Purchase, float, float]]:

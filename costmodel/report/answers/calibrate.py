@@ -69,7 +69,7 @@ def _calibration_fields(of: str, files: Mapping[str, str], written: Iterable[Pat
 # ── kernels ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def kernels(found: Calibrated, decisions: Sequence[Decision], written: Sequence[Path]) -> AnswerDocument:
+def kernels(calibrated_fits: Calibrated, decisions: Sequence[Decision], written: Sequence[Path]) -> AnswerDocument:
     """Every fit under the document it belongs to, the constants under each, what was left out, what was written."""
     sections = list[Section]()
     for name in dict.fromkeys(decision.fit.sample.of for decision in decisions):
@@ -82,19 +82,20 @@ def kernels(found: Calibrated, decisions: Sequence[Decision], written: Sequence[
         title, whole = f"{name}: measured and predicted", _sizes(mine, _ALL_SIZES)
         sections.append(Section(f"sizes-{name}", title, table=whole, beneath=sound, short=_sizes(mine, _SIZES)))
     beneath = [styled(words, DIM) for words in (_LEGEND if decisions else ())]
-    if found.left_out:
-        total = sum(found.left_out.values())
+    if calibrated_fits.left_out:
+        total = sum(calibrated_fits.left_out.values())
         beneath.append(styled(f"not fitted: {number_of(total, 'row')}", DIM))
     sections.append(Section("about", "How to read it", beneath=beneath, apart=bool(decisions)))
-    if found.left_out:
+    if calibrated_fits.left_out:
         table = Table(
-            columns(("not fitted", "rows"), "lr"), [(why, f"{rows:,}") for why, rows in found.left_out.items()]
+            columns(("not fitted", "rows"), "lr"),
+            [(why, f"{rows:,}") for why, rows in calibrated_fits.left_out.items()],
         )
         why = "why rows are not fitted" if decisions else ""
         sections.append(Section("left-out", "Not fitted", table=table, apart=False, detail=why))
     better = sum(decision.written for decision in decisions)
     fitted = sum(not decision.fit.unfitted for decision in decisions)
-    closing = [*(styled(remark) for remark in found.remarks), styled(_written_words(better, fitted, written))]
+    closing = [*(styled(remark) for remark in calibrated_fits.remarks), styled(_written_words(better, fitted, written))]
     sections.append(Section("closing", "What was written", beneath=closing, apart=False))
     conclusion = f"{better} of {number_of(len(decisions), 'fit')} are better than now."
     return AnswerDocument(None, "Constants from measured kernels", [], conclusion, "plain", sections)
@@ -169,12 +170,12 @@ def _constants(fit: Fit) -> Iterator[Line]:
     yield Abridged(f"    over {fit.sample.range}", DIM, short="", added=_RANGES)
 
 
-def kernels_json(found: Calibrated, decisions: Sequence[Decision], written: Iterable[Path]) -> dict[str, Any]:
+def kernels_json(calibrated_fits: Calibrated, decisions: Sequence[Decision], written: Iterable[Path]) -> dict[str, Any]:
     """The calibration of kernels as plain values; modelled: the number of timings in the fits."""
-    points, left = sum(fit.points for fit in found.fits), sum(found.left_out.values())
+    points, left = sum(fit.points for fit in calibrated_fits.fits), sum(calibrated_fits.left_out.values())
     return _calibration_fields(
         "kernels",
-        found.files,
+        calibrated_fits.files,
         written,
         rows=points + left,
         modelled=points,
@@ -204,8 +205,10 @@ def kernels_json(found: Calibrated, decisions: Sequence[Decision], written: Iter
             for decision in decisions
             if (one := decision.soundness) is not None
         ],
-        refused=[{"id": None, "refused": None, "why": why, "rows": rows} for why, rows in found.left_out.items()],
-        remarks=list(found.remarks),
+        refused=[
+            {"id": None, "refused": None, "why": why, "rows": rows} for why, rows in calibrated_fits.left_out.items()
+        ],
+        remarks=list(calibrated_fits.remarks),
     )
 
 
@@ -247,31 +250,35 @@ def _named(decision: Decision) -> dict[str, str]:
 # ── a folder of logs ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def followed(found: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
+def followed(folder_fits: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
     """The calibration from a folder: what was read, every fit with its errors, and changes of documents."""
-    parts = [runs(found.training, ())] if found.training is not None else []
-    parts += [benchmarks(fit, ()) for fit in found.engines]
-    parts += [kernels(found.kernels, found.decisions, ())] if found.kernels is not None else []
-    sections = [_nights_read(found)]
+    parts = [runs(folder_fits.training, ())] if folder_fits.training is not None else []
+    parts += [benchmarks(fit, ()) for fit in folder_fits.engines]
+    parts += [kernels(folder_fits.kernels, folder_fits.decisions, ())] if folder_fits.kernels is not None else []
+    sections = [_nights_read(folder_fits)]
     for number, part in enumerate(parts, 1):
         titled = Section(f"part-{number}", part.title, ahead=[styled(part.title, HEAD)])
         inner = [
             replace(section, key=f"{section.key}-{number}") for section in part.sections if section.key != "closing"
         ]
         sections += [titled, *inner]
-    lines: list[Line] = [styled(line, DIM if line.startswith(" ") else "") for line in patch_of(found).splitlines()]
+    lines: list[Line] = [
+        styled(line, DIM if line.startswith(" ") else "") for line in patch_of(folder_fits).splitlines()
+    ]
     closing = [styled(f"wrote {path}") for path in written]
     if not written:
-        count = number_of(len(found.documents), "document")
-        closing = [styled(f"{count} would change: add --write" if found.documents else "no document would change")]
+        count = number_of(len(folder_fits.documents), "document")
+        closing = [
+            styled(f"{count} would change: add --write" if folder_fits.documents else "no document would change")
+        ]
     sections.append(Section("patch", "Changes of documents", beneath=[*lines, *([Text()] if lines else []), *closing]))
-    conclusion = f"{number_of(len(found.documents), 'document')} {'changed' if written else 'would change'}."
-    return AnswerDocument(None, f"Measured runs of {found.read.folder}", [], conclusion, "plain", sections)
+    conclusion = f"{number_of(len(folder_fits.documents), 'document')} {'changed' if written else 'would change'}."
+    return AnswerDocument(None, f"Measured runs of {folder_fits.read.folder}", [], conclusion, "plain", sections)
 
 
-def _nights_read(found: FollowedFolder) -> Section:
+def _nights_read(folder_fits: FollowedFolder) -> Section:
     """The section on which nights of runs were read, and which files were not."""
-    read = found.read
+    read = folder_fits.read
     rows = [(night, f"{sum(len(table.rows) for table in tables)}") for night, tables in read.nights.items()]
     rows += [("kernels", f"{len(read.kernels)} files")] if read.kernels else []
     lines = [styled(f"not read: {each.file}: {each.why}", WARN) for each in read.unread]
@@ -279,26 +286,26 @@ def _nights_read(found: FollowedFolder) -> Section:
         lines.append(
             styled(f"nothing is fitted to {number_of(len(read.starts), 'start-up log')}; validate compares them")
         )
-    lines += [styled(remark, WARN) for remark in found.remarks]
+    lines += [styled(remark, WARN) for remark in folder_fits.remarks]
     return Section(
         "read", "What was read", table=Table(columns(("night", "runs"), "lr"), rows), beneath=lines, apart=False
     )
 
 
-def patch_of(found: FollowedFolder) -> str:
+def patch_of(folder_fits: FollowedFolder) -> str:
     """The changes of documents as a unified diff."""
     texts = (
         difflib.unified_diff(before.splitlines(), text.splitlines(), f"a/{path}", f"b/{path}", lineterm="", n=1)
-        for path, (before, text) in found.documents.items()
+        for path, (before, text) in folder_fits.documents.items()
     )
     return "".join(f"{line}\n" for lines in texts for line in lines)
 
 
-def followed_json(found: FollowedFolder, written: Iterable[Path]) -> dict[str, Any]:
+def followed_json(folder_fits: FollowedFolder, written: Iterable[Path]) -> dict[str, Any]:
     """The calibration from a folder as plain values; parts: each fit as `calibrate` of its tables gives it."""
-    parts = [runs_json(found.training, ())] if found.training is not None else []
-    parts += [benchmarks_json(fit, ()) for fit in found.engines]
-    parts += [kernels_json(found.kernels, found.decisions, ())] if found.kernels is not None else []
+    parts = [runs_json(folder_fits.training, ())] if folder_fits.training is not None else []
+    parts += [benchmarks_json(fit, ()) for fit in folder_fits.engines]
+    parts += [kernels_json(folder_fits.kernels, folder_fits.decisions, ())] if folder_fits.kernels is not None else []
     return _calibration_fields(
         "folder",
         {file: digest for part in parts for file, digest in ((each["file"], each["digest"]) for each in part["files"])},
@@ -306,9 +313,9 @@ def followed_json(found: FollowedFolder, written: Iterable[Path]) -> dict[str, A
         rows=sum(part["rows"] for part in parts),
         modelled=sum(part["modelled"] for part in parts),
         parts=parts,
-        patch=patch_of(found),
-        unread=[asdict(each) for each in found.read.unread],
-        remarks=list(found.remarks),
+        patch=patch_of(folder_fits),
+        unread=[asdict(each) for each in folder_fits.read.unread],
+        remarks=list(folder_fits.remarks),
     )
 
 
@@ -364,11 +371,11 @@ def _refined_fields(found: Refined | EngineFit, of: str, written: Iterable[Path]
     )
 
 
-def runs(found: Refined, written: Iterable[Path]) -> AnswerDocument:
+def runs(refined: Refined, written: Iterable[Path]) -> AnswerDocument:
     """Constants fitted to runs of training."""
     from costmodel.evidence.calibrate.fit_from_runs import unit_value
 
-    fit = found.fit
+    fit = refined.fit
     rows = []
     for part in fit.constants:
         prior = unit_value(part.prior, part.prior.mean) + (f" × {part.prior.like}" if part.prior.like else "")
@@ -377,7 +384,7 @@ def runs(found: Refined, written: Iterable[Path]) -> AnswerDocument:
         rows.append((part.prior.name, prior, unit_value(part.prior, part.value), known, *counts))
     shown = sum(part.resolved for part in fit.constants)
     groups = []
-    for name, parts in ((found.grouping, fit.by_group), ("models", fit.by_kind)):
+    for name, parts in ((refined.grouping, fit.by_group), ("models", fit.by_kind)):
         if len(parts) > 1:
             each = [
                 (value, *_error_cells(inside), *_error_cells(outside)[1:]) for value, (inside, outside) in parts.items()
@@ -387,12 +394,12 @@ def runs(found: Refined, written: Iterable[Path]) -> AnswerDocument:
     widths = ", ".join(f"{leaf} {value:.1%}" for leaf, value in fit.widths.items())
     kept = "; ".join(part.prior.name for part in fit.constants if not part.resolved)
     return _refined(
-        found,
+        refined,
         "Constants from measured runs",
         "runs",
-        f"{shown} of {len(fit.constants)} constants identified by {found.runs} of {found.rows} runs",
+        f"{shown} of {len(fit.constants)} constants identified by {refined.runs} of {refined.rows} runs",
         Table(columns(("constant", "prior", "fitted", "known to", "runs", "families"), "lrrrrr"), rows),
-        Table(columns(("errors", "runs", "median", *_MORE), "lrrrrr"), [*_run_errors(found)]),
+        Table(columns(("errors", "runs", "median", *_MORE), "lrrrrr"), [*_run_errors(refined)]),
         groups,
         written,
         [
@@ -410,27 +417,27 @@ def known_to(part: Posterior) -> str:
     return f"{low:.0%} to {high:.0%}"
 
 
-def _run_errors(found: Refined) -> Iterator[tuple[str, ...]]:
+def _run_errors(refined: Refined) -> Iterator[tuple[str, ...]]:
     """A row of errors for each stage of the fit: in use, at the priors, in sample, left out."""
-    fit = found.fit
+    fit = refined.fit
     yield "as in use", *_error_cells(fit.shipped)
-    if found.afresh:
+    if refined.afresh:
         yield "at the priors", *_error_cells(fit.at_priors)
     yield "in sample", *_error_cells(fit.inside)
     if fit.left_out is not None:
-        yield f"{found.grouping} left out", *_error_cells(fit.left_out)
+        yield f"{refined.grouping} left out", *_error_cells(fit.left_out)
 
 
-def runs_json(found: Refined, written: Iterable[Path]) -> dict[str, Any]:
+def runs_json(refined: Refined, written: Iterable[Path]) -> dict[str, Any]:
     """The calibration from training runs as plain values."""
-    fit = found.fit
+    fit = refined.fit
     errors = {"shipped": fit.shipped, "prior": fit.at_priors, "in_sample": fit.inside, "left_out": fit.left_out}
     left_out = {
         grouping: {
             name: {"in_sample": _step_errors(inside), "left_out": _step_errors(outside)}
             for name, (inside, outside) in parts.items()
         }
-        for grouping, parts in ((found.grouping, fit.by_group), ("models", fit.by_kind))
+        for grouping, parts in ((refined.grouping, fit.by_group), ("models", fit.by_kind))
     }
     constants = [
         {
@@ -451,7 +458,7 @@ def runs_json(found: Refined, written: Iterable[Path]) -> dict[str, Any]:
     ]
     more = {"constants": constants, "left_out": left_out, "widths": dict(fit.widths)}
     scored = {name: None if each is None else _step_errors(each) for name, each in errors.items()}
-    return _refined_fields(found, "runs", written, errors=scored, **more)
+    return _refined_fields(refined, "runs", written, errors=scored, **more)
 
 
 def _step_errors(errors: Errors) -> dict[str, Any]:
@@ -462,46 +469,50 @@ def _errors_by_quantity(errors: Mapping[str, Errors]) -> dict[str, Any]:
     return {quantity: asdict(each) for quantity, each in errors.items()}
 
 
-def benchmarks(found: EngineFit, written: Iterable[Path]) -> AnswerDocument:
+def benchmarks(engine_fit: EngineFit, written: Iterable[Path]) -> AnswerDocument:
     """Constants fitted to benchmarks of engines."""
     from costmodel.evidence.calibrate.engine_fit import written as value_of
 
     rows = []
-    for each in found.constants:
+    for each in engine_fit.constants:
         fitted = (value_of(each.constant, each.value), f"{each.spread:.0%}") if each.identified else ("as prior", "")
         rows.append((each.constant.name, value_of(each.constant, each.prior), *fitted))
     groups = []
-    for quantity in found.unseen or ():
+    for quantity in engine_fit.unseen or ():
         values = [
             (part.value, *_error_cells(part.shipped[quantity])[:2], *_error_cells(part.unseen[quantity])[1:])
-            for part in found.by_value
+            for part in engine_fit.by_value
             if quantity in part.unseen
         ]
-        name = f"{quantity} by {found.grouping}"
+        name = f"{quantity} by {engine_fit.grouping}"
         groups.append((name, Table(columns((name, "runs", "as shipped", "left out", *_MORE), "lrrrrrr"), values)))
-    shown, every = sum(constant.identified for constant in found.constants), found.runs + len(found.left)
+    shown, every = sum(constant.identified for constant in engine_fit.constants), engine_fit.runs + len(engine_fit.left)
     return _refined(
-        found,
+        engine_fit,
         "Constants from benchmarks of engines",
         "benchmarks",
-        f"{shown} of {len(found.constants)} constants identified by {found.runs} of {every} runs",
+        f"{shown} of {len(engine_fit.constants)} constants identified by {engine_fit.runs} of {every} runs",
         Table(columns(("constant", "prior", "fitted", "known to"), "lrrr"), rows),
-        Table(columns(("errors", "", "runs", "median", *_MORE), "llrrrrr"), [*_engine_errors(found)]),
+        Table(columns(("errors", "", "runs", "median", *_MORE), "llrrrrr"), [*_engine_errors(engine_fit)]),
         groups,
         written,
     )
 
 
-def _engine_errors(found: EngineFit) -> Iterator[tuple[str, ...]]:
+def _engine_errors(engine_fit: EngineFit) -> Iterator[tuple[str, ...]]:
     """A row of errors for each quantity: as shipped, fitted, left out."""
-    parts = {"as shipped": found.shipped, "fitted": found.fitted, f"{found.grouping} left out": found.unseen}
-    for quantity in found.shipped:
+    parts = {
+        "as shipped": engine_fit.shipped,
+        "fitted": engine_fit.fitted,
+        f"{engine_fit.grouping} left out": engine_fit.unseen,
+    }
+    for quantity in engine_fit.shipped:
         for name, errors in parts.items():
             if errors:
                 yield quantity, name, *_error_cells(errors[quantity])
 
 
-def benchmarks_json(found: EngineFit, written: Iterable[Path]) -> dict[str, Any]:
+def benchmarks_json(engine_fit: EngineFit, written: Iterable[Path]) -> dict[str, Any]:
     """The calibration from engine benchmarks as plain values."""
     constants = [
         {
@@ -516,7 +527,7 @@ def benchmarks_json(found: EngineFit, written: Iterable[Path]) -> dict[str, Any]
             "scale": "log",
             "resolved": constant.identified,
         }
-        for constant in found.constants
+        for constant in engine_fit.constants
     ]
     left_out = {
         part.value: {
@@ -524,16 +535,16 @@ def benchmarks_json(found: EngineFit, written: Iterable[Path]) -> dict[str, Any]
             "left_out": _errors_by_quantity(part.unseen),
             "constants": dict(part.constants),
         }
-        for part in found.by_value
+        for part in engine_fit.by_value
     }
-    unseen = None if found.unseen is None else _errors_by_quantity(found.unseen)
+    unseen = None if engine_fit.unseen is None else _errors_by_quantity(engine_fit.unseen)
     errors = {
-        "shipped": _errors_by_quantity(found.shipped),
-        "in_sample": _errors_by_quantity(found.fitted),
+        "shipped": _errors_by_quantity(engine_fit.shipped),
+        "in_sample": _errors_by_quantity(engine_fit.fitted),
         "left_out": unseen,
     }
-    groups = {found.grouping: left_out} if found.grouping else {}
-    return _refined_fields(found, "benchmarks", written, constants=constants, errors=errors, left_out=groups)
+    groups = {engine_fit.grouping: left_out} if engine_fit.grouping else {}
+    return _refined_fields(engine_fit, "benchmarks", written, constants=constants, errors=errors, left_out=groups)
 
 
 # The answer of `measure`: what was timed on the device at hand.
@@ -570,7 +581,7 @@ def measured(device: Device, found: MeasuredKernels) -> AnswerDocument:
 POINTS = "points"  # the folder of results
 
 
-def points(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> AnswerDocument:
+def points(case: LoadedScenario, benchmark_points: Sequence[BenchmarkPoint]) -> AnswerDocument:
     """The benchmarks that determine the constants of an engine, their expected results, and how to read them back."""
     heads = ("users", "prompt", "output", "first token", "token", "time", "GPU hours")
     rows = [
@@ -579,15 +590,15 @@ def points(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> AnswerDocum
             *map(show_time, (each.first, each.token, each.seconds)),
             significant(each.busy / 3600),
         ]
-        for each in found
+        for each in benchmark_points
     ]
-    hours = significant(sum(each.busy for each in found) / 3600)
-    stated = f"{number_of(len(found), 'benchmark')} of {case.title} take {hours} GPU hours."
+    hours = significant(sum(each.busy for each in benchmark_points) / 3600)
+    stated = f"{number_of(len(benchmark_points), 'benchmark')} of {case.title} take {hours} GPU hours."
     scenario = f"{PurePath(case.file).stem}.yaml"
     lines: list[Line] = [
         styled(f"Put the scenario beside the results, as {POINTS}/{scenario}, start the engine, then:")
     ]
-    lines += [styled(f"  {each.command}") for each in found]
+    lines += [styled(f"  {each.command}") for each in benchmark_points]
     ahead: list[Line] = [styled(stated, HEAD)]
     closing: list[Line] = [styled(f"Then: costmodel calibrate --follow {POINTS} --write")]
     section = Section("points", "Benchmarks to run", stated, ahead=ahead, table=Table(columns(heads, "r" * 7), rows))
@@ -595,7 +606,7 @@ def points(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> AnswerDocum
     return AnswerDocument(case, "Benchmarks to run", [], stated, "plain", sections, closing=closing)
 
 
-def points_json(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> dict[str, Any]:
+def points_json(case: LoadedScenario, benchmark_points: Sequence[BenchmarkPoint]) -> dict[str, Any]:
     """The benchmark points of an engine as plain values."""
     return {
         **head("costmodel/benchmark-points/v1"),
@@ -611,7 +622,7 @@ def points_json(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> dict[s
                 "gpu_hours": each.busy / 3600,
                 "command": each.command,
             }
-            for each in found
+            for each in benchmark_points
         ],
     }
 

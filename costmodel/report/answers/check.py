@@ -80,10 +80,10 @@ def check(found: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocumen
     return AnswerDocument(None, "Limits", [], f"{words}.", verdict, sections, closing=last)
 
 
-def _check_drawing(found: Sequence[CheckedScenario]) -> Draw:
+def _check_drawing(checked: Sequence[CheckedScenario]) -> Draw:
     from costmodel.report.page.question_figures import check_figure
 
-    return check_figure(found)
+    return check_figure(checked)
 
 
 def _head(checked: CheckedScenario) -> list[Text]:
@@ -272,9 +272,9 @@ def sentence(checked: CheckedScenario, finding: CheckResult) -> str:
     return f"{_finding_name(finding)} {value}, {bound}{f', {aside}' if aside else ''}"
 
 
-def suites(found: Sequence[CheckedScenario]) -> list[RunnerSuite]:
+def suites(checked: Sequence[CheckedScenario]) -> list[RunnerSuite]:
     """All checks as test suites for CI, one per scenario."""
-    return [RunnerSuite(one.name, one.asked.case.file, tuple(_runner_cases(one))) for one in found]
+    return [RunnerSuite(one.name, one.asked.case.file, tuple(_runner_cases(one))) for one in checked]
 
 
 def _runner_cases(checked: CheckedScenario) -> Iterator[RunnerCase]:

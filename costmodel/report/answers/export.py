@@ -18,14 +18,14 @@ from costmodel.report.workload_words import words_of
 Found = ExportedPlan | ExportedEngine | ExportedIteration
 
 
-def export(found: Found, *, lossy: bool) -> AnswerDocument:
+def export(exported: Found, *, lossy: bool) -> AnswerDocument:
     """The file as it would be written, or the keys that it cannot express."""
-    refused = bool(found.file.faults) and not lossy
-    lines = _refusal_lines(found) if refused else [drawn(line) for line in file_text(found).splitlines()]
-    conclusion = "The format does not express every key." if found.file.faults else "The file states the plan."
+    refused = bool(exported.file.faults) and not lossy
+    lines = _refusal_lines(exported) if refused else [drawn(line) for line in file_text(exported).splitlines()]
+    conclusion = "The format does not express every key." if exported.file.faults else "The file states the plan."
     return AnswerDocument(
         None,
-        f"{found.job.file} for {found.file.target.full_name}",
+        f"{exported.job.file} for {exported.file.target.full_name}",
         [],
         conclusion,
         "bad" if refused else "plain",
@@ -33,63 +33,63 @@ def export(found: Found, *, lossy: bool) -> AnswerDocument:
     )
 
 
-def file_text(found: Found) -> str:
+def file_text(exported: Found) -> str:
     """The text of the file, its head as comments where the format has them."""
-    target = found.file.target
+    target = exported.file.target
     if not target.comment:
-        return found.file.text
-    first, newline, rest = found.file.text.partition("\n")
-    comments = "".join(f"{line}\n" for words in _head_lines(found) for line in comment_lines(target.comment, words))
-    return f"{first}{newline}{comments}{rest}" if first.startswith("#!") else f"{comments}{found.file.text}"
+        return exported.file.text
+    first, newline, rest = exported.file.text.partition("\n")
+    comments = "".join(f"{line}\n" for words in _head_lines(exported) for line in comment_lines(target.comment, words))
+    return f"{first}{newline}{comments}{rest}" if first.startswith("#!") else f"{comments}{exported.file.text}"
 
 
-def summary(found: Found, written: Path | None) -> list[Line]:
+def summary(exported: Found, written: Path | None) -> list[Line]:
     """What was written and what could not be written, and the next command."""
     if written is None:
-        return _refusal_lines(found)
-    lines = [styled(line, DIM) for line in _head_lines(found)]
-    return [*lines, Text(), typed("Next:", f"costmodel import {written}{_given_options(found)}")]
+        return _refusal_lines(exported)
+    lines = [styled(line, DIM) for line in _head_lines(exported)]
+    return [*lines, Text(), typed("Next:", f"costmodel import {written}{_given_options(exported)}")]
 
 
-def _given_options(found: Found) -> str:
+def _given_options(exported: Found) -> str:
     """Options that `import` needs for the file: the machine, and for some formats the model and its load."""
-    node = found.answer.inputs.case.scenario.cluster.node
+    node = exported.answer.inputs.case.scenario.cluster.node
     given = [f"--node {node}"] if isinstance(node, str) else []
-    return "".join(f" {text}" for text in (*given, *found.given))
+    return "".join(f" {text}" for text in (*given, *exported.given))
 
 
-def _head_lines(found: Found) -> Iterator[str]:
+def _head_lines(exported: Found) -> Iterator[str]:
     """The comment at the head of the file: origin, what is missing, and whether it was read back."""
-    target = found.file.target
-    yield f"Written by costmodel export from {found.job.file}: {target.full_name}"
-    yield from found.described(words_of(found.answer.inputs.case.kind).result)
-    yield from (f"cannot be written: {fault.sentence}" for fault in found.file.faults)
-    yield from found.file.notes
-    if not found.file.faults:
+    target = exported.file.target
+    yield f"Written by costmodel export from {exported.job.file}: {target.full_name}"
+    yield from exported.described(words_of(exported.answer.inputs.case.kind).result)
+    yield from (f"cannot be written: {fault.sentence}" for fault in exported.file.faults)
+    yield from exported.file.notes
+    if not exported.file.faults:
         yield "read back: the same plan"
 
 
-def _refusal_lines(found: Found) -> list[Line]:
+def _refusal_lines(exported: Found) -> list[Line]:
     """Lines on why nothing was written."""
-    lines: list[Line] = [styled(f"{found.file.target.full_name}: nothing written", BAD)]
-    for fault in found.file.faults:
+    lines: list[Line] = [styled(f"{exported.file.target.full_name}: nothing written", BAD)]
+    for fault in exported.file.faults:
         lines.append(styled(f"  ▲ {fault.code} {fault.sentence}", WARN))
         lines += [styled(f"    {fault.hint}", DIM)] if fault.hint else []
     return [*lines, drawn("--lossy writes the rest")]
 
 
-def export_json(found: Found) -> dict[str, Any]:
+def export_json(exported: Found) -> dict[str, Any]:
     """The export as plain values: text, version, keys that the format cannot express, and notes."""
-    target = found.file.target
+    target = exported.file.target
     return {
         **head("costmodel/export/v1"),
-        "scenario": found.job.file,
+        "scenario": exported.job.file,
         "format": target.name,
         "version": target.version,
-        "text": file_text(found),
+        "text": file_text(exported),
         "cannot_say": [
             {"code": fault.code, "path": fault.place.path if fault.place else "", "sentence": fault.sentence}
-            for fault in found.file.faults
+            for fault in exported.file.faults
         ],
-        "notes": list(found.file.notes),
+        "notes": list(exported.file.notes),
     }

@@ -135,10 +135,10 @@ def _no_room(row: FleetRow) -> str:
     return f"{engines}, each inside a node: they need {number_of(row.shared, 'node')}"
 
 
-def _job_name(found: Bought) -> str:
+def _job_name(purchases: Bought) -> str:
     """A job without the machine of its scenario: its model, and its load."""
-    load = words_of(found.asked.case.kind).load(found.asked.case)
-    return " · ".join(filter(None, (subject_words(found.asked.facts, VARIED), load)))
+    load = words_of(purchases.asked.case.kind).load(purchases.asked.case)
+    return " · ".join(filter(None, (subject_words(purchases.asked.facts, VARIED), load)))
 
 
 def _beside_fleet(found: Fleet, again: str) -> list[Line]:

@@ -23,24 +23,24 @@ _NONE = f"no model was measured in {LEAST} layouts on one cluster with one batch
 _NAMES = ("sweeps", "modelled", "mean", "median", "worst", "ranks", "best picked", "time")
 
 
-def regret(found: LayoutRegret, grouping: str, worst: int, without: Sequence[str] = ()) -> AnswerDocument:
+def regret(regrets: LayoutRegret, grouping: str, worst: int, without: Sequence[str] = ()) -> AnswerDocument:
     """The regret of picked layouts by group and in total, and the worst sweeps if requested.
 
     without: terms that predictions leave out
     """
     sections = [Section("none", "No sweep", beneath=[styled(_NONE)], apart=False)]
-    if found.sweeps:
-        rows = [(name, *_score_cells(part)) for name, part in found.groups[grouping].items()]
-        rows.append(("together", *_score_cells(found.together)))
+    if regrets.sweeps:
+        rows = [(name, *_score_cells(part)) for name, part in regrets.groups[grouping].items()]
+        rows.append(("together", *_score_cells(regrets.together)))
         table = Table(columns((grouping, *_NAMES), "lrrrrrrrr", ("modelled", "median")), rows)
         title = f"Regret by {grouping.replace('_', ' ')}"
         sections = [Section("regret", title, table=table, beneath=[Text(), styled(_LEGEND)], apart=bool(without))]
-    if found.sweeps and worst:
+    if regrets.sweeps and worst:
         table = Table(
-            columns(("sweep", "regret", "picked", "the fastest"), "lrll"), [*_worst_rows(found.worst[:worst])]
+            columns(("sweep", "regret", "picked", "the fastest"), "lrll"), [*_worst_rows(regrets.worst[:worst])]
         )
         sections.append(Section("worst", "Where the picked layout loses most", table=table))
-    stated = f"{number_of(len(found.sweeps), 'sweep')} of measured layouts are compared."
+    stated = f"{number_of(len(regrets.sweeps), 'sweep')} of measured layouts are compared."
     return AnswerDocument(None, "Layouts picked by prediction", without_lines(without), stated, "plain", sections)
 
 
@@ -63,8 +63,8 @@ def _share_words(value: float | None) -> str:
     return "" if value is None else f"{value:.1%}"
 
 
-def _worst_rows(found: Sequence[LayoutSweep]) -> Iterator[tuple[str, str, str, str]]:
-    for sweep in found:
+def _worst_rows(sweeps: Sequence[LayoutSweep]) -> Iterator[tuple[str, str, str, str]]:
+    for sweep in sweeps:
         yield _name(sweep), _share_words(sweep.regret), _measured_words(sweep.picked), _measured_words(sweep.best)
 
 
@@ -94,17 +94,19 @@ def _plain(cell: str) -> str:
     return cell.removesuffix(".0")
 
 
-def regret_json(found: LayoutRegret, without: Sequence[str] = ()) -> dict[str, Any]:
+def regret_json(regrets: LayoutRegret, without: Sequence[str] = ()) -> dict[str, Any]:
     """The regret as plain values, a row for each sweep."""
     return {
         **head("costmodel/validation/v1"),
         "quantity": "regret",
         "without": list(without),
-        "overall": asdict(found.together),
-        "by": {column: {name: asdict(part) for name, part in parts.items()} for column, parts in found.groups.items()},
+        "overall": asdict(regrets.together),
+        "by": {
+            column: {name: asdict(part) for name, part in parts.items()} for column, parts in regrets.groups.items()
+        },
         "rows": [
             {**_row(sweep, alone), **without_fields(without)}
-            for sweep, alone in zip(found.sweeps, found.scores, strict=True)
+            for sweep, alone in zip(regrets.sweeps, regrets.scores, strict=True)
         ],
     }
 

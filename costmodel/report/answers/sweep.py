@@ -44,89 +44,89 @@ _EACH = "tokens_per_s_per_gpu"
 _BAR = 16
 
 
-def sweep(found: Swept, *, chart: bool = False) -> AnswerDocument:
+def sweep(swept: Swept, *, chart: bool = False) -> AnswerDocument:
     """One row per combination: its settings, its results, and the fault if it has one."""
-    priced = any(map(is_money, found.shown))
-    about: list[Line] = [*varied_head(found.asked, found.paths, priced=priced)]
-    about += held_lines(found.asked, found.paths) if found.best else []
-    if len(found.points) < found.total:
-        about.append(styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD))
-    broken = sum(not point.costs for point in found.points)
-    counted = number_of(len(found.points), "point") + (f", {broken:,} without an answer" if broken else "")
-    made = "the best of a search over the plan alone" if found.best else "costmodel estimate"
-    last: list[Line] = [_chart(found), Text()] if chart else []
+    priced = any(map(is_money, swept.shown))
+    about: list[Line] = [*varied_head(swept.asked, swept.paths, priced=priced)]
+    about += held_lines(swept.asked, swept.paths) if swept.best else []
+    if len(swept.points) < swept.total:
+        about.append(styled(f"Stopped after {len(swept.points):,} of {swept.total:,} combinations.", BAD))
+    broken = sum(not point.costs for point in swept.points)
+    counted = number_of(len(swept.points), "point") + (f", {broken:,} without an answer" if broken else "")
+    made = "the best of a search over the plan alone" if swept.best else "costmodel estimate"
+    last: list[Line] = [_chart(swept), Text()] if chart else []
     return AnswerDocument(
-        found.asked.case,
-        title(found.asked.case),
+        swept.asked.case,
+        title(swept.asked.case),
         about,
-        _conclusion(found),
-        best_chance(found.asked, [best] if (best := _best_combination(found)) is not None else found.points),
-        [combinations(found)],
-        remark_lines(found.points, "N003", "N023"),
-        codes_of(found.points, "N003", "N023"),
+        _conclusion(swept),
+        best_chance(swept.asked, [best] if (best := _best_combination(swept)) is not None else swept.points),
+        [combinations(swept)],
+        remark_lines(swept.points, "N003", "N023"),
+        codes_of(swept.points, "N003", "N023"),
         [*last, styled(f"{counted}; each is {made} with its --set.", DIM)],
     )
 
 
-def combinations(found: Swept) -> Section:
+def combinations(swept: Swept) -> Section:
     """The table of combinations, with prices if they differ between rows."""
-    asked, points = found.asked, found.points
-    priced = any(map(is_money, found.shown)) and price_varies(found.paths)
-    names = with_ends(found.shown)
+    asked, points = swept.asked, swept.points
+    priced = any(map(is_money, swept.shown)) and price_varies(swept.paths)
+    names = with_ends(swept.shown)
     first = names[0]
     most = max((value for point in points if 0 < (value := point.costs.get(first, 0.0)) < math.inf), default=0.0)
     main, *further = result_columns(asked, names)
-    columns = [*(Column(short_path(path)) for path in found.paths), main]
+    columns = [*(Column(short_path(path)) for path in swept.paths), main]
     columns += [Column("", "l", drop=1, face="terminal"), *further]
-    columns += [*([Column("price")] if priced else []), *([Column("best plan", "l")] if found.best else [])]
+    columns += [*([Column("price")] if priced else []), *([Column("best plan", "l")] if swept.best else [])]
     rows = []
     for point in points:
         result, *results = result_cells(asked, point, names)
         row: list[Cell] = [*map(spaced, point.written), result, _bar(point, first, most), *results]
         row += [hourly(point.about.price) if point.about else ""] if priced else []
-        row += [point.kept.words if point.kept is not None and point.costs else ""] if found.best else []
+        row += [point.kept.words if point.kept is not None and point.costs else ""] if swept.best else []
         rows.append([*row, against_words(asked, point)])
-    settings = [trial_settings(point, searched=found.best) for point in points]
+    settings = [trial_settings(point, searched=swept.best) for point in points]
     beneath: list[Line] = [*prices(point.about.price for point in points if point.about)] if priced else []
-    beneath += [*missed_lines(asked, points), *aside_lines(points, found.shown), *_unequal(found)]
+    beneath += [*missed_lines(asked, points), *aside_lines(points, swept.shown), *_unequal(swept)]
     table = Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True)
     lead = f"{number_of(len(points), 'combination')}."
-    return Section("sweep", "What changes", lead, [partial(_figure, found)], table=table, beneath=beneath)
+    return Section("sweep", "What changes", lead, [partial(_figure, swept)], table=table, beneath=beneath)
 
 
-def _figure(found: Swept) -> Draw:
+def _figure(swept: Swept) -> Draw:
     from costmodel.report.page.question_figures import sweep_figure
 
-    return sweep_figure(found)
+    return sweep_figure(swept)
 
 
-def _best_combination(found: Swept) -> Trial | None:
+def _best_combination(swept: Swept) -> Trial | None:
     """The combination with the best first result, if possible among safe ones; None if none is better."""
-    name, better = found.shown[0], found.asked.columns[found.shown[0]].better
-    known = [point for point in found.points if point.works and math.isfinite(point.costs.get(name, math.nan))]
-    known = [point for point in known if not _is_risky(found, point)] or known
+    name, better = swept.shown[0], swept.asked.columns[swept.shown[0]].better
+    known = [point for point in swept.points if point.works and math.isfinite(point.costs.get(name, math.nan))]
+    known = [point for point in known if not _is_risky(swept, point)] or known
     values = {point.costs[name] for point in known}
     if better == "neither" or (len(known) > 1 and len(values) == 1):
         return None
     return min(known, key=lambda point: point.costs[name] * (-1.0 if better == "higher" else 1.0), default=None)
 
 
-def _is_risky(found: Swept, point: Trial) -> bool:
+def _is_risky(swept: Swept, point: Trial) -> bool:
     """Whether a combination has less than the preferred chance to work."""
-    return point.costs.get(found.asked.chance, 1.0) < SAFE
+    return point.costs.get(swept.asked.chance, 1.0) < SAFE
 
 
-def _conclusion(found: Swept) -> str:
+def _conclusion(swept: Swept) -> str:
     """The conclusion: the number of combinations that work, and the best one."""
-    works, best = sum(point.works for point in found.points), _best_combination(found)
-    words = f"{works} of {number_of(len(found.points), 'combination')} work{'s' if works == 1 else ''}."
+    works, best = sum(point.works for point in swept.points), _best_combination(swept)
+    words = f"{works} of {number_of(len(swept.points), 'combination')} work{'s' if works == 1 else ''}."
     if best is None:
         return words
-    name, pairs = found.shown[0], zip(map(short_path, found.paths), best.written, strict=True)
-    most, settings = found.asked.columns[name].better.removesuffix("er"), ", ".join(map(" ".join, pairs))
-    risky = any(point.works and _is_risky(found, point) for point in found.points) and not _is_risky(found, best)
-    name = f"{name} with a chance of {percent(SAFE, 2)} {found.asked.aim}" if risky else name
-    return f"{words} The {most}est {name}, {figure_words(found.asked, best, found.shown[0])}, is at {settings}."
+    name, pairs = swept.shown[0], zip(map(short_path, swept.paths), best.written, strict=True)
+    most, settings = swept.asked.columns[name].better.removesuffix("er"), ", ".join(map(" ".join, pairs))
+    risky = any(point.works and _is_risky(swept, point) for point in swept.points) and not _is_risky(swept, best)
+    name = f"{name} with a chance of {percent(SAFE, 2)} {swept.asked.aim}" if risky else name
+    return f"{words} The {most}est {name}, {figure_words(swept.asked, best, swept.shown[0])}, is at {settings}."
 
 
 def _bar(point: Trial, name: str, most: float) -> str:
@@ -135,52 +135,52 @@ def _bar(point: Trial, name: str, most: float) -> str:
     return bar(value / most, _BAR) if most > 0 and 0 <= value <= most else ""
 
 
-def _unequal(found: Swept) -> list[Line]:
+def _unequal(swept: Swept) -> list[Line]:
     """A warning that combinations use different numbers of GPUs although no varied key sets them."""
-    sizes = dict.fromkeys(f"{point.about.ranks:,.0f}" for point in found.points if point.about and point.costs)
-    if len(sizes) < 2 or _EACH not in found.asked.columns or any(path in SIZES_OF_A_CLUSTER for path in found.paths):
+    sizes = dict.fromkeys(f"{point.about.ranks:,.0f}" for point in swept.points if point.about and point.costs)
+    if len(sizes) < 2 or _EACH not in swept.asked.columns or any(path in SIZES_OF_A_CLUSTER for path in swept.paths):
         return []
     return [styled(f"  ▲ unequal: the points have {joined(sizes)} accelerators; {_EACH} compares them", WARN)]
 
 
-def _chart(found: Swept) -> WidthDrawing:
+def _chart(swept: Swept) -> WidthDrawing:
     """The first result along the only axis."""
-    path, column = found.paths[0], found.shown[0]
-    placed = [(point.values.get(path), point.costs.get(column, math.nan), point) for point in found.points]
+    path, column = swept.paths[0], swept.shown[0]
+    placed = [(point.values.get(path), point.costs.get(column, math.nan), point) for point in swept.points]
     known = [(x, y, point) for x, y, point in placed if isinstance(x, float) and math.isfinite(y)]
-    if len(found.axes) != 1 or len(known) < 2:
+    if len(swept.axes) != 1 or len(known) < 2:
         raise fail("C010", "a chart needs one axis of numbers with two answers or more", None, "leave --chart out")
-    say = partial(words_of(found.asked.case.kind).result, column)
+    say = partial(words_of(swept.asked.case.kind).result, column)
     written = {x: spaced(point.written[0]) for x, _, point in known}
     return line([(x, y) for x, y, _ in known], (path, column), (tick_words, say), written=written)
 
 
-def sweep_json(found: Swept) -> dict[str, Any]:
+def sweep_json(swept: Swept) -> dict[str, Any]:
     """All combinations as plain values."""
-    asked = found.asked
-    held, conflicts = asked.held(found.paths) if found.best else ({}, ())
+    asked = swept.asked
+    held, conflicts = asked.held(swept.paths) if swept.best else ({}, ())
     return {
         **head("costmodel/sweep/v2"),
-        **subject_fields(asked, found.paths),
-        "axes": [{"path": axis.path, "values": list(axis.values)} for axis in found.axes],
+        **subject_fields(asked, swept.paths),
+        "axes": [{"path": axis.path, "values": list(axis.values)} for axis in swept.axes],
         "columns": [
             {"name": machine_name(name), "unit": asked.columns[name].unit, "meaning": asked.columns[name].meaning}
-            for name in found.shown
+            for name in swept.shown
         ],
-        "complete": len(found.points) == found.total,
-        "points": sweep_rows(found),
+        "complete": len(swept.points) == swept.total,
+        "points": sweep_rows(swept),
         "held": dict(held),
         "notes": [
             *({"code": "N024", "text": sentence} for sentence in conflicts),
-            *notes(point.remarked for point in found.points),
+            *notes(point.remarked for point in swept.points),
         ],
     }
 
 
-def sweep_rows(found: Swept) -> list[dict[str, Any]]:
+def sweep_rows(swept: Swept) -> list[dict[str, Any]]:
     """One row per combination for tables of programs, in SI units; with the plan if each row has its own."""
     rows = []
-    for point in found.points:
-        plan = point.kept.keys if found.best and point.kept is not None else {}
-        rows.append({**trial_fields(found.asked, point, found.shown, found.paths), **plan})
+    for point in swept.points:
+        plan = point.kept.keys if swept.best and point.kept is not None else {}
+        rows.append({**trial_fields(swept.asked, point, swept.shown, swept.paths), **plan})
     return rows

@@ -233,24 +233,26 @@ def _time_figure(view: TrainingView) -> Draw:
     return waterfall("time", "From the ideal to the predicted step", stated, entries, total, show_time)
 
 
-def _roofline(found: Sequence[Operation]) -> list[Section]:
+def _roofline(operations: Sequence[Operation]) -> list[Section]:
     """The matrix products under the roofs of the accelerator."""
     from costmodel.explore.page.plan_facts import roofs
     from costmodel.report.page.training_figures import roofline_figure
 
-    if not found:
+    if not operations:
         return []
     rows: list[list[Cell]] = [
         [
             item.name,
             *(traced(text, value, f"operations.{place}.{name}") for name, (value, text) in _matmul_words(item).items()),
         ]
-        for place, item in enumerate(found)
+        for place, item in enumerate(operations)
     ]
-    limits = " and ".join(f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in roofs([*found]))
+    limits = " and ".join(
+        f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in roofs([*operations])
+    )
     lead = f"Each dot is one matrix product of a micro-batch, larger where it takes longer. The roof: {limits}."
     heads = [Column("operation", "l"), *map(Column, ("FLOP/B", "attained", "time", "of the peak"))]
-    figure = lambda: roofline_figure(found)  # noqa: E731
+    figure = lambda: roofline_figure(operations)  # noqa: E731
     return [Section("roofline", "Roofline", lead, [figure], table=Table(heads, rows), folded=True, face="page")]
 
 

@@ -145,25 +145,34 @@ _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
 
 def validation(
-    found: Scoreboard, grouping: str | None = None, worst: int = 0, without: Sequence[str] = (), *, dated: bool = False
+    scoreboard: Scoreboard,
+    grouping: str | None = None,
+    worst: int = 0,
+    without: Sequence[str] = (),
+    *,
+    dated: bool = False,
 ) -> AnswerDocument:
     """Every measured and predicted figure; documents about serving and RL are scored separately.
 
     grouping, worst: in a terminal, the column that groups figures, and how many figures with the largest errors are
     shown. without: terms that predictions leave out. dated: with errors of sources that a fit leaves out
     """
-    figures, part = found.figures, found.together.score
+    figures, part = scoreboard.figures, scoreboard.together.score
     outside = sum(not figure.within for figure in figures)
     stated = "Nothing compared."
     if part.median_error is not None:
         errors = f"median error {percent(part.median_error)}, nine in ten below {percent(part.p90_error or 0)}"
         held = f"{outside} lie outside their tolerance." if outside else "All lie within their tolerance."
         stated = f"{part.modelled:,} of {part.rows:,} measured figures are modelled: {errors}. {held}"
-        stated += " Services and RL are scored apart, below." if found.others else ""
-    lines = _scoreboard(found) if dated else [*_validation(found, grouping, worst), *_of_others(found, grouping, worst)]
+        stated += " Services and RL are scored apart, below." if scoreboard.others else ""
+    lines = (
+        _scoreboard(scoreboard)
+        if dated
+        else [*_validation(scoreboard, grouping, worst), *_of_others(scoreboard, grouping, worst)]
+    )
     heads = ("figures", "median", "P90", "bias", "in band")
     rows = list[list[Cell]]()
-    for name, group in found.groups["source"].items():
+    for name, group in scoreboard.groups["source"].items():
         rows.append([name, f"{group.score.modelled:,}", *_score_cells(group.score, f"the rows of {name}")])
     by_source = Table([Column("source", "l"), *map(Column, heads)], rows, sortable=True)
     sections = [
@@ -175,14 +184,18 @@ def validation(
             face="page",
         ),
         Section("sources", "By source", table=by_source, face="page"),
-        Section("figures", "Every figure", table=runs_table(figures, _names(found.tables), sortable=True), face="page"),
+        Section(
+            "figures", "Every figure", table=runs_table(figures, _names(scoreboard.tables), sortable=True), face="page"
+        ),
     ]
-    for name, board in found.others.items():
+    for name, board in scoreboard.others.items():
         of_board, table = [partial(runs_figure, board.figures)], runs_table(board.figures, _names(board.tables))
         sections.append(
             Section(name, f"{WORKLOADS[name]}, {name}", "", of_board, table=table, folded=True, face="page")
         )
-    shown = dict.fromkeys(name for board in (found, *found.others.values()) for name in map(_name, board.tables))
+    shown = dict.fromkeys(
+        name for board in (scoreboard, *scoreboard.others.values()) for name in map(_name, board.tables)
+    )
     return AnswerDocument(
         None,
         f"Predicted against measured: {', '.join(shown)}",
@@ -209,14 +222,14 @@ def _names(tables: Sequence[Validated]) -> list[str]:
     return [_name(part) for part in tables for _ in part.figures]
 
 
-def _score_cells(found: Score, rows: str) -> Iterator[Cell]:
+def _score_cells(score: Score, rows: str) -> Iterator[Cell]:
     """Cells with the errors and the band coverage of some rows."""
     of_rows = f"of {rows} under Every figure that have an error"
     for name, value, words in (
-        ("median_error", found.median_error, f"the median of the absolute errors {of_rows}"),
-        ("p90_error", found.p90_error, f"nine in ten absolute errors {of_rows} are smaller"),
-        ("bias", found.bias, f"the median of the errors {of_rows}, with their sign"),
-        ("inside_band", found.inside_band, f"the part {of_rows} whose measured value lies between P10 and P90"),
+        ("median_error", score.median_error, f"the median of the absolute errors {of_rows}"),
+        ("p90_error", score.p90_error, f"nine in ten absolute errors {of_rows} are smaller"),
+        ("bias", score.bias, f"the median of the errors {of_rows}, with their sign"),
+        ("inside_band", score.inside_band, f"the part {of_rows} whose measured value lies between P10 and P90"),
     ):
         yield "" if value is None else Value(percent(value), value, name, opens=partial(_stated, name, value, words))
 
@@ -226,66 +239,68 @@ def _stated(name: str, value: float, words: str, traces: TraceWriter) -> int | N
     return traces.add(name, percent(value), words)
 
 
-def _of_others(found: Scoreboard, grouping: str | None, count: int = 0) -> Iterator[Line]:
+def _of_others(scoreboard: Scoreboard, grouping: str | None, count: int = 0) -> Iterator[Line]:
     """Scores of documents about serving and RL, by result."""
-    for name, board in found.others.items():
+    for name, board in scoreboard.others.items():
         yield Text()
         yield styled(f"{WORKLOADS[name]}, {name}: {KNOWN[name].meaning}", HEAD)
         yield from _validation(board, grouping, count)
 
 
-def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
+def _validation(scoreboard: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
     """Every figure of every document, or with a grouping only those out of tolerance; for tables, scores by group; and
     the worst, if requested.
     """
     lines: list[Line] = []
-    for part in (part for part in found.tables if isinstance(part.table, MeasuredTable)):
+    for part in (part for part in scoreboard.tables if isinstance(part.table, MeasuredTable)):
         lines += _document(part, [figure for figure in part.figures if not (grouping and figure.within)])
-    rowed = any(not isinstance(part.table, MeasuredTable) for part in found.tables)
+    rowed = any(not isinstance(part.table, MeasuredTable) for part in scoreboard.tables)
     if rowed and not count:
-        lines += _few(found)
-    if rowed or (grouping and found.figures):
-        lines += [*([Text()] if lines else []), *_groups(found, grouping or "source")]
+        lines += _few(scoreboard)
+    if rowed or (grouping and scoreboard.figures):
+        lines += [*([Text()] if lines else []), *_groups(scoreboard, grouping or "source")]
     if count:
-        lines += _worst(found.worst[:count])
+        lines += _worst(scoreboard.worst[:count])
     if rowed:
-        tables = (part.table for part in found.tables if isinstance(part.table, RunTable))
-        nothing = [] if found.compares else [Text(), styled("no row is modelled: nothing is compared", BAD)]
-        return [*lines, *_left_out_lines(found), *mistaken(tables), *nothing]
-    if found.median is None:
-        return [*lines, *_left_out_lines(found), styled("no figures of that quantity")]
-    compared = number_of(sum(figure.error is not None for figure in found.figures), "figure")
-    summary = f"{compared}: median |error| {found.median:.1%}, worst {found.furthest:.1%}"
-    inside = found.together.score.inside_band
+        tables = (part.table for part in scoreboard.tables if isinstance(part.table, RunTable))
+        nothing = [] if scoreboard.compares else [Text(), styled("no row is modelled: nothing is compared", BAD)]
+        return [*lines, *_left_out_lines(scoreboard), *mistaken(tables), *nothing]
+    if scoreboard.median is None:
+        return [*lines, *_left_out_lines(scoreboard), styled("no figures of that quantity")]
+    compared = number_of(sum(figure.error is not None for figure in scoreboard.figures), "figure")
+    summary = f"{compared}: median |error| {scoreboard.median:.1%}, worst {scoreboard.furthest:.1%}"
+    inside = scoreboard.together.score.inside_band
     summary += "" if inside is None else f"; {inside:.0%} inside P10 – P90"
-    return [*lines, *_left_out_lines(found), Text(), styled(summary)]
+    return [*lines, *_left_out_lines(scoreboard), Text(), styled(summary)]
 
 
-def _scoreboard(found: Scoreboard) -> list[Line]:
+def _scoreboard(scoreboard: Scoreboard) -> list[Line]:
     """The errors of published runs, in full by source, with today's date and costmodel's version."""
     seen = styled(f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}; runs of these sources were fitted", DIM)
-    boards = {f"{found.figures[0].quantity}, training": found} if found.figures else {}
-    boards |= {f"{name}, {WORKLOADS[name]}": board for name, board in found.others.items()}
+    boards = {f"{scoreboard.figures[0].quantity}, training": scoreboard} if scoreboard.figures else {}
+    boards |= {f"{name}, {WORKLOADS[name]}": board for name, board in scoreboard.others.items()}
     fitted = [(name, *_scored(board.together)[:-1]) for name, board in boards.items()]
     short: list[Line] = [CellTable(("published runs", *_SCORE[:-1]), fitted, "lrrrrrr", drop=("rows",)), seen]
-    if found.left_out is None:
-        return shorter(short, [*_validation(found, "source"), seen, *_of_others(found, "source")], "each source")
+    if scoreboard.left_out is None:
+        return shorter(
+            short, [*_validation(scoreboard, "source"), seen, *_of_others(scoreboard, "source")], "each source"
+        )
     stated = (
-        f"of {found.left_out['runs']} runs, {found.left_out['date']}; constants and widths of the band were fitted "
-        "without the source"
+        f"of {scoreboard.left_out['runs']} runs, {scoreboard.left_out['date']}; constants and widths of the band were "
+        "fitted without the source"
     )
     heads, rows = (
         ("rows", "median", "P90", "bias", "in band"),
-        [(kind, *_left_out(found.left_out[kind])) for kind in KINDS],
+        [(kind, *_left_out(scoreboard.left_out[kind])) for kind in KINDS],
     )
     training: list[Line] = [Text(), CellTable(("left out", *heads), rows, "lrrrrr"), styled(stated, DIM)]
     rows = [
         (f"{name}, each {column}", *_left_out(errors[quantity]))
-        for column, errors in found.left_out["services"].items()
+        for column, errors in scoreboard.left_out["services"].items()
         for quantity, name in (("tpot", "time per token"), ("ttft", "first token"))
     ]
     services: list[Line] = [Text(), CellTable(("services, left out", *heads), rows, "lrrrrr")]
-    whole = [*_validation(found, "source"), seen, *training, *_of_others(found, "source"), *services]
+    whole = [*_validation(scoreboard, "source"), seen, *training, *_of_others(scoreboard, "source"), *services]
     return shorter([*short, *training, *services], whole, "each source")
 
 
@@ -337,13 +352,15 @@ def _bound(figure: Compared) -> str:
     return "" if figure.tolerance is None else f"{'✓' if figure.within else '✗'} {figure.tolerance:.0%}"
 
 
-def _groups(found: Scoreboard, grouping: str) -> Iterator[Line]:
+def _groups(scoreboard: Scoreboard, grouping: str) -> Iterator[Line]:
     """Scores by the values of a column, and in total."""
-    named = found.groups[grouping]
+    named = scoreboard.groups[grouping]
     if grouping == "reason":
         named = {titled(name): group for name, group in sorted(named.items())}
     rows = [(name, *_scored(group)) for name, group in named.items()]
-    yield CellTable((grouping, *_SCORE), [*rows, ("together", *_scored(found.together))], "lrrrrrrl", drop=("", "rows"))
+    yield CellTable(
+        (grouping, *_SCORE), [*rows, ("together", *_scored(scoreboard.together))], "lrrrrrrl", drop=("", "rows")
+    )
 
 
 def _scored(group: GroupScore) -> tuple[str, ...]:
@@ -371,9 +388,9 @@ def _worst(figures: Sequence[Compared]) -> Iterator[Line]:
         yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl")
 
 
-def _few(found: Scoreboard) -> Iterator[Line]:
+def _few(scoreboard: Scoreboard) -> Iterator[Line]:
     """Lines with the runs themselves, if they are few."""
-    figures = [figure for figure in found.figures if figure.error is not None]
+    figures = [figure for figure in scoreboard.figures if figure.error is not None]
     if not 0 < len(figures) <= _FEW:
         return
     quantity = figures[0].quantity
@@ -394,9 +411,9 @@ def _filled(filled: Mapping[str, str], between: str = " ") -> str:
     return ", ".join(f"{name}{between}{value}" for name, value in filled.items())
 
 
-def _left_out_lines(found: Scoreboard) -> Iterator[Text]:
+def _left_out_lines(scoreboard: Scoreboard) -> Iterator[Text]:
     """Lines on runs that could not be modelled, and on wrong predictions of whether runs fit."""
-    shown = found.together.outcomes
+    shown = scoreboard.together.outcomes
     if shown.fit or shown.unfit:
         yield Text()
         yield styled(
@@ -404,7 +421,7 @@ def _left_out_lines(found: Scoreboard) -> Iterator[Text]:
             f"fit{_chance(shown.chance_of_fit)}; "
             f"{shown.unfit} did not fit, {shown.called_fit} of them predicted to fit{_chance(shown.chance_of_unfit)}"
         )
-    left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in found.figures if figure.refused]
+    left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in scoreboard.figures if figure.refused]
     if left:
         yield Text()
         yield from not_modelled(left)
@@ -414,24 +431,24 @@ def _chance(mean: float | None) -> str:
     return "" if mean is None else f", with a mean chance to fit of {mean:.0%}"
 
 
-def validation_json(found: Scoreboard, without: Sequence[str] = ()) -> dict[str, Any]:
+def validation_json(scoreboard: Scoreboard, without: Sequence[str] = ()) -> dict[str, Any]:
     """The validation as plain values; for the scoreboard, also the errors of left-out sources."""
-    boards, left = (found, *found.others.values()), without_fields(without)
+    boards, left = (scoreboard, *scoreboard.others.values()), without_fields(without)
     result: dict[str, Any] = {
         **head("costmodel/validation/v1"),
         "without": list(without),
-        **_scores(found),
+        **_scores(scoreboard),
         "rows": [{**row, **left} for board in boards for part in board.tables for row in _rows(part)],
     }
-    for name, board in found.others.items():
+    for name, board in scoreboard.others.items():
         result.setdefault(WORKLOADS[name], {})[name] = _scores(board)
-    used = {name for figure in found.figures for name in figure.filled}
-    rules = (rule for part in found.tables for rule in part.rules.items())
+    used = {name for figure in scoreboard.figures for name in figure.filled}
+    rules = (rule for part in scoreboard.tables for rule in part.rules.items())
     result["rules"] = {name: rule for name, rule in rules if name in used}
-    if any(figure.called_fit is not None for figure in found.figures):
-        result["fits"] = asdict(found.together.outcomes)
-    if found.left_out is not None:
-        result["left_out"] = found.left_out
+    if any(figure.called_fit is not None for figure in scoreboard.figures):
+        result["fits"] = asdict(scoreboard.together.outcomes)
+    if scoreboard.left_out is not None:
+        result["left_out"] = scoreboard.left_out
     return result
 
 
@@ -440,12 +457,13 @@ def without_fields(terms: Sequence[str]) -> dict[str, str]:
     return {"without": ", ".join(terms)} if terms else {}
 
 
-def _scores(found: Scoreboard) -> dict[str, Any]:
+def _scores(scoreboard: Scoreboard) -> dict[str, Any]:
     """The errors of all figures, and by each column."""
     by = {
-        column: {name: asdict(group.score) for name, group in groups.items()} for column, groups in found.groups.items()
+        column: {name: asdict(group.score) for name, group in groups.items()}
+        for column, groups in scoreboard.groups.items()
     }
-    return {"overall": asdict(found.together.score), "by": by}
+    return {"overall": asdict(scoreboard.together.score), "by": by}
 
 
 def _rows(part: Validated) -> Iterator[dict[str, Any]]:
@@ -544,10 +562,10 @@ def worth_json(
     }
 
 
-def moved(read: LogFolder, found: Sequence[MovedRuns]) -> AnswerDocument:
+def moved(read: LogFolder, moved_runses: Sequence[MovedRuns]) -> AnswerDocument:
     """Whether runs of the last night take longer than earlier runs, and which term explains it."""
-    sections = [replace(_moved_section(read, each), apart=number > 0) for number, each in enumerate(found)]
-    slower = any(each.found.slower for each in found)
+    sections = [replace(_moved_section(read, each), apart=number > 0) for number, each in enumerate(moved_runses)]
+    slower = any(each.found.slower for each in moved_runses)
     stated = " ".join(str(section.lead) for section in sections)
     lines: list[Line] = [styled(f"not read: {each.file}: {each.why}", WARN) for each in read.unread]
     sections += [Section("unread", "Not read", beneath=lines)] if lines else []
@@ -598,9 +616,9 @@ def _changed(factor: float) -> str:
     return f"takes {percent(abs(factor - 1), 2)} {'longer' if factor > 1 else 'less'}"
 
 
-def moved_json(read: LogFolder, found: Sequence[MovedRuns]) -> dict[str, Any]:
+def moved_json(read: LogFolder, moved_runses: Sequence[MovedRuns]) -> dict[str, Any]:
     """The changes as plain values: of the first kind of runs that became slower, and of every kind."""
-    runs = [_moved_fields(each) for each in found]
+    runs = [_moved_fields(each) for each in moved_runses]
     most = next((run for run in runs if run["slower"]), runs[0])
     unread = [{"file": each.file, "why": each.why} for each in read.unread]
     return {**head("costmodel/moved/v2"), "folder": read.folder, **most, "runs": runs, "unread": unread}

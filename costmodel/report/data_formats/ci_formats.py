@@ -27,14 +27,14 @@ def annotation(text: str, title: str, file: str = "", line: int = 0, column: int
     return f"::error {properties}::{_escape_data(text)}"
 
 
-def of_faults(found: Sequence[Fault]) -> str:
+def of_faults(faults: Sequence[Fault]) -> str:
     """The faults of the input as GitHub annotations, the first of many."""
-    return "".join(f"{line}\n" for line in _fault_commands(found))
+    return "".join(f"{line}\n" for line in _fault_commands(faults))
 
 
-def _fault_commands(found: Sequence[Fault]) -> Iterator[str]:
+def _fault_commands(faults: Sequence[Fault]) -> Iterator[str]:
     """One GitHub annotation for each of the first faults."""
-    gathered = gathered_faults(found)
+    gathered = gathered_faults(faults)
     for alike in gathered[:MOST_FAULTS]:
         fault = alike[0]
         place = (fault.place.file, fault.place.line, fault.place.column) if fault.place else ("", 0, 0)
@@ -71,10 +71,10 @@ class RunnerSuite:
     cases: tuple[RunnerCase, ...]
 
 
-def github(found: Sequence[RunnerSuite], summary: str) -> str:
+def github(runner_suites: Sequence[RunnerSuite], summary: str) -> str:
     """Workflow commands that GitHub turns into annotations at the line of a limit."""
     lines = []
-    for suite in found:
+    for suite in runner_suites:
         for case in (case for case in suite.cases if not case.kept):
             place = case.place if case.place is not None and case.place.line else None
             where = (place.file, place.line) if place else (suite.file, 1)
@@ -82,10 +82,10 @@ def github(found: Sequence[RunnerSuite], summary: str) -> str:
     return "".join(f"{line}\n" for line in [*lines, summary])
 
 
-def junit(found: Sequence[RunnerSuite]) -> str:
+def junit(runner_suites: Sequence[RunnerSuite]) -> str:
     """A JUnit report: a test suite for each scenario, a test case for each check."""
     root = ElementTree.Element("testsuites", name="costmodel check")
-    for suite in found:
+    for suite in runner_suites:
         failed = sum(not case.kept for case in suite.cases)
         counts = {"name": suite.name, "tests": str(len(suite.cases)), "failures": str(failed)}
         element = ElementTree.SubElement(root, "testsuite", counts)

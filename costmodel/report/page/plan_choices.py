@@ -20,23 +20,26 @@ from costmodel.report.terminal.plan.plan_lines import plan_settings
 _DIGITS = 7  # of figures
 
 
-def _plan_commands(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any]:
-    wanted = ({**found.values(plan.variant), **plan_settings(found.inputs_of(plan.variant), plan)} for plan in plans)
-    return row_commands(found.inputs.case, wanted)
+def _plan_commands(search_result: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any]:
+    wanted = (
+        {**search_result.values(plan.variant), **plan_settings(search_result.inputs_of(plan.variant), plan)}
+        for plan in plans
+    )
+    return row_commands(search_result.inputs.case, wanted)
 
 
-def choices_data(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any] | None:
+def choices_data(search_result: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any] | None:
     """Plans for the sliders: the axes that vary, columns, and a sentence for each."""
     axes = [_axis_fields(name, plans) for name in AXES]
     axes = [axis for axis in axes if len(axis["values"]) > 1]
     if not axes:
         return None
-    own = _own_place(found, plans)
-    own_step = found.yours.evaluation.costs.row()["step_time"] if found.yours is not None else math.nan
+    own = _own_place(search_result, plans)
+    own_step = search_result.yours.evaluation.costs.row()["step_time"] if search_result.yours is not None else math.nan
     sentences = [_plan_sentence(plan, own_step) for plan in plans]
     fits = [plan.costs["memory_share"] <= 1 for plan in plans]
     return {"axes": axes, "columns": _columns(plans), "own": own, "sentences": sentences, "fits": fits,
-            **_plan_commands(found, plans)}  # fmt: skip
+            **_plan_commands(search_result, plans)}  # fmt: skip
 
 
 def _axis_fields(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
@@ -48,13 +51,13 @@ def _axis_fields(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
     return {"name": name, "label": name.replace("_", "-"), "values": [_plain_number(value) for value in ordered]}
 
 
-def _own_place(found: TrainingSearch, plans: Sequence[Ranked]) -> int:
+def _own_place(search_result: TrainingSearch, plans: Sequence[Ranked]) -> int:
     """The place of the plan at which the sliders start: the scenario's own, else the best."""
-    if found.yours is not None:
-        block = found.yours.evaluation.block
+    if search_result.yours is not None:
+        block = search_result.yours.evaluation.block
         wanted = tuple(float(getattr(block, name)[0]) for name in AXES[:-1]), block.structure.recompute
     else:
-        best = found.best[0] if found.best else plans[0]
+        best = search_result.best[0] if search_result.best else plans[0]
         wanted = tuple(best.sizes[name] for name in AXES[:-1]), best.structure.recompute
     keys = [(tuple(plan.sizes[name] for name in AXES[:-1]), plan.structure.recompute) for plan in plans]
     return keys.index(wanted) if wanted in keys else 0

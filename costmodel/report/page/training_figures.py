@@ -12,11 +12,12 @@ _ROLES = {"F": "forward", "B": "backward", "W": "weight"}
 _WORDS = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
-def roofline_figure(found: Sequence[Operation]) -> Plot:
+def roofline_figure(operations: Sequence[Operation]) -> Plot:
     """A roofline: FLOP per byte against FLOP per second, both logarithmic."""
-    limits, longest = roofs(list(found)), max(item.seconds for item in found)
-    intensities = [item.intensity for item in found] + [roof.ridge for roof in limits]
+    limits, longest = roofs(list(operations)), max(item.seconds for item in operations)
+    intensities = [item.intensity for item in operations] + [roof.ridge for roof in limits]
     low, high = min(intensities) / 3, max(intensities) * 2.5
+    fastest = show(max(operation.attained for operation in operations), "FLOP/s")
     lines = []
     for roof in limits:
         corners = [(low, low * roof.bandwidth), (roof.ridge, roof.peak), (high, roof.peak)]
@@ -26,14 +27,14 @@ def roofline_figure(found: Sequence[Operation]) -> Plot:
         PlotPoint(item.intensity, item.attained, _role_of_direction(item.name),
                   f"{item.name}: {show(item.attained, 'FLOP/s')}, {show_time(item.seconds)}", item.name,
                   radius=3 + 8 * (item.seconds / longest) ** 0.5)
-        for item in found
+        for item in operations
     ]  # fmt: skip
-    bottom = min([item.attained for item in found] + [low * limits[-1].bandwidth]) / 1.5
+    bottom = min([item.attained for item in operations] + [low * limits[-1].bandwidth]) / 1.5
     seen = dict.fromkeys(point.role for point in points)
     return Plot(
         "roofline",
         "Roofline of the matrix products",
-        f"{len(found)} matrix products; the fastest reaches {show(max(item.attained for item in found), 'FLOP/s')}.",
+        f"{len(operations)} matrix products; the fastest reaches {fastest}.",
         PlotAxis("FLOP for each byte", lambda value: significant(value, 3).removesuffix(".0"), True, (low, high)),
         PlotAxis("FLOP/s", lambda value: show(value, ""), True, (bottom, limits[0].peak * 1.5)),
         points,

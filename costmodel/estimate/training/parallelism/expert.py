@@ -108,26 +108,26 @@ def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: N
 def _masks(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number) -> ForwardBackward:
     """Time of the matrix products with dispatch masks, which gather tokens for experts and return them."""
     rows = mask_rows(tokens, held.of.top_k, stated.load)
-    found = ForwardBackward(TimeByCategory(), TimeByCategory())
+    times = ForwardBackward(TimeByCategory(), TimeByCategory())
     for name, weighted in (("fill", False), ("empty", True)):
         with term(name):
-            found = found + plain_product(
+            times = times + plain_product(
                 inputs, rows, Matmul(name, held.hidden, inputs.layer_sequence), trained=weighted
             )
-    return found
+    return times
 
 
 def _adapters(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
     """Adapters of the experts as grouped thin products, and unpacking of their base weights."""
-    found = ForwardBackward(TimeByCategory(), TimeByCategory())
+    times = ForwardBackward(TimeByCategory(), TimeByCategory())
     grouped = functools.partial(_grouped, inputs, stated, held, rows, narrow=False, trained=True)
     for adapter in routed_adapters(inputs, held):
-        found = found + adapted(inputs, adapter, rows, grouped)
+        times = times + adapted(inputs, adapter, rows, grouped)
     if not inputs.packed:
-        return found
+        return times
     with term("unpack experts"):
         unpacked = TimeByCategory(memory_bound=unpacking(inputs, held.parameters))
-    return found + ForwardBackward(unpacked, unpacked)
+    return times + ForwardBackward(unpacked, unpacked)
 
 
 def _host(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, *, backward: bool) -> Number:
@@ -292,9 +292,9 @@ def _sharing(
     if np.all(etp.ranks == 1):
         return ()
     message = activation_message(held.rows(tokens, stated.load), held.hidden, inputs.widths.element)
-    found: list[Exchange] = []
+    exchanges: list[Exchange] = []
     for operation in ("all_gather", "reduce_scatter"):
         with term(f"etp {operation}"):
             time = collective_time(inputs, message, etp, operation)
-            found.append(Exchange(etp, operation, message, time, 1.0, 1.0, 0.0))
-    return tuple(found)
+            exchanges.append(Exchange(etp, operation, message, time, 1.0, 1.0, 0.0))
+    return tuple(exchanges)

@@ -110,7 +110,7 @@ def multiplied(
     with term("input gradient"):
         nbytes = of_all(matmul_bytes(m, k, n, operand, element))
         backward = product(inputs, flop, nbytes, backward=True, narrow=narrow)
-    found = ForwardBackward(TimeByCategory(matmul=forward), TimeByCategory(matmul=backward))
+    times = ForwardBackward(TimeByCategory(matmul=forward), TimeByCategory(matmul=backward))
     if trained:
         with term("weight gradient"):
             nbytes = of_all(matmul_bytes(k, n, m, operand, 0.0))
@@ -119,14 +119,14 @@ def multiplied(
             nbytes = of_all(accumulated_bytes(n, k, inputs.widths.gradient))
             added = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
         both = TimeByCategory(matmul=weight, memory_bound=added)
-        found = found + ForwardBackward(TimeByCategory(), both, both)
+        times = times + ForwardBackward(TimeByCategory(), both, both)
     if not narrow:
-        return found
+        return times
     with term("convert input"):
         once = stream(inputs, quantise_traffic(rows * k, _conversion(inputs, converted[0])))
     with term("convert gradient"):
         back = stream(inputs, quantise_traffic(rows * n, _conversion(inputs, converted[1])))
-    return found + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=back))
+    return times + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=back))
 
 
 def _conversion(inputs: TrainingInputs, ranks: Number) -> Number:
@@ -319,14 +319,14 @@ def in_part(again: RecomputedWork, work: TimeByCategory) -> TimeByCategory:
 
 def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> ForwardBackward:
     """The matrix products of a layer's shared experts, which may hide all-to-all."""
-    found = ForwardBackward(TimeByCategory(), TimeByCategory())
+    times = ForwardBackward(TimeByCategory(), TimeByCategory())
     if inputs.experts is None or inputs.experts.shared_overlap == 0:
-        return found
+        return times
     with term("beside"):
         for matrix in matmuls(inputs.model, part):
             if matrix.name in FEEDS:
-                found = found + linear(inputs, tokens, matrix, split).undeferred
-    return found
+                times = times + linear(inputs, tokens, matrix, split).undeferred
+    return times
 
 
 def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number, *, backward: bool) -> Number:

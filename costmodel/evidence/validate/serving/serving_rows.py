@@ -115,8 +115,8 @@ def _at_once(row: CsvRow, filled: dict[str, str]) -> tuple[float, float, LengthL
     """Requests that a benchmark sends at once, 0 of a closed loop, the spread of its lengths, and their law."""
     stated, doubt = row.number("requests"), row.text("doubt")
     spread = row.number("length_spread") or 0.0
-    if found := re.search(r"\b([1-9][\d,]{0,8}) requests at once\b", doubt):
-        stated = stated or float(found[1].replace(",", ""))
+    if match := re.search(r"\b([1-9][\d,]{0,8}) requests at once\b", doubt):
+        stated = stated or float(match[1].replace(",", ""))
         filled["requests"] = f"{stated:g} at once"
     elif row.number("concurrency"):
         stated = None  # of a loop, no more than so many at a time

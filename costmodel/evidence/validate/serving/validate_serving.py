@@ -307,10 +307,10 @@ def _compared(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Co
     groups["stack"] = groups["framework"]
     parts = {each.removeprefix(PART): share for each, share in predicted.items() if each.startswith(PART)}
     parts = {FIRST: 1.0} if name == "ttft" else parts if name == "tpot" else {}
-    found = Compared(
+    compared_figure = Compared(
         row.id, name, value, ours, low=low, high=high, filled=filled, groups=groups, subject=row, parts=parts
     )
-    return replace(found, refused=refused.code, why=refused.why) if refused else found
+    return replace(compared_figure, refused=refused.code, why=refused.why) if refused else compared_figure
 
 
 def serving_quantity(table: ServingTable, quantity: Quantity | None) -> ServingQuantity:
@@ -328,10 +328,10 @@ def serving_quantity(table: ServingTable, quantity: Quantity | None) -> ServingQ
 
 def predicted_figures(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | CannotModel:
     """Results of the plan of a scenario with their P10 and P90, where they have a band; or why there are none."""
-    found = predict(serving(case))
-    if found.refused:
-        return invalid(found.refused[0])
-    if "M001" in found.broken:
+    predicted = predict(serving(case))
+    if predicted.refused:
+        return invalid(predicted.refused[0])
+    if "M001" in predicted.broken:
         return CannotModel("V007", "M001: no memory is left for a cache")
-    costs = found.costs
+    costs = predicted.costs
     return {name: (costs[name], costs.get(f"{name}_low"), costs.get(f"{name}_high")) for name in names}

@@ -16,26 +16,26 @@ BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
     "commands": 5_700,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
     "documents": 5_900,  # with names of checkpoints, shapes, types and software, and traces in the place of a load
-    "documents/schemas": 5_700,  # with what software has and holds, and references to parts that few documents have
+    "documents/schemas": 6_050,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
-    "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, a drain, lengths of chats
-    "estimate": 7_950,  # prices of nodes, rounds, feed-forward halves, models beside the policy
+    "equations/serving": 3_500,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
+    "estimate": 8_000,  # prices of nodes, rounds, feed-forward halves, models beside the policy
     "estimate/serving": 9_400,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_750,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
-    "exchange": 6_350,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
+    "exchange": 6_400,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
     "exchange/huggingface": 4_850,
     "exchange/megatron": 2_450,  # with options whose loss is explained
-    "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
+    "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 18_450,  # one search; what to buy and to decide, with equations; defaults of adapters and of limits
+    "explore": 18_250,  # one search; what to buy, with equations; defaults of adapters and of limits without a rate
     "explore/serving": 3_800,  # a model on every machine, points of benchmarks
     "ground": 2_050,  # with durations in a given unit
-    "report": 1_550,  # with the document that all faces draw, pictures of time and money, sentences with figures
-    "report/answers": 10_050,  # all faces of a question, views of plans, equations of a collective, what to buy
+    "report": 1_550,  # with the document that all faces draw, and pictures of time and money
+    "report/answers": 9_850,  # all faces of a question, views of plans, patches of documents, equations of a collective
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
-    "report/terminal": 5_900,  # with parts that a full screen leaves out, and an overview of all documents
+    "report/terminal": 5_900,
     "server": 1_250,
 }
 SLACK, STEP = 300, 50  # of budgets

@@ -298,15 +298,15 @@ def _arguments(signature: inspect.Signature, options: Mapping[str, inspect.Param
 
 
 def _signature(
-    own: Mapping[str, inspect.Parameter], flags: Mapping[str, inspect.Parameter], *, asks: bool
+    mapping: Mapping[str, inspect.Parameter], flags: Mapping[str, inspect.Parameter], *, asks: bool
 ) -> inspect.Signature:
     """The signature of a function: the scenario, the options of the command, settings, flags."""
     scenario = inspect.Parameter("scenario", _BY_PLACE, default=None, annotation=Scenario | None)
     settings = inspect.Parameter("settings", _BY_NAME, default=(), annotation=Settings)
-    options = [_parameter_of_option(each) for each in own.values() if each.name != "assignments"]
+    options = [_parameter_of_option(each) for each in mapping.values() if each.name != "assignments"]
     common = [_parameter_of_option(flag).replace(kind=_BY_NAME) for flag in flags.values()]
     verbose = inspect.Parameter("verbose", _BY_NAME, default=False, annotation=bool)
-    ahead, behind = [scenario] if asks else [], [verbose, *([settings] if asks or "assignments" in own else [])]
+    ahead, behind = [scenario] if asks else [], [verbose, *([settings] if asks or "assignments" in mapping else [])]
     return inspect.Signature(
         sorted([*ahead, *options, *behind, *common], key=lambda each: each.kind), return_annotation=Result
     )
@@ -315,7 +315,7 @@ def _signature(
 def _bound(
     name: str,
     signature: inspect.Signature,
-    own: Mapping[str, inspect.Parameter],
+    mapping: Mapping[str, inspect.Parameter],
     given: tuple[Any, ...],
     named: dict[str, Any],
 ) -> dict[str, Any]:
@@ -324,7 +324,7 @@ def _bound(
         bound = dict(signature.bind(*given, **named).arguments)
     except TypeError as error:
         raise WrongCall(f"{name}: {error}") from None
-    missing = [each for each, option in own.items() if option.default is option.empty and each not in bound]
+    missing = [each for each, option in mapping.items() if option.default is option.empty and each not in bound]
     if missing:
         raise WrongCall(f"{name}: {', '.join(missing)} is missing")
     return bound

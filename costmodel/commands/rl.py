@@ -22,14 +22,14 @@ def view(case: LoadedScenario, question: str) -> RlView:
     return RlView(predict(reinforced(case)))
 
 
-def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
+def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     """The answer of `search`."""
     from costmodel.explore.rl.search_splits import search as search_space
     from costmodel.report.answers.search_rl import RlWords
 
-    with searching(asked, case) as how:
-        found = search_space(reinforced(case), asked.top or TOP, asked.over, asked.pareto, how)
-    return search_reply(RlWords(found), asked)
+    with searching(question, case) as how:
+        found = search_space(reinforced(case), question.top or TOP, question.over, question.pareto, how)
+    return search_reply(RlWords(found), question)
 
 
 def usual_plan(case: LoadedScenario) -> str:

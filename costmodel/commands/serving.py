@@ -69,7 +69,7 @@ def view(case: LoadedScenario, question: str) -> ServingView:
     return ServingView(asked, levers(asked))
 
 
-def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
+def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     """The answer of `search`."""
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.pareto import front
@@ -78,17 +78,17 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     from costmodel.report.answers.search_service import ServiceWords
 
     held = serving(case)
-    if held.groups and not asked.pareto:
+    if held.groups and not question.pareto:
         from costmodel.explore.serving.search_layouts import search_groups
 
-        with searching(asked, case) as how:
-            return search_reply(ServiceWords(search_groups(held, asked.top or TOP, asked.over, how)), asked)
+        with searching(question, case) as how:
+            return search_reply(ServiceWords(search_groups(held, question.top or TOP, question.over, how)), question)
     inputs = inputs_of(held)
-    with searching(asked, case) as how:
-        if asked.pareto:
-            return search_reply(ServiceWords(front(inputs, asked.pareto, asked.over, how)), asked)
-        found = with_search_remedies(search_space(inputs, asked.top or TOP, asked.over, how))
-    return search_reply(ServiceWords(found), asked)
+    with searching(question, case) as how:
+        if question.pareto:
+            return search_reply(ServiceWords(front(inputs, question.pareto, question.over, how)), question)
+        found = with_search_remedies(search_space(inputs, question.top or TOP, question.over, how))
+    return search_reply(ServiceWords(found), question)
 
 
 def usual_plan(case: LoadedScenario) -> str:

@@ -37,16 +37,16 @@ def view(case: LoadedScenario, question: str) -> TrainingView:
     return TrainingView(predicted(with_plan(held)), held)
 
 
-def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
+def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     """The answer of `search`."""
     from costmodel.explore.search.search import search as search_space
     from costmodel.explore.search.search import with_examples, with_remedies
     from costmodel.report.answers.search_training import TrainingWords
 
-    with searching(asked, case) as how:
-        found = search_space(training(case), asked.top or TOP, pareto=asked.pareto, over=asked.over, how=how)
+    with searching(question, case) as how:
+        found = search_space(training(case), question.top or TOP, pareto=question.pareto, over=question.over, how=how)
         found = with_remedies(found)
-    return search_reply(TrainingWords(with_examples(found) if asked.why_not else found), asked)
+    return search_reply(TrainingWords(with_examples(found) if question.why_not else found), question)
 
 
 def usual_plan(case: LoadedScenario) -> str:

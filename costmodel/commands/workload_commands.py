@@ -46,7 +46,7 @@ class SearchQuestion:
 
 
 @contextmanager
-def searching(asked: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOptions]:
+def searching(question: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOptions]:
     """The options of a running search, with its progress display and a check for Ctrl-C."""
     from costmodel.commands.output import printed
     from costmodel.commands.progress import metered, stoppable
@@ -55,16 +55,18 @@ def searching(asked: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOpt
     from costmodel.report.terminal.style.progress import of_search
     from costmodel.report.workload_words import words_of
 
-    if asked.into is None and (asked.resume or asked.keep_all):
-        raise fail("C021", f"{'--resume' if asked.resume else '--keep all'} needs a folder", None, "add --into FOLDER")
-    wait, objective, words = _seconds(asked.wait), case.scenario.objective, words_of(case.kind)
+    if question.into is None and (question.resume or question.keep_all):
+        raise fail(
+            "C021", f"{'--resume' if question.resume else '--keep all'} needs a folder", None, "add --into FOLDER"
+        )
+    wait, objective, words = _seconds(question.wait), case.scenario.objective, words_of(case.kind)
     with stoppable() as stop, metered() as show:
         yield SearchOptions(
-            asked.engine,
-            asked.workers,
-            asked.into,
-            asked.keep_all,
-            asked.resume,
+            question.engine,
+            question.workers,
+            question.into,
+            question.keep_all,
+            question.resume,
             watch=lambda sight: show(of_search(sight, objective, words.result)),
             stop=stop,
             wait=wait,
@@ -72,20 +74,20 @@ def searching(asked: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOpt
         )
 
 
-def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Reply:
+def search_reply(words: SearchWords[Inputs, Plan], question: SearchQuestion) -> Reply:
     """The answer of a search in every form."""
     from costmodel.report.answers.search import search
     from costmodel.report.answers.search_json import search_json
 
-    next_section, next_fields, closing = _next_measurement(words, asked)
-    found, count = words.found, asked.top or (FRONT if asked.pareto else TOP)
-    brief = None if asked.top else words.brief
-    rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
+    next_section, next_fields, closing = _next_measurement(words, question)
+    found, count = words.found, question.top or (FRONT if question.pareto else TOP)
+    brief = None if question.top else words.brief
+    rows = "refused" if question.why_not else "pareto.plans" if question.pareto else "plans"
     if next_fields:
-        rows = f"measure_next.{'measurements' if asked.measure_next else 'order'}"
+        rows = f"measure_next.{'measurements' if question.measure_next else 'order'}"
     works = found.works if found.best or found.front is None else bool(found.front.rows)
     return pages.drawn(
-        lambda: search(words, count, brief=brief, why_not=asked.why_not, more=next_section, closing=closing),
+        lambda: search(words, count, brief=brief, why_not=question.why_not, more=next_section, closing=closing),
         lambda: search_json(words) | next_fields,
         rows,
         yes=works,
@@ -95,17 +97,17 @@ def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Rep
 
 
 def _next_measurement(
-    words: SearchWords[Inputs, Plan], asked: SearchQuestion
+    words: SearchWords[Inputs, Plan], question: SearchQuestion
 ) -> tuple[Sequence[Section], dict[str, Any], Sequence[Line]]:
     """Recommended measurements as a section and as fields, with the next command; empty unless asked for."""
-    if not (asked.measure_next or asked.measured):
+    if not (question.measure_next or question.measured):
         return (), {}, ()
     from costmodel.explore.search.next_measurement import advised
     from costmodel.report.answers.next_measurement import best_now, measure_next, measure_next_fields, measured_lines
 
-    advice = advised(words.found, *measured_lines(words, asked.measured))
+    advice = advised(words.found, *measured_lines(words, question.measured))
     fields = {"measure_next": measure_next_fields(words, advice)}
-    return (measure_next(words, advice, asked.measured),), fields, best_now(words, advice)
+    return (measure_next(words, advice, question.measured),), fields, best_now(words, advice)
 
 
 def _seconds(text: str) -> float:
@@ -138,7 +140,7 @@ class WorkloadCommands(Protocol):
     def view(self, case: LoadedScenario, question: str) -> PlanView:
         """The scenario's plan in the form that the answer to a question shows."""
 
-    def search(self, case: LoadedScenario, asked: SearchQuestion) -> Reply:
+    def search(self, case: LoadedScenario, question: SearchQuestion) -> Reply:
         """The answer of `search`."""
 
     def usual_plan(self, case: LoadedScenario) -> str:

@@ -723,30 +723,29 @@ class RlWorkload(_Usual):
         return _missing_price(self.case, result)
 
 
-def _with_bands(asked: Workload, results: Collection[str]) -> bool:
+def _with_bands(workload: Workload, results: Collection[str]) -> bool:
     """Whether bands are needed: for all results, or for one that is asked for or limited."""
-    looked_at = (*results, *(limit.column for limit in stated_limits(asked.case.scenario.limits)))
-    return not results or any(name == asked.chance or name.endswith(("_low", "_high")) for name in looked_at)
+    looked_at = (*results, *(limit.column for limit in stated_limits(workload.case.scenario.limits)))
+    return not results or any(name == workload.chance or name.endswith(("_low", "_high")) for name in looked_at)
 
 
 def _each_result(
-    asked: Workload, variants: Sequence[Variant], result: str, rows: Sequence[float | None]
+    workload: Workload, variants: Sequence[Variant], result: str, rows: Sequence[float | None]
 ) -> Iterator[float | None]:
     """A result in each variant; one without a result in `rows` is evaluated by itself."""
     for variant, found in zip(variants, rows, strict=True):
-        yield _result_of(asked, variant, result) if found is None else found
+        yield _result_of(workload, variant, result) if found is None else found
 
 
-def _result_of(asked: Workload, variant: Variant, result: str) -> float | None:
+def _result_of(workload: Workload, variant: Variant, result: str) -> float | None:
     """A result of the plan in a variant of the scenario; None where there is no answer."""
     try:
-        return float(asked.of(variant.case).answer([result]).costs[result])
+        return float(workload.of(variant.case).answer([result]).costs[result])
     except (ValidationError, CostModelError):
         return None
 
 
 def _trained(answer: PlanAnswer) -> Answer:
-    """The answer as one about training."""
     from costmodel.estimate.training_answer.predict_training import Answer
 
     assert isinstance(answer, Answer)
@@ -790,7 +789,6 @@ def _serving(case: LoadedScenario) -> Workload:
 
 
 def _rl(case: LoadedScenario) -> Workload:
-    """The workload of reinforcement learning."""
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
 

@@ -60,23 +60,23 @@ def with_ends(shown: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(each for name in shown for each in (name, *BANDS_BESIDE.get(name, ()))))
 
 
-def heads_of(asked: Workload, shown: Iterable[str]) -> list[str]:
+def heads_of(workload: Workload, shown: Iterable[str]) -> list[str]:
     """The heads of columns of results."""
-    own = words_of(asked.case.kind).heads
+    own = words_of(workload.case.kind).heads
     return [own.get(name) or HEADS.get(name, name) for name in shown]
 
 
-def result_columns(asked: Workload, shown: Sequence[str]) -> list[Column]:
+def result_columns(workload: Workload, shown: Sequence[str]) -> list[Column]:
     """Columns of results."""
     return [
         Column(head, result=name, drop=2 + NARROW.index(head) if head in NARROW else 0)
-        for head, name in zip(heads_of(asked, shown), shown, strict=True)
+        for head, name in zip(heads_of(workload, shown), shown, strict=True)
     ]
 
 
-def result_cells(asked: Workload, trial: Trial, names: Sequence[str]) -> list[Cell]:
+def result_cells(workload: Workload, trial: Trial, names: Sequence[str]) -> list[Cell]:
     """Cells with the results of a trial."""
-    texts = ((name, figure_words(asked, trial, name)) for name in names)
+    texts = ((name, figure_words(workload, trial, name)) for name in names)
     return [
         Value(text, value, machine_name(name)) if math.isfinite(value := trial.costs.get(name, math.nan)) else text
         for name, text in texts
@@ -89,9 +89,9 @@ def trial_settings(trial: Trial, *, searched: bool) -> dict[str, str]:
     return {**{path: value for path, _, value in (setting.partition("=") for setting in trial.settings)}, **plan}
 
 
-def best_chance(asked: Workload, trials: Iterable[Trial]) -> Verdict:
+def best_chance(workload: Workload, trials: Iterable[Trial]) -> Verdict:
     """The verdict on the chance of the surest trial."""
-    chances = [trial.costs[asked.chance] for trial in trials if trial.works]
+    chances = [trial.costs[workload.chance] for trial in trials if trial.works]
     return chance_verdict(max(chances)) if chances else "bad"
 
 
@@ -102,18 +102,20 @@ def codes_of(trials: Iterable[Trial], *shown: str) -> list[str]:
     return list(dict.fromkeys(code for trial in found for code in trial.remarked if code not in without))
 
 
-def known_results(asked: Workload) -> list[str]:
+def known_results(workload: Workload) -> list[str]:
     """All results that an answer can have; results of a run only if the scenario asks about one."""
-    is_run = asked.case.run is not None
-    return [name for name in asked.columns if is_run or name not in OF_WHOLE_RUN]
+    is_run = workload.case.run is not None
+    return [name for name in workload.columns if is_run or name not in OF_WHOLE_RUN]
 
 
-def figure_words(asked: Workload, trial: Trial, name: str) -> str:
+def figure_words(workload: Workload, trial: Trial, name: str) -> str:
     """A result of one trial; a dash if it has none."""
     value = trial.costs.get(name, math.nan)
     if trial.kept is None or not trial.costs or (math.isnan(value) and trial.broken and _is_left_out(trial, name)):
         return "—"
-    return trial.kept.texts.get(name) or words_of(asked.case.kind).result(name, value).replace("without end", "no end")
+    return trial.kept.texts.get(name) or words_of(workload.case.kind).result(name, value).replace(
+        "without end", "no end"
+    )
 
 
 def _is_left_out(trial: Trial, name: str) -> bool:
@@ -121,13 +123,13 @@ def _is_left_out(trial: Trial, name: str) -> bool:
     return "M001" in trial.broken or is_money(name) or is_of_run(name)
 
 
-def against_words(asked: Workload, trial: Trial) -> str:
+def against_words(workload: Workload, trial: Trial) -> str:
     """The reasons against a trial, or how well it fits."""
     if trial.fault is not None:
         return f"{trial.fault.code} {trial.fault.with_near_word}"
     if trial.refused:
         first, *others = trial.refused
-        return ", ".join((f"{first} {asked.reasons[first].title}", *others))
+        return ", ".join((f"{first} {workload.reasons[first].title}", *others))
     if trial.kept is None:
         return f"✗ {' '.join(trial.broken)}"
     missed = [code for code in trial.broken if code != "M001"]
@@ -135,15 +137,15 @@ def against_words(asked: Workload, trial: Trial) -> str:
     parts += [f"✗ {' '.join(missed)}{trial.kept.beside}"] if missed else []
     if parts:
         return ", ".join(parts)
-    chance = trial.costs.get(asked.chance, math.nan)
-    return f"at risk: {rounded_percent(chance)} {asked.aim}" if chance < SAFE else trial.kept.verdict
+    chance = trial.costs.get(workload.chance, math.nan)
+    return f"at risk: {rounded_percent(chance)} {workload.aim}" if chance < SAFE else trial.kept.verdict
 
 
-def missed_lines(asked: Workload, trials: Sequence[Trial]) -> list[Line]:
+def missed_lines(workload: Workload, trials: Sequence[Trial]) -> list[Line]:
     """The meaning of each code for a missed limit, with the number of trials."""
     counts = Counter(code for trial in trials if not trial.refused for code in trial.broken if code != "M001")
     some = {code: f" ({count:,} of {len(trials):,})" if count < len(trials) else "" for code, count in counts.items()}
-    return [styled(f"  ✗ {code} {asked.reasons[code].title}{words}", BAD) for code, words in some.items()]
+    return [styled(f"  ✗ {code} {workload.reasons[code].title}{words}", BAD) for code, words in some.items()]
 
 
 def aside_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
@@ -175,15 +177,18 @@ def _trial_remarks(
     return each, [trial.costs for trial in found], nodes
 
 
-def trial_fields(asked: Workload, trial: Trial, names: Iterable[str], varied: Sequence[str] = ()) -> dict[str, Any]:
+def trial_fields(workload: Workload, trial: Trial, names: Iterable[str], varied: Sequence[str] = ()) -> dict[str, Any]:
     """A trial as plain values: its settings, its results with bands, and whether it works."""
-    about = row_facts(asked.facts, varied) if trial.about is None else row_facts(trial.about)
-    ends = [each for name in names for each in (name, *(f"{name}_{end}" for end in ENDS)) if each in asked.columns]
+    about = row_facts(workload.facts, varied) if trial.about is None else row_facts(trial.about)
+    ends = [each for name in names for each in (name, *(f"{name}_{end}" for end in ENDS)) if each in workload.columns]
     return {
         **about,
         "point": " ".join(trial.settings),
         **trial.values,
-        **{machine_name(name): known(trial.costs.get(name, math.nan)) for name in dict.fromkeys((*ends, asked.chance))},
+        **{
+            machine_name(name): known(trial.costs.get(name, math.nan))
+            for name in dict.fromkeys((*ends, workload.chance))
+        },
         "works": trial.works,
         "verdict": trial.verdict,
         "codes": list(trial.codes),

@@ -108,36 +108,36 @@ def _ends(costs: Mapping[str, float], name: str, words: Callable[[float], str]) 
     return [low, " to ", high] if math.isfinite((low.value or 0.0) + (high.value or 0.0)) else []
 
 
-def plan_head(asked: Workload, answer: PlanAnswer, *, priced: bool = False) -> list[Line]:
+def plan_head(workload: Workload, answer: PlanAnswer, *, priced: bool = False) -> list[Line]:
     """The head of an answer about one plan: the scenario's own, or the best if it has none."""
-    words, case = words_of(asked.case.kind), asked.case
+    words, case = words_of(workload.case.kind), workload.case
     best = "" if case.scenario.plan else "of the best plan, "
     prices = price_lines(subject_of(case).price) if priced else []
     about = [*words.subject(case, ()), styled(f"{best}{words.plan(answer)}"), *prices, *origin_lines(case)]
     return [*about, *words.warnings(answer)]
 
 
-def plan_fields(asked: Workload, answer: PlanAnswer) -> dict[str, Any]:
+def plan_fields(workload: Workload, answer: PlanAnswer) -> dict[str, Any]:
     """The fields that identify the scenario and the plan of an answer."""
-    return {**subject_fields(asked), "plan": dict(asked.kept(answer).keys)}
+    return {**subject_fields(workload), "plan": dict(workload.kept(answer).keys)}
 
 
-def varied_head(asked: Workload, varied: Sequence[str], *, priced: bool = False) -> list[Line]:
+def varied_head(workload: Workload, varied: Sequence[str], *, priced: bool = False) -> list[Line]:
     """The head of an answer about several plans, without what varies from one to the next."""
-    case = asked.case
-    prices = price_lines(asked.facts.price) if priced and not price_varies(varied) else []
+    case = workload.case
+    prices = price_lines(workload.facts.price) if priced and not price_varies(varied) else []
     return [*words_of(case.kind).subject(case, varied), *prices, *origin_lines(case)]
 
 
-def subject_fields(asked: Workload, varied: Sequence[str] = ()) -> dict[str, Any]:
+def subject_fields(workload: Workload, varied: Sequence[str] = ()) -> dict[str, Any]:
     """The fields that identify the scenario of an answer; varied values are null."""
-    case = asked.case
-    return {"workload": case.kind, "title": title(case), "facts": fact_fields(asked.facts, varied)}
+    case = workload.case
+    return {"workload": case.kind, "title": title(case), "facts": fact_fields(workload.facts, varied)}
 
 
-def held_lines(asked: Workload, varied: Sequence[str]) -> list[Line]:
+def held_lines(workload: Workload, varied: Sequence[str]) -> list[Line]:
     """Lines on keys that a search fixes because of --set, and on conflicts of the plan with the search."""
-    keys, conflicts = asked.held(varied)
+    keys, conflicts = workload.held(varied)
     words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
     held = [styled(f"fixed by --set: {words}", HEAD)] if keys else []
     return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in conflicts)]
@@ -151,7 +151,6 @@ _OF_TRAINING = Compared(
 
 
 def _training() -> WorkloadWords:
-    """The words of training."""
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.estimate.training_answer.training_facts import facts_of
@@ -253,7 +252,6 @@ _OF_SERVING = Compared(
 
 
 def _serving() -> WorkloadWords:
-    """The words of serving."""
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.estimate.serving.limits_chance import OWN
     from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -351,7 +349,6 @@ _OF_RL = Compared(
 
 
 def _rl() -> WorkloadWords:
-    """The words of reinforcement learning."""
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.explore.answer_text.answer_summaries import both_words

@@ -72,8 +72,8 @@ def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
         raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
     reader, assignments = DocumentReader(), tuple(assignments)
     tree, shown = scenario_tree(reader, name)
-    asked = FlagQuestion(remarks=overruled(assignments))
-    return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments, asked=asked)
+    flag_question = FlagQuestion(remarks=overruled(assignments))
+    return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments, asked=flag_question)
 
 
 def load_text(text: str, shown: str, assignments: Iterable[str] = ()) -> LoadedScenario:
@@ -83,8 +83,8 @@ def load_text(text: str, shown: str, assignments: Iterable[str] = ()) -> LoadedS
     tree, faults = read_tree(text, shown)
     reader.found += faults
     reader.trees[shown] = reader.origin["scenario", shown] = tree
-    asked = FlagQuestion(remarks=overruled(assignments))
-    return replace(any_from(reader, tree, shown, assignments), name="-", assignments=assignments, asked=asked)
+    flag_question = FlagQuestion(remarks=overruled(assignments))
+    return replace(any_from(reader, tree, shown, assignments), name="-", assignments=assignments, asked=flag_question)
 
 
 def load_mapping(written: AnyMapping[str, Any], assignments: Iterable[str] = ()) -> LoadedScenario:

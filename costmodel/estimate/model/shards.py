@@ -215,13 +215,13 @@ def patch_matmul(tower: VisionTower) -> Matmul:
     return Matmul("patches", tower.hidden, tower.patch)
 
 
-def projector_matmuls(model: Model, own: Projector, tp: Number) -> Iterator[Matmul]:
+def projector_matmuls(model: Model, projector: Projector, tp: Number) -> Iterator[Matmul]:
     """The matrices of a projector, sharded over tp."""
-    if own.inner is None:
-        yield Matmul("projector", model.hidden / tp, own.inputs)
+    if projector.inner is None:
+        yield Matmul("projector", model.hidden / tp, projector.inputs)
         return
-    yield Matmul("projector up", own.inner / tp, own.inputs)
-    yield Matmul("projector down", model.hidden, own.inner / tp)
+    yield Matmul("projector up", projector.inner / tp, projector.inputs)
+    yield Matmul("projector down", model.hidden, projector.inner / tp)
 
 
 def projector_parameters(model: Model, tower: VisionTower, tp: Number) -> Number:

@@ -533,8 +533,8 @@ def _engines(
     log.assumed += [Assumption("stack.rollout", item.value, item.origin) for item in never_measured(inputs)]
     if number(use.pool) <= number(use.one_request):
         refused = (*refused, "R015")
-    made = RolloutEngines(inputs, layout, use, answers, together, case.stack.host.token, rounds)
-    return made, refused, inputs.assumed
+    rollout_engines = RolloutEngines(inputs, layout, use, answers, together, case.stack.host.token, rounds)
+    return rollout_engines, refused, inputs.assumed
 
 
 def _draws(case: RlCase) -> tuple[float, float]:

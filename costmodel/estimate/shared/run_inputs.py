@@ -101,28 +101,28 @@ class RunInputs:
     spot: Spot | None
 
 
-def run_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> RunInputs:
+def run_inputs(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -> RunInputs:
     """The inputs of the whole run; every default is recorded with its source."""
-    _wants_repair(case, asked)
+    _wants_repair(case, run)
     return RunInputs(
-        failures=_failure_rates(case, asked, log),
-        checkpoint=_checkpoint_inputs(case, asked, log),
-        restart=_restart_inputs(case, asked, log),
-        power=_power_inputs(case, asked, log),
-        steps=asked.steps,
-        spares=asked.spares,
-        elastic=_elastic_inputs(case, asked, log),
-        evaluation=asked.evaluation,
-        planned=asked.planned,
-        loader=math.inf if asked.loader is None else asked.loader,
-        data=asked.data,
-        spot=asked.spot,
+        failures=_failure_rates(case, run, log),
+        checkpoint=_checkpoint_inputs(case, run, log),
+        restart=_restart_inputs(case, run, log),
+        power=_power_inputs(case, run, log),
+        steps=run.steps,
+        spares=run.spares,
+        elastic=_elastic_inputs(case, run, log),
+        evaluation=run.evaluation,
+        planned=run.planned,
+        loader=math.inf if run.loader is None else run.loader,
+        data=run.data,
+        spot=run.spot,
     )
 
 
-def _elastic_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> ElasticInputs | None:
+def _elastic_inputs(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -> ElasticInputs | None:
     """Regroup and repair times for elastic training; None if the scenario has none."""
-    written, practice, record = asked.elastic, case.practice, case.reliability
+    written, practice, record = run.elastic, case.practice, case.reliability
     if written is None:
         return None
     assert practice is not None
@@ -136,15 +136,15 @@ def _elastic_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog)
     return ElasticInputs(regroup, log.choose("run.elastic.repair", None, record.repair.time, origin, "s"))
 
 
-def _wants_repair(case: ResolvedScenario, asked: WholeRun) -> None:
+def _wants_repair(case: ResolvedScenario, run: WholeRun) -> None:
     """Raises an error if repairs matter for this run but no repair time is known."""
     assert case.reliability is not None
     if case.reliability.repair is not None:
         return
     wanting = {
-        "spares": 0 < asked.spares < 1,
-        "restart.ranks": asked.restart.ranks is not None,
-        "elastic": asked.elastic is not None and asked.elastic.repair is None,
+        "spares": 0 < run.spares < 1,
+        "restart.ranks": run.restart.ranks is not None,
+        "elastic": run.elastic is not None and run.elastic.repair is None,
     }
     for key, counts in wanting.items():
         if counts:
@@ -152,11 +152,11 @@ def _wants_repair(case: ResolvedScenario, asked: WholeRun) -> None:
             raise fail("D016", f"run.{key} depends on how long repairs take", case.place(f"run.{key}"), hint)
 
 
-def _failure_rates(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> FailureRates:
+def _failure_rates(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -> FailureRates:
     """Interruption rates of a node and of the job with their bands; defaults are recorded as assumptions."""
     record = _of_nodes(case)
     assert record.rate is not None
-    if "failures" not in asked.model_fields_set:
+    if "failures" not in run.model_fields_set:
         band = (
             f"{show(_low_failure_rate(record), '1/node/s').split()[0]} – {show(_high_failure_rate(record), '1/node/s')}"
         )
@@ -166,7 +166,7 @@ def _failure_rates(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) 
         whose = f"reliability/{record.name} states no band" if named else "stated, so it has no range"
         log.note("run.failures.low, high", "as the rate", whose)
     job = record.job
-    if job is not None and "failures" not in asked.model_fields_set:
+    if job is not None and "failures" not in run.model_fields_set:
         high = job.rate if job.high is None else job.high
         words = f"{show(job.rate, 'run/s')}, up to {show(high, 'run/s')}"
         log.note("run.failures.job.rate", words, f"reliability/{record.name}")
@@ -218,9 +218,9 @@ def _beside_rate(record: Failures, end: float | None) -> bool:
     return len(files) <= 1
 
 
-def _checkpoint_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> CheckpointInputs:
+def _checkpoint_inputs(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -> CheckpointInputs:
     """Interval, storage rates, blocking time and interference of checkpoints; defaults are recorded as assumptions."""
-    practice, written = case.practice, asked.checkpoint
+    practice, written = case.practice, run.checkpoint
     assert practice is not None
     named, nodes = f"practices/{practice.name}", case.scenario.cluster.nodes
     for way, stated in (("write", written.storage.write), ("read", written.storage.read)):
@@ -255,9 +255,9 @@ def _checkpoint_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionL
     )
 
 
-def _restart_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> RestartInputs:
+def _restart_inputs(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -> RestartInputs:
     """Times of a restart [s] with the band of the start; defaults are recorded as assumptions."""
-    practice, written = case.practice, asked.restart
+    practice, written = case.practice, run.restart
     assert practice is not None
     usual = practice.restart
     named = f"practices/{practice.name}"
@@ -273,9 +273,9 @@ def _restart_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog)
     )
 
 
-def _power_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> PowerInputs:
+def _power_inputs(case: ResolvedScenario, run: WholeRun, log: AssumptionLog) -> PowerInputs:
     """Power draw, cooling overhead, tariff and carbon intensity; defaults are recorded as assumptions."""
-    practice, grid, written = case.practice, case.grid, asked.power
+    practice, grid, written = case.practice, case.grid, run.power
     assert practice is not None
     assert grid is not None
     named = f"practices/{practice.name}"

@@ -111,8 +111,8 @@ class StageParameters:
 
     def stages(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
         """Parameters of the first, a middle and the last rank with embedding and head, all copies."""
-        held = PerStage(*(layers + end for layers, end in zip(self.ranks, self.ends(pp, schedule), strict=True)))
-        return _copied(schedule, held)
+        per_stage = PerStage(*(layers + end for layers, end in zip(self.ranks, self.ends(pp, schedule), strict=True)))
+        return _copied(schedule, per_stage)
 
     def routed_stages(self, block: Block) -> PerStage[Number]:
         """Parameters of routed experts on the first, a middle and the last rank, with all copies of weights."""
@@ -136,10 +136,10 @@ class StageParameters:
         return value_of_largest(most, held), value_of_largest(most, routed)
 
 
-def _copied(schedule: Schedule, held: PerStage[Number]) -> PerStage[Number]:
+def _copied(schedule: Schedule, per_stage: PerStage[Number]) -> PerStage[Number]:
     """Parameters multiplied by the copies of weights that a schedule stores."""
     copies = weight_replication(schedule)
-    return held if copies == 1 else held.each(lambda one: copies * one)
+    return per_stage if copies == 1 else per_stage.each(lambda one: copies * one)
 
 
 @memoized("schedule")
@@ -208,11 +208,11 @@ def _routed_ahead(inputs: TrainingInputs, block: Block) -> Number:
     return ahead.depth * shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp).routed_parameters
 
 
-def without_tower(inputs: TrainingInputs, block: Block, held: StageParameters) -> StageParameters:
+def without_tower(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> StageParameters:
     """Parameters without the frozen vision tower."""
     with term("but the frozen tower"):
         tower = tower_parameters(inputs.model, block.tp)
-        return replace(held, embedding=held.embedding - tower, both=held.both - tower)
+        return replace(parameters, embedding=parameters.embedding - tower, both=parameters.both - tower)
 
 
 ISSUED = Figure(3.0, Place("LoRA", path="operations of an adapter forward: two products and the sum"))
@@ -363,10 +363,10 @@ def trained_in_experts(inputs: TrainingInputs, part: Routed | None) -> Number:
         return part.local * _summed(inputs, routed_adapters(inputs, part))
 
 
-def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, held: StageParameters) -> StageParameters:
+def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters) -> StageParameters:
     """Trained parameters of a rank: all, or its adapters; embedding and head have those of multi-token prediction."""
     if inputs.tuning is None:
-        return without_tower(inputs, block, held) if inputs.tower_frozen else held
+        return without_tower(inputs, block, parameters) if inputs.tower_frozen else parameters
     with term("adapters"):
         each, routed = zip(*(_of_kind(inputs, block, kind) for kind in inputs.model.layers), strict=True)
         means = layers.means(inputs.model, each)

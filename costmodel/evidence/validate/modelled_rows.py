@@ -117,28 +117,30 @@ def _is_plain(size: float) -> bool:
     return 1 <= size <= _LARGEST and size == int(size)
 
 
-def _of_block(asked: Sequence[RowScenario], shelf: CachedReader) -> list[Modelled | CannotModel]:
+def _of_block(row_scenarios: Sequence[RowScenario], shelf: CachedReader) -> list[Modelled | CannotModel]:
     """The predictions for rows with equal structure, evaluated as one block of plans."""
     try:
-        inputs = row_inputs(asked[0], shelf)
+        inputs = row_inputs(row_scenarios[0], shelf)
     except CannotModel as refused:
-        return [refused] * len(asked)
+        return [refused] * len(row_scenarios)
     own, _ = plan_block(inputs, own_plan(inputs))
     columns = {
-        (part, key): np.array([one.tree[part][key] for one in asked], dtype=np.float64)
-        for part, key in _columns(asked[0])
+        (part, key): np.array([one.tree[part][key] for one in row_scenarios], dtype=np.float64)
+        for part, key in _columns(row_scenarios[0])
     }
-    sizes = (columns.get(key, np.full(len(asked), getattr(own, name)[0])) for key, name in PLAN.items())
+    sizes = (columns.get(key, np.full(len(row_scenarios), getattr(own, name)[0])) for key, name in PLAN.items())
     block = Block(own.structure, *sizes)
     masks = refused_rows(_with_columns(inputs, columns), block)
     first = {int(place): code for code in reversed(masks) for place in np.flatnonzero(masks[code])}
     found: dict[int, Modelled | CannotModel] = {place: invalid(code) for place, code in first.items()}
-    valid = [place for place in range(len(asked)) if place not in first]
+    valid = [place for place in range(len(row_scenarios)) if place not in first]
     if valid:
         inputs = _with_columns(inputs, {key: column[valid] for key, column in columns.items()})
         evaluation = banded(inputs, evaluate(inputs, block.at(np.array(valid))))
-        found |= {place: Modelled(inputs, evaluation, at, asked[place].filled) for at, place in enumerate(valid)}
-    return [found[place] for place in range(len(asked))]
+        found |= {
+            place: Modelled(inputs, evaluation, at, row_scenarios[place].filled) for at, place in enumerate(valid)
+        }
+    return [found[place] for place in range(len(row_scenarios))]
 
 
 def _with_columns(inputs: TrainingInputs, columns: Mapping[Key, Rows]) -> TrainingInputs:

@@ -73,39 +73,39 @@ class LabelledFigures:
     values: tuple[tuple[str, str, str], ...] = ()
 
 
-def labelled(asked: Workload, answer: PlanAnswer, label: str) -> LabelledFigures:
+def labelled(workload: Workload, answer: PlanAnswer, label: str) -> LabelledFigures:
     """The meaning of a label in an answer; a fault for unknown words."""
-    figures = figures_of(label, asked.quantities, asked.labels)
+    figures = figures_of(label, workload.quantities, workload.labels)
     if figures:
         with_value = tuple(name for name in figures if not math.isnan(answer.costs.get(name, 0.0)))
         return LabelledFigures(label, with_value or figures[:1])
     from costmodel.explore.explain.pages import page
 
     path = label.casefold() if "." in label else label  # keys are written in small letters
-    return LabelledFigures(label, (), page(path), tuple(_values(asked.case, answer, path.casefold())))
+    return LabelledFigures(label, (), page(path), tuple(_values(workload.case, answer, path.casefold())))
 
 
-def has_none(asked: Workload, answer: PlanAnswer, names: Sequence[str]) -> bool:
+def has_none(workload: Workload, answer: PlanAnswer, names: Sequence[str]) -> bool:
     """Whether none of these figures exists for a plan, because it does not fit."""
-    return not TOO_LARGE.isdisjoint(answer.broken) and all(_is_unknown(asked, answer, name) for name in names)
+    return not TOO_LARGE.isdisjoint(answer.broken) and all(_is_unknown(workload, answer, name) for name in names)
 
 
-def explained(asked: Workload, answer: PlanAnswer, names: Sequence[str]) -> list[ExplainedFigure]:
+def explained(workload: Workload, answer: PlanAnswer, names: Sequence[str]) -> list[ExplainedFigure]:
     """The trees of figures of a plan.
 
     Raises:
         CostModelError: a figure has no value, and a key of the scenario would give it one
     """
     for name in names:
-        wanted = asked.missing(name) if _is_unknown(asked, answer, name) else ""
+        wanted = workload.missing(name) if _is_unknown(workload, answer, name) else ""
         if wanted:
-            raise fail("C004", f"{name} is not known", Place(asked.case.file), wanted)
-    return asked.explain(answer, *names)
+            raise fail("C004", f"{name} is not known", Place(workload.case.file), wanted)
+    return workload.explain(answer, *names)
 
 
-def _is_unknown(asked: Workload, answer: PlanAnswer, name: str) -> bool:
+def _is_unknown(workload: Workload, answer: PlanAnswer, name: str) -> bool:
     """Whether a figure is a result without a value."""
-    return name in asked.columns and math.isnan(answer.costs.get(name, math.nan))
+    return name in workload.columns and math.isnan(answer.costs.get(name, math.nan))
 
 
 def figures_of(label: str, known: Collection[str], named: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -256,9 +256,9 @@ class SecondRun:
     base: PredictedTerms
     causes: Mapping[str, Cause]
 
-    def with_cause(self, one: Explanation) -> float:
+    def with_cause(self, explanation: Explanation) -> float:
         """The predicted step of this run if the cause that explains the first run applies to it too."""
-        cause, value = one.cause, one.value or 0.0
+        cause, value = explanation.cause, explanation.value or 0.0
         own = self.causes.get(cause.name)
         if own is None:
             return self.base.step
@@ -305,16 +305,16 @@ def beside(diagnosis: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
     return replace(diagnosis, explained=tuple(ranked), runs=runs)
 
 
-def _with_contradiction(one: Explanation, runs: tuple[SecondRun, ...]) -> Explanation:
+def _with_contradiction(explanation: Explanation, runs: tuple[SecondRun, ...]) -> Explanation:
     """A cause with the run that contradicts it most."""
-    misfit, worst, against = one.misfit, 0.0, one.against
+    misfit, worst, against = explanation.misfit, 0.0, explanation.against
     for run in runs:
-        should = run.with_cause(one)
+        should = run.with_cause(explanation)
         off = math.inf if math.isnan(should) else float(cause_distance(run.measured, should, RATIO_SPREAD))
         misfit = math.hypot(misfit, off)
         if off > max(worst, 1.0):
             worst, against = off, (run.setting, run.measured, should)
-    return replace(one, misfit=misfit, against=against)
+    return replace(explanation, misfit=misfit, against=against)
 
 
 MOST = 99.0  # a figure is not taken to be off by more than a hundred times

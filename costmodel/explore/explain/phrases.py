@@ -158,11 +158,11 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
     if max(map(len, asked), default=0) < _WORD:
         return []
     pages = _page_words(tuple(texts.items()))
-    held = Counter(word for strong, weak in pages.values() for word in strong | weak)
+    counter = Counter(word for strong, weak in pages.values() for word in strong | weak)
 
     def weight(those: frozenset[str]) -> float:
         """The total weight of these words; rare words weigh more."""
-        return sum(math.log(1 + len(pages) / (1 + held[word])) for word in those)
+        return sum(math.log(1 + len(pages) / (1 + counter[word])) for word in those)
 
     whole = weight(asked) or 1.0
     alike: dict[str, float] = {}

@@ -130,11 +130,11 @@ def _shipped(name: str) -> Engine:
 def _asked_plan(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str]:
     """The scenario's own plan or one of its search, and a phrase on its origin."""
     if rank is None and case.scenario.plan is not None:
-        own = predict(case, bands=False)
+        predicted = predict(case, bands=False)
         origin = next(
             (item.origin.partition(";")[0] for item in case.asked.assumed if item.path == "plan"), "as stated"
         )
-        return own, f"{_of_budget(origin, own)}; --rank 1 writes Best of costmodel search"
+        return predicted, f"{_of_budget(origin, predicted)}; --rank 1 writes Best of costmodel search"
     wanted = rank or 1
     search_result = search(inputs_of(case), wanted, bands=False)
     if len(search_result.best) < wanted:

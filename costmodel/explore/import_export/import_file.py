@@ -218,8 +218,8 @@ def _scenario(
     fills: whether its accelerators have to fill nodes; an engine may leave a part of one
     """
     title = _title_of_file(file)
-    made = Origin("file", "the text itself", Place(file))
-    tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", made), "title": OriginValue(title, made)}
+    origin = Origin("file", "the text itself", Place(file))
+    tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", origin), "title": OriginValue(title, origin)}
     missing = imported.missing
     stated = given is not None and "accelerators" in imported.facts
     if given is None:

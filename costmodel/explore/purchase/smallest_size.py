@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def tried(
-    asked: Workload,
+    workload: Workload,
     settings: Sequence[str],
     *,
     best: bool = False,
@@ -54,7 +54,7 @@ def tried(
     results: those that are looked at, or else all. paths: keys whose values are kept
     """
     try:
-        varied = asked.of(vary_any(asked.case, settings))
+        varied = workload.of(vary_any(workload.case, settings))
         return trial_of(varied, settings, varied.answer(results, best=best), paths)
     except CostModelError as error:
         return Trial(tuple(settings), fault=error.faults[0])
@@ -217,21 +217,21 @@ _LEAST = 1e-300  # of a limit over a result: one may be too small for a float
 _PASSED = 2  # sizes without a valid plan that are passed over
 
 
-def chance_to_meet(asked: Workload, costs: Mapping[str, float]) -> float:
+def chance_to_meet(workload: Workload, costs: Mapping[str, float]) -> float:
     """The chance that a plan works and keeps every limit on a result with a band.
 
     Such results are off together, as the time of a step is, so that the nearest limit counts.
     """
-    nearest, works = _least_chance(asked, costs), costs.get(asked.chance, 1.0)
+    nearest, works = _least_chance(workload, costs), costs.get(workload.chance, 1.0)
     return (1.0 if nearest is None else nearest[1]) * (works if math.isfinite(works) else 1.0)
 
 
-def _least_chance(asked: Workload, costs: Mapping[str, float]) -> tuple[Limit, float] | None:
+def _least_chance(workload: Workload, costs: Mapping[str, float]) -> tuple[Limit, float] | None:
     """The limit on a result with a band that is kept with the least chance, and that chance."""
     banded = (
         (limit, chance_to_keep(limit, costs))
-        for limit in stated_limits(asked.case.scenario.limits)
-        if limit.column in asked.columns and asked.columns[limit.column].band and limit.kind != "target"
+        for limit in stated_limits(workload.case.scenario.limits)
+        if limit.column in workload.columns and workload.columns[limit.column].band and limit.kind != "target"
     )
     return min(banded, key=lambda each: each[1], default=None)
 
@@ -255,7 +255,7 @@ def _chance_of(limit: Limit, value: Number, end: Number) -> Number:
     return chance_within(amount, allowance, end_spread(value, end))
 
 
-def explained_plan(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
+def explained_plan(workload: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
     """The trees of known results of a plan, and of its chance to meet every limit under that name.
 
     settings: those that make the scenario that plan. names: of results that it may have
@@ -265,12 +265,12 @@ def explained_plan(asked: Workload, settings: Sequence[str], names: Sequence[str
         return {**found, CHANCE: found[asked.chance]}
     varied = asked.of(vary_any(asked.case, settings))
     answer = varied.answer()
-    nearest = _least_chance(asked, answer.costs)
+    nearest = _least_chance(workload, answer.costs)
     ends = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
-    wanted = [*dict.fromkeys((*names, asked.chance, *ends))]
+    wanted = [*dict.fromkeys((*names, workload.chance, *ends))]
     wanted = [name for name in wanted if math.isfinite(answer.costs.get(name, math.nan))]
     found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
-    return {**found, CHANCE: _explained_chance(asked, answer.costs, found)}
+    return {**found, CHANCE: _explained_chance(workload, answer.costs, found)}
 
 
 def explained_results(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
@@ -282,18 +282,18 @@ def explained_results(asked: Workload, settings: Sequence[str], names: Sequence[
 
 
 def _explained_chance(
-    asked: Workload, costs: Mapping[str, float], known: Mapping[str, ExplainedFigure]
+    workload: Workload, costs: Mapping[str, float], known: Mapping[str, ExplainedFigure]
 ) -> ExplainedFigure:
     """The tree of the chance of a job to keep its limits; known: trees of its results."""
     from costmodel.explore.explain.explain import Book, tree_of
 
-    nearest = _least_chance(asked, costs)
+    nearest = _least_chance(workload, costs)
     with trace(), term("and fits"):
         kept: Number = 1.0
         if nearest is not None:
             limit = nearest[0]
             kept = _chance_of(limit, *(leaf(costs[name], name) for name in (limit.column, end_of(limit))))
-        whole = kept * leaf(costs[asked.chance], asked.chance) if asked.chance in known else kept
+        whole = kept * leaf(costs[workload.chance], workload.chance) if workload.chance in known else kept
         tree = tree_of(Book({}, {}, {}), CHANCE, "1", origin_of(whole, CHANCE))
     _graft(tree, {each.value: each for each in known.values()})
     return tree
@@ -309,22 +309,22 @@ def _graft(tree: ExplainedFigure, known: Mapping[float, ExplainedFigure]) -> Non
 
 
 def smallest_size(
-    asked: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
+    workload: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
 ) -> SmallestPlans:
     """The plans on the fewest nodes, or on a few more that cost less; where only money is bounded on the most.
 
     Without a limit on the time or the money of the whole job on as many nodes as the scenario has, or on the most.
     """
-    limits = [limit.column for limit in stated_limits(asked.case.scenario.limits) if limit.kind == "at_most"]
-    each = float(asked.case.node.accelerators)
+    limits = [limit.column for limit in stated_limits(workload.case.scenario.limits) if limit.kind == "at_most"]
+    each = float(workload.case.node.accelerators)
     ladder = ladder_of(max(most // each, 1.0))
-    sizes = _Sizes(asked, each, {} if known is None else known)
-    if any(asked.columns[column].unit == "s" for column in limits if column in asked.columns):
+    sizes = _Sizes(workload, each, {} if known is None else known)
+    if any(workload.columns[column].unit == "s" for column in limits if column in workload.columns):
         return sizes.first(ladder, safe)
-    if full or any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
+    if full or any(workload.columns[column].unit == "USD" for column in limits if column in workload.columns):
         several = [nodes for nodes in ladder[::-1] if full or _divides_often(nodes)]
         return sizes.first([*dict.fromkeys([float(max(most // each, 1.0)), *several] if full else several)], safe)
-    return sizes.first([float(asked.case.cluster.nodes)], safe)
+    return sizes.first([float(workload.case.cluster.nodes)], safe)
 
 
 def _divides_often(nodes: float) -> bool:

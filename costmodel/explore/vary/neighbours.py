@@ -38,13 +38,13 @@ class Neighbour:
         return " · ".join(f"{path.rpartition('plan.')[2]} {value}" for path, _, value in parts)
 
 
-def neighbours(asked: Workload, answer: PlanAnswer) -> list[Neighbour]:
+def neighbours(workload: Workload, answer: PlanAnswer) -> list[Neighbour]:
     """Every neighbour that software and model allow, in the order of their questions; each plan once."""
     found = dict[tuple[str, ...], Neighbour]()
-    for question, values in asked.neighbours(answer):
+    for question, values in workload.neighbours(answer):
         settings = tuple(f"{path}={value_text(value)}" for path, value in values.items())
         if settings not in found:
-            found[settings] = Neighbour(question, values, tried(asked, settings))
+            found[settings] = Neighbour(question, values, tried(workload, settings))
     return [each for each in found.values() if each.trial.fault is None]
 
 

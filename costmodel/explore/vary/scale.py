@@ -68,7 +68,7 @@ class Scaled:
 
 
 def scale(
-    asked: Workload,
+    workload: Workload,
     ranks: str,
     rate: str = "",
     *,
@@ -82,8 +82,8 @@ def scale(
     ranks: numbers of accelerators. rate: of a service, requests a second
     best: with the best plan of each. alone: whether flags are given without a scenario
     """
-    best = asked.by_search((), best=best, alone=alone)
-    scaling = asked.scaling(ranks, rate, weak=weak, best=best)
+    best = workload.by_search((), best=best, alone=alone)
+    scaling = workload.scaling(ranks, rate, weak=weak, best=best)
     sized = list(scaling.rows(pace))
     faults = [each.point.fault for each in sized if each.point.fault is not None]
     if sized and len(faults) == scaling.count:

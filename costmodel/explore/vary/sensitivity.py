@@ -43,26 +43,26 @@ class Sensitivity:
         return [knob for knob in self.knobs if knob.kind == "hardware"]
 
 
-def sensitivity(asked: Workload, result: str = "", pace: Watcher = UNWATCHED) -> Sensitivity:
+def sensitivity(workload: Workload, result: str = "", pace: Watcher = UNWATCHED) -> Sensitivity:
     """Every figure that a result rests on, turned both ways while all else stays; by default the usual result."""
-    held, result = asked.planned(), result or asked.usual
+    held, result = workload.planned(), result or workload.usual
     base = held.answer()
     value = base.costs.get(result, math.nan)
     if base.refused or not math.isfinite(value) or not value:
         unknown = f"{result} is 0" if value == 0 else f"{result} is not known"
         reason = ", ".join(base.refused) or unknown
         hint = "" if base.refused else held.missing(result)
-        raise fail("C004", f"there is no {result} to move: {reason}", Place(asked.case.file), hint or _SHOWS)
+        raise fail("C004", f"there is no {result} to move: {reason}", Place(workload.case.file), hint or _SHOWS)
 
     ask = _memoised_result(held, result, pace)
     found = (*_figures(held.case, ask, value), *_chosen_knobs(held, ask, value))
     moving = (knob for knob in found if knob.swing > 1e-9)
-    return Sensitivity(asked, base, result, value, tuple(sorted(moving, key=lambda knob: (-knob.swing, knob.path))))
+    return Sensitivity(workload, base, result, value, tuple(sorted(moving, key=lambda knob: (-knob.swing, knob.path))))
 
 
-def _chosen_knobs(held: Workload, ask: _Ask, value: float) -> Iterator[Knob]:
+def _chosen_knobs(workload: Workload, ask: _Ask, value: float) -> Iterator[Knob]:
     """Figures that users choose, turned by a step to either side."""
-    for choice in held.choices():
+    for choice in workload.choices():
         ends = (choice.value - choice.step, choice.value + choice.step)
         found = [*ask([{choice.path: ends[0]}]), *ask([{choice.path: ends[1]}])]
         low, high = (0.0 if each is None else each / value - 1 for each in found)
@@ -115,17 +115,17 @@ _Ask = Callable[[Sequence[Mapping[str, float]]], list[float | None]]
 _Unit = Sequence[_Turn]
 
 
-def _memoised_result(held: Workload, result: str, pace: Watcher) -> _Ask:
+def _memoised_result(workload: Workload, result: str, pace: Watcher) -> _Ask:
     """A memoised function for the result with other figures; None where they are invalid or give no answer."""
     known: dict[tuple[tuple[str, float], ...], float | None] = {}
 
     def ask(many: Sequence[Mapping[str, float]]) -> list[float | None]:
         """The result for each set of figures, from the cache or from one joint evaluation; None if invalid."""
         asked = [tuple(figures.items()) for figures in many]
-        new = {each: _possible(held.case, dict(each)) for each in asked if each not in known}
+        new = {each: _possible(workload.case, dict(each)) for each in asked if each not in known}
         known.update(dict.fromkeys(new))
         possible = {each: variant for each, variant in new.items() if variant is not None}
-        found = held.results_of([*possible.values()], result)
+        found = workload.results_of([*possible.values()], result)
         for place, each in enumerate(possible):
             pace.go(place, len(possible))
             known[each] = next(found)

@@ -112,7 +112,7 @@ class SolveResult:
 
 
 def solve(
-    asked: Workload,
+    workload: Workload,
     vary: str,
     wanted: str,
     *,
@@ -126,12 +126,12 @@ def solve(
     """
     path, _, written = vary.partition("=")
     path = full(path.strip())
-    path = path if written.strip() else asked.varied_key(path)
-    best = asked.by_search((path,), best=best, alone=alone)
-    safety, shared = asked.safety(path), dict[str, Trial]()
+    path = path if written.strip() else workload.varied_key(path)
+    best = workload.by_search((path,), best=best, alone=alone)
+    safety, shared = workload.safety(path), dict[str, Trial]()
 
     def ask(chance: Safety) -> _Trials:
-        return _find_values(asked, path, written.strip(), wanted, chance, shared, best=best, pace=pace)
+        return _find_values(workload, path, written.strip(), wanted, chance, shared, best=best, pace=pace)
 
     if safety.is_stated or safety.share is None:
         return replace(_explain_result(ask(safety)), safe=safety.share)
@@ -183,21 +183,21 @@ class _Trials:
         return trial
 
 
-def _goal(asked: Workload, wanted: str, safety: Safety) -> Target:
+def _goal(workload: Workload, wanted: str, safety: Safety) -> Target:
     """The parsed target; without a chance where the result within limits has that chance already."""
-    goal = target_of(wanted, asked.columns, _EXAMPLE, safety.share)
+    goal = target_of(wanted, workload.columns, _EXAMPLE, safety.share)
     demanded = bool(safety.demand) or safety.is_stated
-    return replace(goal, share=None) if demanded and goal.column in asked.within_limits else goal
+    return replace(goal, share=None) if demanded and goal.column in workload.within_limits else goal
 
 
-def _is_one_plan(asked: Workload, column: str, *, best: bool) -> bool:
+def _is_one_plan(workload: Workload, column: str, *, best: bool) -> bool:
     """Whether demanding a chance changes neither the plans nor the results."""
-    looked_at = {column, *(limit.column for limit in stated_limits(asked.case.scenario.limits))}
-    return not best and looked_at.isdisjoint(asked.within_limits)
+    looked_at = {column, *(limit.column for limit in stated_limits(workload.case.scenario.limits))}
+    return not best and looked_at.isdisjoint(workload.within_limits)
 
 
 def _find_values(
-    asked: Workload,
+    workload: Workload,
     path: str,
     stated: str,
     wanted: str,
@@ -208,15 +208,15 @@ def _find_values(
     pace: Watcher,
 ) -> _Trials:
     """The values that reach a target: by bisection where reaching changes once, else by scan."""
-    goal, case = _goal(asked, wanted, safety), asked.case
+    goal, case = _goal(workload, wanted, safety), workload.case
     _unknown_path(case, path)
-    now, written = leaves(case).get(path), stated or asked.values_of(path)
+    now, written = leaves(case).get(path), stated or workload.values_of(path)
     searched = _counted_span(span(written, path) if written else _around(case, path, now))
     listed = searched is None or bool(searched.step)
     values = list(axis(f"{path}={written}", "--vary").values) if listed else []
-    is_one = not safety.is_stated and _is_one_plan(asked, goal.column, best=best)
-    goal = replace(goal, chance=asked.chance) if is_one and safety.demand else goal
-    solution = SolveResult(asked, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
+    is_one = not safety.is_stated and _is_one_plan(workload, goal.column, best=best)
+    goal = replace(goal, chance=workload.chance) if is_one and safety.demand else goal
+    solution = SolveResult(workload, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
     trials = _Trials(solution, safety, shared if is_one else None, pace, values)
     seen = trials.seen
     try:

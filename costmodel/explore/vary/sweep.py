@@ -36,7 +36,7 @@ class Swept:
 
 
 def sweep(
-    asked: Workload,
+    workload: Workload,
     axes: Sequence[Axis],
     show: str = "",
     *,
@@ -48,10 +48,12 @@ def sweep(
 
     best: with the best plan of each. alone: whether flags are given without a scenario
     """
-    total, shown = count_combinations(axes, MOST_POINTS), shown_results(asked.columns, show, asked.shown)
+    total, shown = count_combinations(axes, MOST_POINTS), shown_results(workload.columns, show, workload.shown)
     paths = [axis.path for axis in axes]
-    best = asked.by_search(paths, best=best, alone=alone)
-    points = tuple(tried(asked, settings, best=best, paths=paths) for settings in pace.taken(combinations(axes), total))
+    best = workload.by_search(paths, best=best, alone=alone)
+    points = tuple(
+        tried(workload, settings, best=best, paths=paths) for settings in pace.taken(combinations(axes), total)
+    )
     if len(points) == total:
         fail_without_answers(axes, [found.fault for found in points])
-    return Swept(asked, tuple(axes), shown, points, best)
+    return Swept(workload, tuple(axes), shown, points, best)

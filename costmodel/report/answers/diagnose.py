@@ -91,9 +91,9 @@ def _explain(diagnosis: Diagnosis) -> Callable[[str], str]:
     return lambda name: command(diagnosis.answer.inputs.case, "explain", name)
 
 
-def _part(diagnosis: Diagnosis, one: Explanation) -> str:
+def _part(diagnosis: Diagnosis, explanation: Explanation) -> str:
     """The largest share of the gap that a cause can explain, in words."""
-    most = "nothing" if one.explains == 0 else show_time(abs(one.explains))
+    most = "nothing" if explanation.explains == 0 else show_time(abs(explanation.explains))
     return f"explains {most} of {show_time(abs(diagnosis.gap))}"
 
 
@@ -145,11 +145,11 @@ def _figure(cause: Cause, value: float) -> str:
     return show(value, cause.unit)
 
 
-def _against(one: Explanation) -> str:
+def _against(explanation: Explanation) -> str:
     """The measured term that speaks most against a cause."""
-    if one.against is None:
+    if explanation.against is None:
         return ""
-    name, was, should = one.against
+    name, was, should = explanation.against
     return f"but {name} is {show_time(was)}, not {show_time(should)}"
 
 
@@ -200,24 +200,24 @@ def diagnose_json(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _cause_fields(one: Explanation) -> dict[str, Any]:
+def _cause_fields(explanation: Explanation) -> dict[str, Any]:
     """One cause as plain values: the needed and the expected change, and what speaks against it."""
-    low, high = one.range
+    low, high = explanation.range
     against = None
-    if one.against is not None:
-        name, was, should = one.against
+    if explanation.against is not None:
+        name, was, should = explanation.against
         against = {"term": name, "measured_s": was, "should_be_s": should}
     return {
-        "cause": one.cause.name,
-        "words": one.cause.words,
-        "path": one.cause.path or None,
-        "unit": "1" if one.cause.unit == "×" else one.cause.unit,
-        "needed": one.value,
-        "expected": one.cause.expected,
+        "cause": explanation.cause.name,
+        "words": explanation.cause.words,
+        "path": explanation.cause.path or None,
+        "unit": "1" if explanation.cause.unit == "×" else explanation.cause.unit,
+        "needed": explanation.value,
+        "expected": explanation.cause.expected,
         "expected_low": low,
         "expected_high": high,
-        "deviations": one.distance,
-        "misfit": one.misfit,
+        "deviations": explanation.distance,
+        "misfit": explanation.misfit,
         "against": against,
-        "measure": one.cause.measure,
+        "measure": explanation.cause.measure,
     }

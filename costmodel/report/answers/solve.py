@@ -125,10 +125,10 @@ def _at_ends(solution: SolveResult) -> list[Line]:
     return lines
 
 
-def _with_band(asked: Workload, trial: Trial, name: str) -> str:
+def _with_band(workload: Workload, trial: Trial, name: str) -> str:
     """A result with both ends of its error band, as text."""
-    say, ends = words_of(asked.case.kind).result, [trial.costs.get(f"{name}_{end}", math.nan) for end in ENDS]
-    text = figure_words(asked, trial, name)
+    say, ends = words_of(workload.case.kind).result, [trial.costs.get(f"{name}_{end}", math.nan) for end in ENDS]
+    text = figure_words(workload, trial, name)
     return text if any(map(math.isnan, ends)) else f"{text} ({between(*(say(name, end) for end in ends))})"
 
 
@@ -304,9 +304,9 @@ def solve_json(solution: SolveResult) -> dict[str, Any]:
     }
 
 
-def _end(asked: Workload, trial: Trial | None) -> dict[str, Any] | None:
+def _end(workload: Workload, trial: Trial | None) -> dict[str, Any] | None:
     """One end of a range as plain values: the value, its plan and its results."""
     if trial is None or trial.kept is None:
         return None
-    results = {machine_name(name): known(value) for name, value in trial.costs.items() if name in asked.columns}
+    results = {machine_name(name): known(value) for name, value in trial.costs.items() if name in workload.columns}
     return {**trial.kept.keys, **results, "works": trial.works, "codes": list(trial.codes)}

@@ -509,13 +509,15 @@ def _facts_of_case(case: LoadedScenario | None) -> dict[str, Any]:
 
 
 def worth(
-    made: Sequence[TermWorth], rows: int, unused: Sequence[str], grouping: str | None, here: Mapping[str, float]
+    term_worths: Sequence[TermWorth], rows: int, unused: Sequence[str], grouping: str | None, here: Mapping[str, float]
 ) -> AnswerDocument:
     """What each term of a step is worth: errors with it and without it, in rows where it takes 5 % or more.
 
     here: the share of each term in a plan, if the question is about a plan
     """
-    bad = [f"{each.term}{f' of {each.group}' if each.group else ''}" for each in made if not each.earns_its_place]
+    bad = [
+        f"{each.term}{f' of {each.group}' if each.group else ''}" for each in term_worths if not each.earns_its_place
+    ]
     stated = f"Of {rows:,} measured steps, those in which a term takes {percent(NOTABLE)} or more; constants are kept."
     closing = [f"Without evidence, no row exercises it enough: {', '.join(unused)}."] if unused else []
     closing.append(
@@ -525,7 +527,7 @@ def worth(
     columns += [Column("rows"), Column("share")]
     columns += [Column(f"{head}{end}") for end in (", with it", ", without") for head in ("median", "P90")]
     cells = list[list[Cell]]()
-    for each in made:
+    for each in term_worths:
         row: list[Cell] = [each.term.replace("_", "-"), *([percent(here.get(each.term, 0.0), 2)] if here else [])]
         row += [*([each.group] if grouping else []), f"{each.score.modelled:,}", percent(each.share, 2)]
         for part in (each.score, each.without):
@@ -539,7 +541,7 @@ def worth(
 
 
 def worth_json(
-    made: Sequence[TermWorth], rows: int, unused: Sequence[str], here: Mapping[str, float]
+    term_worths: Sequence[TermWorth], rows: int, unused: Sequence[str], here: Mapping[str, float]
 ) -> dict[str, Any]:
     """The worth of terms as plain values."""
     return {
@@ -556,7 +558,7 @@ def worth_json(
                 "without": asdict(each.without),
                 "better_with_it": each.earns_its_place,
             }
-            for each in made
+            for each in term_worths
         ],
         "without_evidence": list(unused),
     }

@@ -78,9 +78,13 @@ def read_from(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
     ]
 
 
-def flags_json(asked: FlagQuestion) -> dict[str, Any]:
+def flags_json(flag_question: FlagQuestion) -> dict[str, Any]:
     """The flags that an answer was asked with, what they leave to defaults, and what they replace."""
-    return {"words": list(asked.words), "assumed": assumed_json(asked.assumed), "remarks": list(asked.remarks)}
+    return {
+        "words": list(flag_question.words),
+        "assumed": assumed_json(flag_question.assumed),
+        "remarks": list(flag_question.remarks),
+    }
 
 
 def assumed_json(assumed: Iterable[Assumption]) -> list[dict[str, str]]:

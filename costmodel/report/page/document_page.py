@@ -301,7 +301,7 @@ def _template_text(name: str) -> str:
 @functools.cache
 def _template_environment() -> Environment:
     """The Jinja environment of the page templates."""
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -309,9 +309,9 @@ def _template_environment() -> Environment:
         lstrip_blocks=True,
         finalize=_visible_text,
     )
-    made.filters["n"] = _short_number
-    made.filters["exact"] = repr_of
-    return made
+    environment.filters["n"] = _short_number
+    environment.filters["exact"] = repr_of
+    return environment
 
 
 def _visible_text(value: Any) -> Any:

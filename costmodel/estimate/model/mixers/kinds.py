@@ -80,115 +80,117 @@ from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, 
 from costmodel.ground.equation import Number, term
 
 
-def _projected_pairs(own: Attention, kv_heads: Number) -> Number:
+def _projected_pairs(attn: Attention, kv_heads: Number) -> Number:
     """Number of key-value head pairs that the layer projects; keys that are also the values count as half a pair."""
-    if own.shared_kv:
+    if attn.shared_kv:
         return 0.0
     with term("projected keys and values"):
-        return kv_heads / 2.0 if own.keys_as_values else kv_heads
+        return kv_heads / 2.0 if attn.keys_as_values else kv_heads
 
 
-def _computed_kv_heads(own: Attention, part: Mixer) -> Number:
+def _computed_kv_heads(attn: Attention, part: Mixer) -> Number:
     """KV heads that the layer computes; 0 if it reads those of an earlier layer."""
-    return 0.0 if own.shared_kv else part.kv_heads
+    return 0.0 if attn.shared_kv else part.kv_heads
 
 
 class GroupedKind(MixerKind[Attention]):
     """Multi-head and grouped-query attention, over all tokens or in a window."""
 
-    def label(self, own: Attention) -> str:
+    def label(self, attn: Attention) -> str:
         """Its name in answers."""
-        return "attention with sinks" if own.sinks else "attention"
+        return "attention with sinks" if attn.sinks else "attention"
 
-    def cache_label(self, own: Attention) -> str:
+    def cache_label(self, attn: Attention) -> str:
         """The name of this layer kind's cache, for tables.
 
         >>> GroupedKind().cache_label(Attention.model_construct(window=1024.0, shared_kv=False))
         'window of 1,024'
         """
-        shared = ", keys shared" if own.shared_kv else ""
-        return (f"window of {own.window:,.0f}" if own.window is not None else "full attention") + shared
+        shared = ", keys shared" if attn.shared_kv else ""
+        return (f"window of {attn.window:,.0f}" if attn.window is not None else "full attention") + shared
 
-    def token_bytes(self, own: Attention, width: CacheWidth) -> Number:
+    def token_bytes(self, attn: Attention, width: CacheWidth) -> Number:
         """KV-cache bytes that one more token adds; 0 with a sliding window, whose cache has a constant size."""
-        return 0.0 if own.window is not None else self.cache(own, 1.0, 1.0, width)
+        return 0.0 if attn.window is not None else self.cache(attn, 1.0, 1.0, width)
 
-    def hold(self, model: Model, own: Attention, tp: Number) -> Mixer:
+    def hold(self, model: Model, attn: Attention, tp: Number) -> Mixer:
         """Heads, widths and parameters of the attention on one of `tp` ranks."""
-        heads = own.heads / tp
-        kv_heads = kv_heads_per_rank(own.kv_heads, tp)
-        biases = {"biases": own.biases, "output_bias": own.output_bias}
-        held = attention_parameters(model.hidden, heads, _projected_pairs(own, kv_heads), own.core_width, **biases)
-        if own.biases and own.value_dim is not None:
+        heads = attn.heads / tp
+        kv_heads = kv_heads_per_rank(attn.kv_heads, tp)
+        biases = {"biases": attn.biases, "output_bias": attn.output_bias}
+        held = attention_parameters(model.hidden, heads, _projected_pairs(attn, kv_heads), attn.core_width, **biases)
+        if attn.biases and attn.value_dim is not None:
             with term("biases of queries"):
-                held = held + heads * (own.head_dim - own.core_width)
-        if own.qk_norm:
-            held = held + (1.0 if own.shared_kv else 2.0) * norm_parameters(own.head_dim, norm=model.norm)
-        if own.qk_norm_whole:
-            widths = heads * own.head_dim + kv_heads * own.head_dim
+                held = held + heads * (attn.head_dim - attn.core_width)
+        if attn.qk_norm:
+            held = held + (1.0 if attn.shared_kv else 2.0) * norm_parameters(attn.head_dim, norm=model.norm)
+        if attn.qk_norm_whole:
+            widths = heads * attn.head_dim + kv_heads * attn.head_dim
             held = held + norm_parameters(widths, norm=model.norm)
-        if own.sinks:
+        if attn.sinks:
             held = held + heads
-        if own.output_gate:
+        if attn.output_gate:
             with term("output gate"):
-                held = held + table_parameters(heads * own.value_width, model.hidden)
-                held = held + heads * own.value_width if own.biases else held
-        return Mixer(heads, kv_heads, own.core_width, held)
+                held = held + table_parameters(heads * attn.value_width, model.hidden)
+                held = held + heads * attn.value_width if attn.biases else held
+        return Mixer(heads, kv_heads, attn.core_width, held)
 
-    def matrices(self, hidden: Number, own: Attention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
+    def matrices(self, hidden: Number, attn: Attention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
         """The weight matrices as one rank multiplies them; the output gate is fused with queries, keys and values."""
-        inner = part.heads * own.value_width
-        keys_and_values = 2.0 * (_projected_pairs(own, part.kv_heads) * part.head_dim)
-        queries = part.heads * own.head_dim
-        yield Matmul("qkv", queries + inner + keys_and_values if own.output_gate else queries + keys_and_values, hidden)
+        inner = part.heads * attn.value_width
+        keys_and_values = 2.0 * (_projected_pairs(attn, part.kv_heads) * part.head_dim)
+        queries = part.heads * attn.head_dim
+        yield Matmul(
+            "qkv", queries + inner + keys_and_values if attn.output_gate else queries + keys_and_values, hidden
+        )
         yield Matmul("attention out", hidden, inner)
 
-    def flop(self, own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    def flop(self, attn: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
         """Forward FLOP of attention scores and weighted values, inside the sliding window if there is one."""
         sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
-        causal = causal and not own.bidirectional
-        if own.window is None:
+        causal = causal and not attn.bidirectional
+        if attn.window is None:
             return attention_flop(*sizes, causal=causal)
-        return windowed_attention_flop(*sizes, own.window, causal=causal)
+        return windowed_attention_flop(*sizes, attn.window, causal=causal)
 
     def traffic(
-        self, model: Model, own: Attention, part: Mixer, tokens: Number, element: Number, *, backward: bool
+        self, model: Model, attn: Attention, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
         """Memory traffic of rotary embedding, QK norm and output gate."""
         nbytes: Number = 0.0
-        sizes = (tokens, part.heads, _computed_kv_heads(own, part), own.head_dim, element)
+        sizes = (tokens, part.heads, _computed_kv_heads(attn, part), attn.head_dim, element)
         if model.positions == "rotary":
             nbytes = rotary_traffic(*sizes)
-        if own.qk_norm or own.qk_norm_whole:
+        if attn.qk_norm or attn.qk_norm_whole:
             nbytes = nbytes + head_norm_traffic(*sizes, backward=backward)
-        if own.value_norm:
-            values = (tokens, 0.0, _computed_kv_heads(own, part), own.value_width, element)
+        if attn.value_norm:
+            values = (tokens, 0.0, _computed_kv_heads(attn, part), attn.value_width, element)
             nbytes = nbytes + head_norm_traffic(*values, backward=backward)
-        if own.output_gate:
-            nbytes = nbytes + output_gate_traffic(tokens, part.heads, own.value_width, element, backward=backward)
+        if attn.output_gate:
+            nbytes = nbytes + output_gate_traffic(tokens, part.heads, attn.value_width, element, backward=backward)
         return nbytes
 
-    def activations(self, own: Attention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
+    def activations(self, attn: Attention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
         """Bytes saved for backward, without the residual stream and the attention scores."""
         with term("mixer"):
-            made = _computed_kv_heads(own, part)
+            made = _computed_kv_heads(attn, part)
             kept = attention_activations(tokens, part.heads, made, part.head_dim, element)
-            if own.qk_norm or own.qk_norm_whole:
-                kept = kept + head_norm_activations(tokens, part.heads, made, own.head_dim, element)
-            if own.value_norm and not own.keys_as_values:
-                kept = kept + head_norm_activations(tokens, 0.0, made, own.value_width, element)
-            if own.output_gate:
-                kept = kept + output_gate_activations(tokens, part.heads, own.value_width, element)
+            if attn.qk_norm or attn.qk_norm_whole:
+                kept = kept + head_norm_activations(tokens, part.heads, made, attn.head_dim, element)
+            if attn.value_norm and not attn.keys_as_values:
+                kept = kept + head_norm_activations(tokens, 0.0, made, attn.value_width, element)
+            if attn.output_gate:
+                kept = kept + output_gate_activations(tokens, part.heads, attn.value_width, element)
             return kept
 
-    def cache(self, own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    def cache(self, attn: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """KV-cache bytes of a sequence with so many tokens; 0 if the layer reads the cache of another layer."""
-        return 0.0 if own.shared_kv else self.read(own, tp, tokens, width)
+        return 0.0 if attn.shared_kv else self.read(attn, tp, tokens, width)
 
-    def read(self, own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    def read(self, attn: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """KV-cache bytes that one decode query reads."""
-        kept = tokens if own.window is None else window_tokens(tokens, own.window)
-        return attention_cache_bytes(kept, kv_heads_per_rank(own.kv_heads, tp), own.core_width, width.cache)
+        kept = tokens if attn.window is None else window_tokens(tokens, attn.window)
+        return attention_cache_bytes(kept, kv_heads_per_rank(attn.kv_heads, tp), attn.core_width, width.cache)
 
     def exchanged(self, _own: Attention, part: Mixer) -> Shapes:
         """Heads, width and number of the tensors that an all-to-all of heads for tokens moves."""
@@ -198,146 +200,146 @@ class GroupedKind(MixerKind[Attention]):
 INDEX = 4.0  # bytes of the index of a token, as kernels take them
 
 
-def _ranks(own: LatentAttention, heads: Number) -> Number:
+def _ranks(mla: LatentAttention, heads: Number) -> Number:
     """Number of ranks over which the heads are sharded."""
     with term("ranks"):
-        return own.heads / heads
+        return mla.heads / heads
 
 
-def _keys(own: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
+def _keys(mla: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
     """Cache bytes of the indexer's keys, one for each token."""
-    if own.indexer is None:
+    if mla.indexer is None:
         return 0.0
     with term("index keys"):
-        return latent_cache_bytes(tokens, own.indexer.head_dim, 0.0, width.cache, width.cache)
+        return latent_cache_bytes(tokens, mla.indexer.head_dim, 0.0, width.cache, width.cache)
 
 
 class LatentKind(MixerKind[LatentAttention]):
     """Multi-head latent attention: keys and values are computed from one narrow vector per token."""
 
-    def label(self, own: LatentAttention) -> str:
+    def label(self, mla: LatentAttention) -> str:
         """Its name in answers."""
-        return "latent attention" if own.indexer is None else "attention to selected tokens"
+        return "latent attention" if mla.indexer is None else "attention to selected tokens"
 
-    def cache_label(self, own: LatentAttention) -> str:
+    def cache_label(self, mla: LatentAttention) -> str:
         """The name of this layer kind's cache, for tables."""
-        return "latent attention" + (" with indexer" if own.indexer is not None else "")
+        return "latent attention" + (" with indexer" if mla.indexer is not None else "")
 
-    def narrow_width(self, hidden: Number, own: LatentAttention) -> Number:
+    def narrow_width(self, hidden: Number, mla: LatentAttention) -> Number:
         """Width of the compressed queries and keys, which tp ranks gather."""
         with term("latents"):
-            return (own.query_rank or hidden) + own.kv_rank + own.rope_dim
+            return (mla.query_rank or hidden) + mla.kv_rank + mla.rope_dim
 
-    def picked_keys(self, own: LatentAttention) -> float:
+    def picked_keys(self, mla: LatentAttention) -> float:
         """Keys that the indexer selects per token."""
-        return 0.0 if own.indexer is None else own.indexer.top_k
+        return 0.0 if mla.indexer is None else mla.indexer.top_k
 
-    def shared_keys(self, own: LatentAttention, tokens: Number) -> SharedKeys:
+    def shared_keys(self, mla: LatentAttention, tokens: Number) -> SharedKeys:
         """The latent vectors that one query reads."""
-        return SharedKeys(self.picked(own, tokens), own.kv_rank, own.rope_dim)
+        return SharedKeys(self.picked(mla, tokens), mla.kv_rank, mla.rope_dim)
 
-    def gathered_widths(self, own: LatentAttention) -> tuple[Number, Number, Number] | None:
+    def gathered_widths(self, mla: LatentAttention) -> tuple[Number, Number, Number] | None:
         """Widths per token (latent, rotary part, index key) that a rank with an indexer needs of all tokens."""
-        return None if own.indexer is None else (own.kv_rank, own.rope_dim, own.indexer.head_dim)
+        return None if mla.indexer is None else (mla.kv_rank, mla.rope_dim, mla.indexer.head_dim)
 
-    def hold(self, model: Model, own: LatentAttention, tp: Number) -> Mixer:
+    def hold(self, model: Model, mla: LatentAttention, tp: Number) -> Mixer:
         """Heads and parameters of MLA on one rank: it has all down projections, and its heads of up projections."""
-        heads = own.heads / tp
-        query = own.nope_dim + own.rope_dim
-        if own.query_rank is None:
+        heads = mla.heads / tp
+        query = mla.nope_dim + mla.rope_dim
+        if mla.query_rank is None:
             queries = table_parameters(heads * query, model.hidden)
         else:
-            queries = compressed_query_parameters(model.hidden, heads, query, own.query_rank)
-        rest = latent_attention_parameters(model.hidden, heads, own.kv_rank, own.nope_dim, own.rope_dim, own.value_dim)
+            queries = compressed_query_parameters(model.hidden, heads, query, mla.query_rank)
+        rest = latent_attention_parameters(model.hidden, heads, mla.kv_rank, mla.nope_dim, mla.rope_dim, mla.value_dim)
         held = queries + rest
-        if own.indexer is not None:
+        if mla.indexer is not None:
             with term("indexer"):
-                sizes = (own.query_rank or 0.0, own.indexer.heads, own.indexer.head_dim)
+                sizes = (mla.query_rank or 0.0, mla.indexer.heads, mla.indexer.head_dim)
                 held = held + indexer_parameters(model.hidden, *sizes)
-        return Mixer(heads, heads, mean_head_dim(query, own.value_dim), held)
+        return Mixer(heads, heads, mean_head_dim(query, mla.value_dim), held)
 
-    def matrices(self, hidden: Number, own: LatentAttention, part: Mixer, tp: Number) -> Iterator[Matmul]:
+    def matrices(self, hidden: Number, mla: LatentAttention, part: Mixer, tp: Number) -> Iterator[Matmul]:
         """The weight matrices; tp shards the down projections by the tokens of each rank."""
-        query = part.heads * (own.nope_dim + own.rope_dim)
-        if own.query_rank is None:
+        query = part.heads * (mla.nope_dim + mla.rope_dim)
+        if mla.query_rank is None:
             yield Matmul("q", query, hidden)
         else:
-            yield Matmul("q down", own.query_rank / tp, hidden, tp)
-            yield Matmul("q up", query, own.query_rank)
-        yield Matmul("kv down", (own.kv_rank + own.rope_dim) / tp, hidden, tp)
-        yield Matmul("kv up", part.heads * (own.nope_dim + own.value_dim), own.kv_rank)
-        if own.indexer is not None:
-            yield Matmul("index queries", own.indexer.heads * own.indexer.head_dim / tp, own.query_rank or 0.0, tp)
-            yield Matmul("index keys", (own.indexer.head_dim + own.indexer.heads) / tp, hidden, tp)
-        yield Matmul("attention out", hidden, part.heads * own.value_dim)
+            yield Matmul("q down", mla.query_rank / tp, hidden, tp)
+            yield Matmul("q up", query, mla.query_rank)
+        yield Matmul("kv down", (mla.kv_rank + mla.rope_dim) / tp, hidden, tp)
+        yield Matmul("kv up", part.heads * (mla.nope_dim + mla.value_dim), mla.kv_rank)
+        if mla.indexer is not None:
+            yield Matmul("index queries", mla.indexer.heads * mla.indexer.head_dim / tp, mla.query_rank or 0.0, tp)
+            yield Matmul("index keys", (mla.indexer.head_dim + mla.indexer.heads) / tp, hidden, tp)
+        yield Matmul("attention out", hidden, part.heads * mla.value_dim)
 
-    def flop(self, own: LatentAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    def flop(self, mla: LatentAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
         """Forward FLOP of attention scores and values; tp ranks divide the work of the sparse-attention indexer."""
         sizes = (size.sequences, size.sequence)
-        if own.indexer is None:
+        if mla.indexer is None:
             return attention_flop(*sizes, size.heads, part.head_dim, causal=causal)
-        core = selected_attention_flop(*sizes, size.heads, own.kv_rank, own.rope_dim, own.indexer.top_k, causal=causal)
+        core = selected_attention_flop(*sizes, size.heads, mla.kv_rank, mla.rope_dim, mla.indexer.top_k, causal=causal)
         with term("indexer"):
-            scores = indexer_flop(*sizes, own.indexer.heads, own.indexer.head_dim, causal=causal)
-            return core + scores / _ranks(own, size.heads)
+            scores = indexer_flop(*sizes, mla.indexer.heads, mla.indexer.head_dim, causal=causal)
+            return core + scores / _ranks(mla, size.heads)
 
-    def appended_flop(self, own: LatentAttention, part: Mixer, computed: Number, hit: Number) -> tuple[Number, Number]:
+    def appended_flop(self, mla: LatentAttention, part: Mixer, computed: Number, hit: Number) -> tuple[Number, Number]:
         """Forward FLOP of new prompt tokens after cached ones: of attention, and of the unsharded indexer."""
-        assert own.indexer is not None
-        widths = (own.kv_rank, own.rope_dim, own.indexer.top_k)
+        assert mla.indexer is not None
+        widths = (mla.kv_rank, mla.rope_dim, mla.indexer.top_k)
         found: list[tuple[Number, Number]] = []
         for tokens in (hit, hit + computed):
             core = selected_attention_flop(1.0, tokens, part.heads, *widths, causal=True)
             with term("indexer"):
-                found.append((core, indexer_flop(1.0, tokens, own.indexer.heads, own.indexer.head_dim, causal=True)))
+                found.append((core, indexer_flop(1.0, tokens, mla.indexer.heads, mla.indexer.head_dim, causal=True)))
         return found[1][0] - found[0][0], found[1][1] - found[0][1]
 
     def traffic(
-        self, model: Model, own: LatentAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
+        self, model: Model, mla: LatentAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
         """Memory traffic of rotary embedding, equal in forward and backward."""
         del backward
         if model.positions != "rotary":
             return 0.0
-        return rotary_traffic(tokens, part.heads, part.kv_heads, own.rope_dim, element)
+        return rotary_traffic(tokens, part.heads, part.kv_heads, mla.rope_dim, element)
 
-    def activations(self, own: LatentAttention, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
+    def activations(self, mla: LatentAttention, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
         """Bytes saved for backward, without the residual stream and the attention scores."""
         with term("mixer"):
-            narrow = (own.query_rank or 0.0, own.kv_rank, own.rope_dim)
+            narrow = (mla.query_rank or 0.0, mla.kv_rank, mla.rope_dim)
             latents = latent_activations(tokens, *narrow, element) / split
-            if own.indexer is None:
+            if mla.indexer is None:
                 return attention_activations(tokens, part.heads, part.kv_heads, part.head_dim, element) + latents
-            widths = (own.nope_dim, own.value_dim, own.kv_rank, own.rope_dim)
+            widths = (mla.nope_dim, mla.value_dim, mla.kv_rank, mla.rope_dim)
             kept = selected_activations(tokens, part.heads, *widths, element)
-            chosen = (own.indexer.heads, own.indexer.head_dim, own.indexer.top_k)
+            chosen = (mla.indexer.heads, mla.indexer.head_dim, mla.indexer.top_k)
             return kept + latents + indexer_activations(tokens, *chosen, element, INDEX) / split
 
-    def cache(self, own: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    def cache(self, mla: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """Cache bytes of a sequence with the given number of tokens; every rank stores the whole cache."""
-        return latent_cache_bytes(tokens, own.kv_rank, own.rope_dim, width.cache, width.cache) + _keys(
-            own, tokens, width
+        return latent_cache_bytes(tokens, mla.kv_rank, mla.rope_dim, width.cache, width.cache) + _keys(
+            mla, tokens, width
         )
 
-    def read(self, own: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    def read(self, mla: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """Cache bytes that one query reads: all index keys, and the latents of the selected tokens."""
-        found = latent_cache_bytes(self.picked(own, tokens), own.kv_rank, own.rope_dim, width.cache, width.cache)
-        return found + _keys(own, tokens, width)
+        found = latent_cache_bytes(self.picked(mla, tokens), mla.kv_rank, mla.rope_dim, width.cache, width.cache)
+        return found + _keys(mla, tokens, width)
 
-    def picked(self, own: LatentAttention, tokens: Number) -> Number:
+    def picked(self, mla: LatentAttention, tokens: Number) -> Number:
         """Number of tokens that one query reads of a context of `tokens` tokens."""
-        return tokens if own.indexer is None else np.minimum(tokens, own.indexer.top_k)
+        return tokens if mla.indexer is None else np.minimum(tokens, mla.indexer.top_k)
 
-    def gathered(self, own: LatentAttention, part: Mixer) -> Shapes:
+    def gathered(self, mla: LatentAttention, part: Mixer) -> Shapes:
         """Heads, width and number of the vectors in an all-gather of a sequence: keys and values.
 
         With an indexer the core reads latents, so these are sent, and one index key a token.
         """
-        if own.indexer is None:
+        if mla.indexer is None:
             return ((part.kv_heads, part.head_dim, 2.0),)
         with term("latents"):
-            latent = own.kv_rank + own.rope_dim
-        return ((1.0, latent, 1.0), (1.0, own.indexer.head_dim, 1.0))
+            latent = mla.kv_rank + mla.rope_dim
+        return ((1.0, latent, 1.0), (1.0, mla.indexer.head_dim, 1.0))
 
     def exchanged(self, _own: LatentAttention, part: Mixer) -> Shapes:
         """Heads, width and number of the tensors that an all-to-all of heads for tokens moves."""
@@ -573,178 +575,184 @@ class CompressedKind(MixerKind[CompressedAttention]):
 class StateSpaceKind(MixerKind[StateSpace]):
     """A Mamba-2 mixer."""
 
-    def label(self, own: StateSpace) -> str:
+    def label(self, ssm: StateSpace) -> str:
         """Its name in answers."""
         return "state space"
 
-    def hold(self, model: Model, own: StateSpace, tp: Number) -> Mixer:
+    def hold(self, model: Model, ssm: StateSpace, tp: Number) -> Mixer:
         """Heads and parameters of a Mamba-2 layer on one of `tp` ranks."""
-        heads, groups = own.heads / tp, kv_heads_per_rank(own.groups, tp)
-        held = state_space_parameters(model.hidden, heads, own.head_dim, groups, own.state, own.conv)
-        if not own.norm:
-            held = held - heads * own.head_dim
-        return Mixer(heads, groups, own.head_dim, held)
+        heads, groups = ssm.heads / tp, kv_heads_per_rank(ssm.groups, tp)
+        held = state_space_parameters(model.hidden, heads, ssm.head_dim, groups, ssm.state, ssm.conv)
+        if not ssm.norm:
+            held = held - heads * ssm.head_dim
+        return Mixer(heads, groups, ssm.head_dim, held)
 
-    def matrices(self, hidden: Number, own: StateSpace, part: Mixer, _tp: Number) -> Iterator[Matmul]:
+    def matrices(self, hidden: Number, ssm: StateSpace, part: Mixer, _tp: Number) -> Iterator[Matmul]:
         """The weight matrices as one rank multiplies them."""
-        yield Matmul("state in", state_space_width(part.heads, part.head_dim, part.kv_heads, own.state), hidden)
+        yield Matmul("state in", state_space_width(part.heads, part.head_dim, part.kv_heads, ssm.state), hidden)
         yield Matmul("state out", hidden, part.heads * part.head_dim)
 
-    def flop(self, own: StateSpace, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    def flop(self, ssm: StateSpace, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
         """Forward FLOP of the scan, which is always causal."""
         del causal
         tokens = tokens_in_micro_batch(size.sequences, size.sequence)
-        return state_space_flop(tokens, size.heads, own.head_dim, part.kv_heads, own.state, own.chunk, own.conv)
+        return state_space_flop(tokens, size.heads, ssm.head_dim, part.kv_heads, ssm.state, ssm.chunk, ssm.conv)
 
     def traffic(
-        self, _model: Model, own: StateSpace, part: Mixer, tokens: Number, element: Number, *, backward: bool
+        self, _model: Model, ssm: StateSpace, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
         """Bytes read and written by convolution, scan, gate and norm for this many tokens."""
-        sizes = (own.head_dim, part.kv_heads, own.state)
+        sizes = (ssm.head_dim, part.kv_heads, ssm.state)
         return state_space_traffic(tokens, part.heads, *sizes, element, backward=backward)
 
-    def activations(self, own: StateSpace, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
+    def activations(self, ssm: StateSpace, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
         """Bytes saved for backward, without the residual stream."""
-        kept = state_space_activations(tokens, part.heads, own.head_dim, part.kv_heads, own.state, element)
-        if own.norm:
+        kept = state_space_activations(tokens, part.heads, ssm.head_dim, part.kv_heads, ssm.state, element)
+        if ssm.norm:
             return kept
         with term("norm left out"):
-            return kept - attention_output_bytes(tokens, part.heads, own.head_dim, element)
+            return kept - attention_output_bytes(tokens, part.heads, ssm.head_dim, element)
 
-    def cache(self, own: StateSpace, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
+    def cache(self, ssm: StateSpace, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
         """Bytes of the state of a sequence in serving, whatever its length."""
-        heads, groups = own.heads / tp, kv_heads_per_rank(own.groups, tp)
-        return state_cache_bytes(heads, own.head_dim, groups, own.state, own.conv, width.state, width.wide)
+        heads, groups = ssm.heads / tp, kv_heads_per_rank(ssm.groups, tp)
+        return state_cache_bytes(heads, ssm.head_dim, groups, ssm.state, ssm.conv, width.state, width.wide)
 
-    def exchanged(self, own: StateSpace, part: Mixer) -> Shapes:
+    def exchanged(self, ssm: StateSpace, part: Mixer) -> Shapes:
         """Heads, width and number of the tensors (inputs, gates, outputs, B, C) that an all-to-all moves."""
-        return ((part.heads, part.head_dim, 3.0), (part.kv_heads, own.state, 2.0))
+        return ((part.heads, part.head_dim, 3.0), (part.kv_heads, ssm.state, 2.0))
 
 
-def _linear_projections(hidden: Number, own: LinearAttention, part: Mixer) -> Iterator[Matmul]:
+def _linear_projections(hidden: Number, linear: LinearAttention, part: Mixer) -> Iterator[Matmul]:
     """The weight matrices of linear attention: of queries, keys and values, of the gates, of the output."""
-    yield Matmul("linear qkv", linear_attention_width(part.heads, own.value_dim, part.kv_heads, own.key_dim), hidden)
-    columns = linear_gate_columns(part.heads, own.value_dim, own.key_dim, rule=own.rule)
+    yield Matmul(
+        "linear qkv", linear_attention_width(part.heads, linear.value_dim, part.kv_heads, linear.key_dim), hidden
+    )
+    columns = linear_gate_columns(part.heads, linear.value_dim, linear.key_dim, rule=linear.rule)
     yield Matmul("linear gates", columns, hidden)
-    yield Matmul("linear out", hidden, part.heads * own.value_dim)
+    yield Matmul("linear out", hidden, part.heads * linear.value_dim)
 
 
 class LinearKind(MixerKind[LinearAttention]):
     """Linear attention: Gated DeltaNet, Kimi Delta Attention, lightning attention."""
 
-    def label(self, own: LinearAttention) -> str:
+    def label(self, linear: LinearAttention) -> str:
         """Its name in answers."""
-        return f"linear attention ({own.rule})"
+        return f"linear attention ({linear.rule})"
 
-    def cache_label(self, own: LinearAttention) -> str:
+    def cache_label(self, linear: LinearAttention) -> str:
         """The name of this layer kind's cache, for tables."""
         return "linear attention"
 
-    def hold(self, model: Model, own: LinearAttention, tp: Number) -> Mixer:
+    def hold(self, model: Model, linear: LinearAttention, tp: Number) -> Mixer:
         """Heads and parameters of linear attention on one of `tp` ranks, which shard the key heads."""
-        heads, key_heads = own.heads / tp, own.key_heads / tp
-        part = Mixer(heads, key_heads, own.value_dim, 0.0)
+        heads, key_heads = linear.heads / tp, linear.key_heads / tp
+        part = Mixer(heads, key_heads, linear.value_dim, 0.0)
         with term("linear attention"):
-            held = linear_gate_parameters(heads, own.value_dim, key_heads, own.key_dim, own.conv or 0.0, rule=own.rule)
-            for matrix in _linear_projections(model.hidden, own, part):
+            held = linear_gate_parameters(
+                heads, linear.value_dim, key_heads, linear.key_dim, linear.conv or 0.0, rule=linear.rule
+            )
+            for matrix in _linear_projections(model.hidden, linear, part):
                 held = held + table_parameters(matrix.n, matrix.k)
-        return Mixer(heads, key_heads, own.value_dim, held)
+        return Mixer(heads, key_heads, linear.value_dim, held)
 
-    def matrices(self, hidden: Number, own: LinearAttention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
+    def matrices(self, hidden: Number, linear: LinearAttention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
         """The weight matrices as one rank multiplies them."""
-        *ahead, out = _linear_projections(hidden, own, part)
+        *ahead, out = _linear_projections(hidden, linear, part)
         yield from ahead
-        if own.rule == "kimi-delta":
-            yield Matmul("linear decay up", part.kv_heads * own.key_dim, own.key_dim)
-            yield Matmul("linear gate up", part.heads * own.value_dim, own.value_dim)
+        if linear.rule == "kimi-delta":
+            yield Matmul("linear decay up", part.kv_heads * linear.key_dim, linear.key_dim)
+            yield Matmul("linear gate up", part.heads * linear.value_dim, linear.value_dim)
         yield out
 
-    def flop(self, own: LinearAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    def flop(self, linear: LinearAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
         """Forward FLOP of the recurrence, which is always causal."""
         del causal
         tokens = tokens_in_micro_batch(size.sequences, size.sequence)
-        sizes = (own.value_dim, part.kv_heads, own.key_dim, own.chunk, own.conv or 0.0)
-        return linear_attention_flop(tokens, size.heads, *sizes, rule=own.rule)
+        sizes = (linear.value_dim, part.kv_heads, linear.key_dim, linear.chunk, linear.conv or 0.0)
+        return linear_attention_flop(tokens, size.heads, *sizes, rule=linear.rule)
 
     def traffic(
-        self, _model: Model, own: LinearAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
+        self, _model: Model, linear: LinearAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
         """Bytes read and written by convolution, scan, gate and norm for this many tokens."""
-        sizes = (part.heads, own.value_dim, part.kv_heads, own.key_dim, own.chunk)
-        return linear_attention_traffic(tokens, *sizes, element, rule=own.rule, backward=backward)
+        sizes = (part.heads, linear.value_dim, part.kv_heads, linear.key_dim, linear.chunk)
+        return linear_attention_traffic(tokens, *sizes, element, rule=linear.rule, backward=backward)
 
-    def activations(self, own: LinearAttention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
+    def activations(
+        self, linear: LinearAttention, part: Mixer, tokens: Number, element: Number, _split: Number
+    ) -> Number:
         """Bytes saved for backward, without the residual stream."""
-        sizes = (part.heads, own.value_dim, part.kv_heads, own.key_dim, own.chunk)
-        return linear_attention_activations(tokens, *sizes, element, rule=own.rule)
+        sizes = (part.heads, linear.value_dim, part.kv_heads, linear.key_dim, linear.chunk)
+        return linear_attention_activations(tokens, *sizes, element, rule=linear.rule)
 
-    def cache(self, own: LinearAttention, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
+    def cache(self, linear: LinearAttention, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
         """Bytes of the state of a sequence in serving, whatever its length."""
-        sizes = (own.heads / tp, own.value_dim, own.key_heads / tp, own.key_dim, own.conv or 1.0)
+        sizes = (linear.heads / tp, linear.value_dim, linear.key_heads / tp, linear.key_dim, linear.conv or 1.0)
         return linear_state_bytes(*sizes, width.state, width.wide)
 
-    def exchanged(self, own: LinearAttention, part: Mixer) -> Shapes:
+    def exchanged(self, linear: LinearAttention, part: Mixer) -> Shapes:
         """Heads, width and number of the tensors (values, gates, results, queries, keys) that an all-to-all moves."""
-        return ((part.heads, own.value_dim, 3.0), (part.kv_heads, own.key_dim, 2.0))
+        return ((part.heads, linear.value_dim, 3.0), (part.kv_heads, linear.key_dim, 2.0))
 
 
 class SelectiveScanKind(MixerKind[SelectiveScan]):
     """A Mamba-1 mixer. Each channel counts as a head of width 1."""
 
-    def label(self, own: SelectiveScan) -> str:
+    def label(self, scan: SelectiveScan) -> str:
         """Its name in answers."""
         return "selective scan"
 
-    def hold(self, model: Model, own: SelectiveScan, tp: Number) -> Mixer:
+    def hold(self, model: Model, scan: SelectiveScan, tp: Number) -> Mixer:
         """Channels and parameters of a Mamba-1 layer on one of `tp` ranks, which shard the channels."""
-        inner = own.inner / tp
-        options = {"normalised": own.norms, "biases": own.biases}
-        held = selective_scan_parameters(model.hidden, inner, own.state, own.rank, own.conv, **options)
+        inner = scan.inner / tp
+        options = {"normalised": scan.norms, "biases": scan.biases}
+        held = selective_scan_parameters(model.hidden, inner, scan.state, scan.rank, scan.conv, **options)
         return Mixer(inner, 0.0, 1.0, held)
 
-    def matrices(self, hidden: Number, own: SelectiveScan, part: Mixer, _tp: Number) -> Iterator[Matmul]:
+    def matrices(self, hidden: Number, scan: SelectiveScan, part: Mixer, _tp: Number) -> Iterator[Matmul]:
         """The weight matrices as one rank multiplies them."""
         yield Matmul("scan in", 2.0 * part.heads, hidden)
-        yield Matmul("scan steps", self.summed_inside(own), part.heads)
-        yield Matmul("scan steps up", part.heads, own.rank)
+        yield Matmul("scan steps", self.summed_inside(scan), part.heads)
+        yield Matmul("scan steps up", part.heads, scan.rank)
         yield Matmul("scan out", hidden, part.heads)
 
-    def summed_inside(self, own: SelectiveScan) -> float:
+    def summed_inside(self, scan: SelectiveScan) -> float:
         """Width of the scan's inputs that each token computes from all channels: low-rank step sizes, B and C.
 
         Ranks of tp hold some channels each, and sum it up.
         """
-        return own.rank + 2.0 * own.state
+        return scan.rank + 2.0 * scan.state
 
-    def flop(self, own: SelectiveScan, _part: Mixer, size: CoreSize, *, causal: bool) -> Number:
+    def flop(self, scan: SelectiveScan, _part: Mixer, size: CoreSize, *, causal: bool) -> Number:
         """Forward FLOP of the scan, which is always causal."""
         del causal
         tokens = tokens_in_micro_batch(size.sequences, size.sequence)
-        return selective_scan_flop(tokens, size.heads, own.state, own.conv)
+        return selective_scan_flop(tokens, size.heads, scan.state, scan.conv)
 
     def scan_time(
-        self, own: SelectiveScan, part: Mixer, tokens: Number, attainable: Number, *, backward: bool
+        self, scan: SelectiveScan, part: Mixer, tokens: Number, attainable: Number, *, backward: bool
     ) -> Number:
         """Time of the scan on the vector units; backward repeats the forward scan and has twice its work."""
         with term("exponentials"):
-            decays = tokens * (part.heads * own.state)
-        work = selective_scan_flop(tokens, part.heads, own.state, own.conv)
+            decays = tokens * (part.heads * scan.state)
+        work = selective_scan_flop(tokens, part.heads, scan.state, scan.conv)
         return selective_scan_time(3.0 * work if backward else work, decays, attainable)
 
     def traffic(
-        self, _model: Model, own: SelectiveScan, part: Mixer, tokens: Number, element: Number, *, backward: bool
+        self, _model: Model, scan: SelectiveScan, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
         """Bytes read and written by convolution, scan, gate and norms for this many tokens."""
-        sizes = (part.heads, own.state, own.rank, element)
-        return selective_scan_traffic(tokens, *sizes, normalised=own.norms, backward=backward)
+        sizes = (part.heads, scan.state, scan.rank, element)
+        return selective_scan_traffic(tokens, *sizes, normalised=scan.norms, backward=backward)
 
-    def activations(self, own: SelectiveScan, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
+    def activations(self, scan: SelectiveScan, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
         """Bytes saved for backward, without the residual stream."""
-        return selective_scan_activations(tokens, part.heads, own.state, own.rank, element, normalised=own.norms)
+        return selective_scan_activations(tokens, part.heads, scan.state, scan.rank, element, normalised=scan.norms)
 
-    def cache(self, own: SelectiveScan, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
+    def cache(self, scan: SelectiveScan, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
         """Bytes of the state of a sequence in serving, whatever its length."""
-        return state_cache_bytes(own.inner / tp, 1.0, 0.0, own.state, own.conv, width.state, width.wide)
+        return state_cache_bytes(scan.inner / tp, 1.0, 0.0, scan.state, scan.conv, width.state, width.wide)
 
     def exchanged(self, _own: SelectiveScan, part: Mixer) -> Shapes:
         """Heads, width and number of tensors in an all-to-all of heads for tokens; plans with cp are refused."""

@@ -143,7 +143,7 @@ def kept_gradient(states: StateBytes, summed: Number, *, zero: int) -> Number:
     return np.maximum(summed, states.sharded_gradient)
 
 
-def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, backward: Number) -> Number:
+def updating_bytes(inputs: TrainingInputs, block: Block, rank: RankParameters, backward: Number) -> Number:
     """Additional bytes of an optimizer step on the device beyond the peak of backward."""
     states = inputs.stack.states
     stated = (states.step_gradient, states.step_roots, inputs.optimizer.root)
@@ -152,10 +152,10 @@ def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, b
         returned = None if inputs.stack.offload is None else inputs.stack.offload.returned
         if returned is None or block.structure.zero > 2:
             return 0.0
-        return update_bytes(_updated(inputs, block, held), returned, 0.0, 0.0, backward)
+        return update_bytes(_updated(inputs, block, rank), returned, 0.0, 0.0, backward)
     if not (np.any(gradient) or (np.any(roots) and np.any(root))):
         return 0.0
-    zero, updated = block.structure.zero, _updated(inputs, block, held)
+    zero, updated = block.structure.zero, _updated(inputs, block, rank)
     if states.gradient_copies and zero <= 1:
         gradient = 0.0  # counted among the gradients
     elif states.freed_gradient and zero == 2:
@@ -165,18 +165,18 @@ def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, b
     return update_bytes(updated, gradient, roots, root, backward)
 
 
-def moment_bytes(inputs: TrainingInputs, block: Block, held: RankParameters) -> Number:
+def moment_bytes(inputs: TrainingInputs, block: Block, rank: RankParameters) -> Number:
     """Bytes of the moments that a rank of a stage has on its device and may page out."""
     if not inputs.optimizer.paged or "optimizer" in block.structure.offload:
         return 0.0
     with term("moments"):
-        return gradient_traffic(_updated(inputs, block, held), inputs.moments)
+        return gradient_traffic(_updated(inputs, block, rank), inputs.moments)
 
 
-def _updated(inputs: TrainingInputs, block: Block, held: RankParameters) -> Number:
+def _updated(inputs: TrainingInputs, block: Block, rank: RankParameters) -> Number:
     """Parameters that a rank of a stage updates."""
-    routed = 0.0 if inputs.experts is None else stepped(block, held.routed_trained)
-    return shard_of(inputs, block, stepped(block, held.trained), routed)
+    routed = 0.0 if inputs.experts is None else stepped(block, rank.routed_trained)
+    return shard_of(inputs, block, stepped(block, rank.trained), routed)
 
 
 def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
@@ -204,33 +204,33 @@ def _frozen(inputs: TrainingInputs, block: Block, layers: Number, held: Number, 
 
 
 def all_states(
-    inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
+    inputs: TrainingInputs, block: Block, parameters: StageParameters, rank: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
     """States of a stage on the device, and the bytes of states on the host.
 
     Routed experts are sharded over the ranks that hold the same experts, all other parameters over dp.
     """
-    found = _states(inputs, block, held.trained, block.shards)
+    found = _states(inputs, block, rank.trained, block.shards)
     if inputs.tuning is not None:
         ahead = head_holder(block, prediction_parameters(inputs.model, block.tp), position)
-        found["weights"] = found["weights"] + _frozen(inputs, block, held.layers + ahead, held.all, block.shards)
+        found["weights"] = found["weights"] + _frozen(inputs, block, rank.layers + ahead, rank.all, block.shards)
     elif inputs.tower_frozen:
         with term("frozen tower"):
-            frozen = (held.all - held.trained) * inputs.stack.states.compute
+            frozen = (rank.all - rank.trained) * inputs.stack.states.compute
             found["weights"] = found["weights"] + (frozen / block.shards if block.structure.zero == 3 else frozen)
-    found["weights"] = found["weights"] + _converted(inputs, block, held.layers, block.shards)
+    found["weights"] = found["weights"] + _converted(inputs, block, rank.layers, block.shards)
     if inputs.experts is None:
         found["gradients"] = gradients_held(inputs, block, parameters, found["gradients"])
-        return moved_states(inputs, block, found, _updated(inputs, block, held))
+        return moved_states(inputs, block, found, _updated(inputs, block, rank))
     with term("experts"):
         edp = expert_data(inputs, block)
-        routed = _states(inputs, block, held.routed_trained, edp)
+        routed = _states(inputs, block, rank.routed_trained, edp)
         if inputs.tuning is not None:
-            routed["weights"] = routed["weights"] + _frozen(inputs, block, held.routed, held.routed, edp)
+            routed["weights"] = routed["weights"] + _frozen(inputs, block, rank.routed, rank.routed, edp)
         routed["weights"] = routed["weights"] + _converted(inputs, block, parameters.routed_ranks[position], edp)
     both = {name: value + routed[name] for name, value in found.items()}
     both["gradients"] = gradients_held(inputs, block, parameters, both["gradients"])
-    return moved_states(inputs, block, both, _updated(inputs, block, held))
+    return moved_states(inputs, block, both, _updated(inputs, block, rank))
 
 
 LINES = (
@@ -330,7 +330,7 @@ def _stage(
     inputs: TrainingInputs,
     block: Block,
     parameters: StageParameters,
-    held: RankParameters,
+    rank: RankParameters,
     kept: SavedActivations,
     stage: Number,
     micro_batches: Number,
@@ -339,7 +339,7 @@ def _stage(
     """Bytes of each memory line on one pipeline stage; `position` is first, middle or last."""
     stack = inputs.stack
     with term(f"{STAGES[position]} stage"):
-        fixed, column_host = _fixed(inputs, block, parameters, held, position)
+        fixed, column_host = _fixed(inputs, block, parameters, rank, position)
         column = dict(fixed)
         flying = live(block, micro_batches, stage)
         at_first, at_last = holds_embedding_and_head(block.structure.schedule, position)
@@ -353,11 +353,11 @@ def _stage(
         if at_last and forwards_first(block.structure.schedule):
             column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)
         column["context"] = _context(inputs, block)
-        moments = moment_bytes(inputs, block, held)
+        moments = moment_bytes(inputs, block, rank)
         column["pages"] = moments
         if inputs.optimizer.paged:
             column["optimizer"] = column["optimizer"] - moments
-        column["update"] = updating_bytes(inputs, block, held, added(column, OF_BACKWARD))
+        column["update"] = updating_bytes(inputs, block, rank, added(column, OF_BACKWARD))
         column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), inputs.fragmentation)
         runtime = stack.runtime
         opened = np.where(inputs.ranks > 1, runtime.communicators, 0.0)
@@ -381,13 +381,13 @@ def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
 
 @memoized("zero", "schedule", "offload", "offload_to", "compression")
 def _fixed(
-    inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
+    inputs: TrainingInputs, block: Block, parameters: StageParameters, rank: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
     """Bytes of a stage that do not depend on micro-batches, and bytes of its states on the host."""
-    column, on_host = all_states(inputs, block, parameters, held, position)
-    column["gathered"] = gathered(inputs, block, parameters, held.adapters, position)
+    column, on_host = all_states(inputs, block, parameters, rank, position)
+    column["gathered"] = gathered(inputs, block, parameters, rank.adapters, position)
     column["buckets"] = live_buckets(inputs, block)
-    return with_memories(inputs, block, column, held.trained, held.routed_trained), on_host
+    return with_memories(inputs, block, column, rank.trained, rank.routed_trained), on_host
 
 
 @record

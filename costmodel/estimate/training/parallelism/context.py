@@ -59,18 +59,18 @@ def _of_mixer(
     cp: Group,
     block: Block,
     row: MixerKind[Any],
-    own: AnyMixer,
+    any_mixer: AnyMixer,
     mine: Mixer,
     core: ForwardBackward,
 ) -> LayerTraffic:
     """Context-parallel traffic of one mixer; a scan always uses an all-to-all of heads for tokens."""
     kind = block.structure.cp_type
-    if kind == "a2a" or isinstance(own, ScanMixer):
-        return _all_to_all(inputs, cp, block, row.exchanged(own, mine))
+    if kind == "a2a" or isinstance(any_mixer, ScanMixer):
+        return _all_to_all(inputs, cp, block, row.exchanged(any_mixer, mine))
     return (
         _ring_traffic(inputs, cp, block, mine, core)
         if kind == "p2p"
-        else _gather_traffic(inputs, cp, block, row.gathered(own, mine))
+        else _gather_traffic(inputs, cp, block, row.gathered(any_mixer, mine))
     )
 
 

@@ -80,7 +80,7 @@ def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: Recomp
 
 
 def _again(
-    inputs: TrainingInputs, block: Block, held: Routed, rows: Number, once: TimeByCategory, again: RecomputedWork
+    inputs: TrainingInputs, block: Block, routed: Routed, rows: Number, once: TimeByCategory, again: RecomputedWork
 ) -> TimeByCategory:
     """Time added to backward by recomputing the experts: all of them, a part, or only the activation function."""
     if again.routed:
@@ -88,53 +88,53 @@ def _again(
     if "moe-activation" not in (block.structure.recompute_modules or ()):
         return TimeByCategory()
     with term("activation again"):
-        nbytes = held.each.traffic(rows, inputs.widths.element, backward=False)
+        nbytes = routed.each.traffic(rows, inputs.widths.element, backward=False)
         return TimeByCategory(memory_bound=stream(inputs, nbytes))
 
 
-def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
+def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, rows: Number) -> ForwardBackward:
     """Grouped matmuls of the experts of a rank: one group per expert, all of equal length."""
     found, narrow, trained = (
         ForwardBackward(TimeByCategory(), TimeByCategory()),
         inputs.recipe.narrow,
         inputs.tuning is None,
     )
-    for matrix in held.matrices():
+    for matrix in routed.matrices():
         with term(matrix.name):
-            found = found + _grouped(inputs, stated, held, rows, matrix, narrow=narrow, trained=trained)
+            found = found + _grouped(inputs, stated, routed, rows, matrix, narrow=narrow, trained=trained)
     return found
 
 
-def _masks(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number) -> ForwardBackward:
+def _masks(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens: Number) -> ForwardBackward:
     """Time of the matrix products with dispatch masks, which gather tokens for experts and return them."""
-    rows = mask_rows(tokens, held.of.top_k, stated.load)
+    rows = mask_rows(tokens, routed.of.top_k, stated.load)
     times = ForwardBackward(TimeByCategory(), TimeByCategory())
     for name, weighted in (("fill", False), ("empty", True)):
         with term(name):
             times = times + plain_product(
-                inputs, rows, Matmul(name, held.hidden, inputs.layer_sequence), trained=weighted
+                inputs, rows, Matmul(name, routed.hidden, inputs.layer_sequence), trained=weighted
             )
     return times
 
 
-def _adapters(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
+def _adapters(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, rows: Number) -> ForwardBackward:
     """Adapters of the experts as grouped thin products, and unpacking of their base weights."""
     times = ForwardBackward(TimeByCategory(), TimeByCategory())
-    grouped = functools.partial(_grouped, inputs, stated, held, rows, narrow=False, trained=True)
-    for adapter in routed_adapters(inputs, held):
+    grouped = functools.partial(_grouped, inputs, stated, routed, rows, narrow=False, trained=True)
+    for adapter in routed_adapters(inputs, routed):
         times = times + adapted(inputs, adapter, rows, grouped)
     if not inputs.packed:
         return times
     with term("unpack experts"):
-        unpacked = TimeByCategory(memory_bound=unpacking(inputs, held.parameters))
+        unpacked = TimeByCategory(memory_bound=unpacking(inputs, routed.parameters))
     return times + ForwardBackward(unpacked, unpacked)
 
 
-def _host(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, *, backward: bool) -> Number:
+def _host(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, *, backward: bool) -> Number:
     """Host time to issue all experts in one direction."""
-    adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, held)), 1.0 if inputs.packed else 0.0
+    adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, routed)), 1.0 if inputs.packed else 0.0
     trained = inputs.tuning is None
-    count, converted = held.looped(), inputs.recipe.conversions
+    count, converted = routed.looped(), inputs.recipe.conversions
     operations = expert_operations(count, converted, adapters, unpacked, trained=trained, backward=backward)
     return operations * stated.host
 
@@ -142,7 +142,7 @@ def _host(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, *, backwar
 def _grouped(
     inputs: TrainingInputs,
     stated: ExpertInputs,
-    held: Routed,
+    routed: Routed,
     rows: Number,
     matrix: Matmul,
     *,
@@ -150,22 +150,22 @@ def _grouped(
     trained: bool,
 ) -> ForwardBackward:
     """One grouped matmul in both directions."""
-    each = rows / held.local
-    flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, held.local, stated.kernels.half_rows)
+    each = rows / routed.local
+    flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, routed.local, stated.kernels.half_rows)
     if stated.dropless:
         flop = flop / stated.kernels.grouped_share
-    return multiplied(inputs, matrix, rows, flop, groups=held.local, narrow=narrow, trained=trained)
+    return multiplied(inputs, matrix, rows, flop, groups=routed.local, narrow=narrow, trained=trained)
 
 
 def _memory_bound(
-    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, rows: Number, *, backward: bool
+    inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens: Number, rows: Number, *, backward: bool
 ) -> Number:
     """Permutation of tokens by expert and back, which masks replace, and the activation function."""
     with term("memory-bound backward" if backward else "memory-bound forward"):
-        sizes = (tokens, held.hidden, held.of.top_k, held.of.count, inputs.widths.element)
+        sizes = (tokens, routed.hidden, routed.of.top_k, routed.of.count, inputs.widths.element)
         masked = stated.kernels.masked and not stated.dropless
         permuted = 0.0 if masked else stated.kernels.permute * permute_traffic(*sizes)
-        activated = held.each.traffic(rows, inputs.widths.element, backward=backward)
+        activated = routed.each.traffic(rows, inputs.widths.element, backward=backward)
         return stream(inputs, permuted + activated)
 
 
@@ -263,21 +263,21 @@ def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Nu
 
 
 def _dispatch(
-    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, ep: Group
+    inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens: Number, ep: Group
 ) -> tuple[Exchange, Exchange]:
     """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return as activations.
 
     A token goes to each of its experts, or once to a rank with several of them.
     """
     sent = stated.load * tokens
-    copies = reached(held.of, ep.ranks) if stated.deduplicated else held.of.top_k
+    copies = reached(routed.of, ep.ranks) if stated.deduplicated else routed.of.top_k
     found = []
     for name, element in (("dispatch", stated.dispatch), ("combine", inputs.widths.element)):
         with term(name):
-            message = copies * activation_message(sent, held.hidden, element)
+            message = copies * activation_message(sent, routed.hidden, element)
             carried: Number | None = None
             if stated.deduplicated:
-                rows = SentTokens(sent, held.hidden, element, copies, reached(held.of, ep.domains))
+                rows = SentTokens(sent, routed.hidden, element, copies, reached(routed.of, ep.domains))
                 time, carried = dispatch_time(inputs, stated.kernels, rows, ep)
             else:
                 time = collective_time(inputs, message, ep, "all_to_all")
@@ -286,12 +286,12 @@ def _dispatch(
 
 
 def _sharing(
-    inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number, etp: Group
+    inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens: Number, etp: Group
 ) -> tuple[Exchange, ...]:
     """Collectives among ranks that shard each expert (etp): all-gather of rows, reduce-scatter of partial outputs."""
     if np.all(etp.ranks == 1):
         return ()
-    message = activation_message(held.rows(tokens, stated.load), held.hidden, inputs.widths.element)
+    message = activation_message(routed.rows(tokens, stated.load), routed.hidden, inputs.widths.element)
     exchanges: list[Exchange] = []
     for operation in ("all_gather", "reduce_scatter"):
         with term(f"etp {operation}"):

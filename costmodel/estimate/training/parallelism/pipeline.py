@@ -482,8 +482,8 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
     ranks = (0.0, last, np.minimum(last, 1.0), far)
     first, end, second, late = (summed(*_of_rank(count, block, before, rank)) for rank in ranks)
     middle = np.maximum(second, late) if most else np.minimum(second, late)
-    held = PerStage(first, middle, end)
-    return held.each(lambda layers: layers / 2.0) if both_ways else held
+    per_stage = PerStage(first, middle, end)
+    return per_stage.each(lambda layers: layers / 2.0) if both_ways else per_stage
 
 
 def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:

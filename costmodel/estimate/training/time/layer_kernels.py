@@ -214,11 +214,11 @@ def _scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> Fo
     return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
 
 
-def _selective(inputs: TrainingInputs, own: SelectiveScan, mixer: Mixer, block: Block) -> ForwardBackward:
+def _selective(inputs: TrainingInputs, scan: SelectiveScan, mixer: Mixer, block: Block) -> ForwardBackward:
     """A selective scan on the vector units, whatever attention kernels the stack has."""
     tokens, rate = local_tokens(inputs, block), inputs.vector_rate
-    forward = SELECTIVE_SCAN.scan_time(own, mixer, tokens, rate, backward=False)
-    backward = SELECTIVE_SCAN.scan_time(own, mixer, tokens, rate, backward=True)
+    forward = SELECTIVE_SCAN.scan_time(scan, mixer, tokens, rate, backward=False)
+    backward = SELECTIVE_SCAN.scan_time(scan, mixer, tokens, rate, backward=True)
     return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
 
 

@@ -70,7 +70,7 @@ class Stages:
 
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
-def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
+def stages(inputs: TrainingInputs, block: Block, layers: StageLayers) -> Stages:
     """The mean layer, embedding and head, for one micro-batch."""
     later, structure = is_later(block.structure.schedule), block.structure
     ends = ends_traffic(inputs, block)
@@ -81,14 +81,14 @@ def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
         if partial(structure):
             plain = layer_work(inputs, block.under(replace(structure, recompute="none")), kind).both
             kept.append(plain if later else plain.undeferred)
-        fullest = held.on_fullest(inputs.model, kind)
-        exchanged += _exchanges(work, fullest, reached(block, held.fullest))
+        fullest = layers.on_fullest(inputs.model, kind)
+        exchanged += _exchanges(work, fullest, reached(block, layers.fullest))
     head = head_pass(inputs, block) + ends.head
     ahead = inputs.model.prediction
     if ahead is not None:
         predicting = layer_work(inputs, block, ahead.layer)
         head = head + _prediction(inputs, ahead, block, predicting, head)
-        exchanged += _exchanges(predicting, _prediction_layers(inputs.model, block, held, ahead), 1.0)
+        exchanged += _exchanges(predicting, _prediction_layers(inputs.model, block, layers, ahead), 1.0)
     embedding = embedding_pass(inputs, block) + ends.embedding
     if inputs.front is not None:
         seen = front_work(inputs, block)
@@ -96,15 +96,17 @@ def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
         for count, work in seen.layers:
             exchanged += _exchanges(work, count, 1.0)
     head = head if later else head.undeferred
-    layer, each = _mean_recomputed_layer(block, held, _means(inputs, held, works), _means(inputs, held, kept or works))
-    return Stages(layer, each, embedding, head, tuple(exchanged), ends, held)
+    layer, each = _mean_recomputed_layer(
+        block, layers, _means(inputs, layers, works), _means(inputs, layers, kept or works)
+    )
+    return Stages(layer, each, embedding, head, tuple(exchanged), ends, layers)
 
 
-def _prediction_layers(model: Model, block: Block, held: StageLayers, ahead: TokenPrediction) -> Number:
+def _prediction_layers(model: Model, block: Block, layers: StageLayers, ahead: TokenPrediction) -> Number:
     """Layers that multi-token prediction adds to the model's last kind, on the rank with most of them."""
     position, like = 0 if block.structure.schedule in FOLDED else 2, model.layers[-1]
-    beside = held.of_kind(model, like, held.held(position), position)
-    return np.maximum(beside + ahead.depth - held.on_fullest(model, like), 0.0)
+    beside = layers.of_kind(model, like, layers.held(position), position)
+    return np.maximum(beside + ahead.depth - layers.on_fullest(model, like), 0.0)
 
 
 def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
@@ -113,7 +115,7 @@ def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[
         yield layers, item, recomputed
 
 
-def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBackward]) -> PerStage[ForwardBackward]:
+def _means(inputs: TrainingInputs, layers: StageLayers, works: Sequence[ForwardBackward]) -> PerStage[ForwardBackward]:
     """The mean layer of the first, a middle and the last rank, from the time of each kind."""
     if len(works) == 1:
         return same_on_all_stages(works[0])
@@ -123,11 +125,11 @@ def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBac
         mean_layer = ForwardBackward(TimeByCategory(), TimeByCategory())
         for kind, work in zip(inputs.model.layers, works, strict=True):
             mean_layer = mean_layer + work.each(
-                functools.partial(operator.mul, held.share_of(inputs.model, kind, position))
+                functools.partial(operator.mul, layers.share_of(inputs.model, kind, position))
             )
         return mean_layer
 
-    return held.at_each(mean)
+    return layers.at_each(mean)
 
 
 def _mean_recomputed_layer(

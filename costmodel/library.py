@@ -111,6 +111,7 @@ class Result:
         return str(self.form("svg")) if self._is_figure else None
 
     def _repr_html_(self) -> str | None:
+        """The answer as HTML for a notebook; None for a figure."""
         if self._is_figure:
             return None
         from rich.console import Console

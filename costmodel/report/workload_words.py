@@ -151,6 +151,7 @@ _OF_TRAINING = Compared(
 
 
 def _training() -> WorkloadWords:
+    """How answers word a training: its results, its plans, and reasons against them."""
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.estimate.training_answer.training_facts import facts_of
@@ -251,7 +252,14 @@ _OF_SERVING = Compared(
 )  # fmt: skip
 
 
+def _lines_below_sizes(found: Scaled) -> list[Line]:
+    from costmodel.report.terminal.serving.serving_sizes import lines
+
+    return lines(found)
+
+
 def _serving() -> WorkloadWords:
+    """How answers word a service: its results, its plans, reasons against them, and its load."""
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.estimate.serving.limits_chance import OWN
     from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -265,13 +273,7 @@ def _serving() -> WorkloadWords:
         result,
     )
 
-    def sized(found: Scaled) -> list[Line]:
-        from costmodel.report.terminal.serving.serving_sizes import lines
-
-        return lines(found)
-
     def load(case: LoadedScenario) -> str:
-        """The load of a service in words, with its engine and types."""
         from costmodel.report.terminal.serving.serving_formatting import lengths_words, load_words, type_words
 
         held, workload = serving(case), serving(case).scenario.workload
@@ -309,7 +311,7 @@ def _serving() -> WorkloadWords:
         job=MONTHLY,
         speed=_felt,
         load=load,
-        sized=sized,
+        sized=_lines_below_sizes,
         more=more,
     )
 
@@ -349,6 +351,7 @@ _OF_RL = Compared(
 
 
 def _rl() -> WorkloadWords:
+    """How answers word reinforcement learning: its results, its plans, and reasons against them."""
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.explore.answer_text.answer_summaries import both_words

@@ -230,6 +230,7 @@ def _answered_per_step(load: Load, layout: PlanColumns, users: Number) -> Column
 
 
 def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) -> _Passed:
+    """What a prompt meets in a closed loop: room in steps, its wait in line, and the steps that it takes."""
     with term("line of prompts"):
         others = of_others(answered, users)
         decoding = load.queries * (others * load.steps)

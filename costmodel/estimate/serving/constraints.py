@@ -77,6 +77,7 @@ def _past_host_memory(inputs: ServingInputs, layout: PlanColumns) -> Mask:
 
 
 def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
+    """Masks of plans whose ranks do not divide the experts, or that shard experts of a model without any."""
     found = [kind.experts for kind in inputs.model.layers if kind.experts is not None]
     if not found:
         yield "L057", np.asarray((layout.ep > 1) | (layout.dp_attention > 1) | (layout.redundant_experts > 0))
@@ -94,6 +95,7 @@ def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, 
 
 
 def _any(layout: PlanColumns, masks: Iterator[Mask]) -> Mask:
+    """A mask that is true where any of several masks is."""
     found: Mask = np.zeros(len(layout), dtype=bool)
     for mask in masks:
         found = found | mask

@@ -110,6 +110,7 @@ def _remembered_tokens(inputs: ServingInputs, layout: PlanColumns) -> Number:
         return [kept_chance(lasting, np.maximum(share(kind.spacing, owned), 1.0)) for kind in kinds]
 
     def filled(log: Number) -> Number:
+        """The logarithm of cached tokens over those of the pool, if entries stay for exp(log) requests."""
         held = np.exp(log) * new
         for kind, chance in zip(kinds, chances(np.exp(log)), strict=True):
             held = held + kept_beginning_tokens(kind.share, kind.tokens, share(kind.spacing, owned), chance)

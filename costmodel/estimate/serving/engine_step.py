@@ -159,6 +159,7 @@ def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepT
 
 
 def _step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
+    """Seconds of one step by term: rows, attention, head and host, for this batch."""
     if batch.prompted and not inputs.engine.mixed:
         alone = replace(batch, tokens=0.0, prompts=0.0)
         return _step_time(inputs, layout, alone) + prompts_alone(inputs, layout, batch.tokens)
@@ -238,6 +239,7 @@ def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Num
 
 
 def _rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:
+    """Seconds of the weight matrices of all layers for this many token rows; `own` are those of one group."""
     tp = engine_group(inputs, layout, "tp", layout.tp)
     total = StepTime()
     for kind in inputs.model.layers:
@@ -301,6 +303,7 @@ def prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> S
 
 
 def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[Shard], Number]) -> Number:
+    """Seconds of attention in all layers, from the time of one layer of each kind."""
     total: Number = 0.0
     with term("attention"):
         for kind in inputs.model.layers:

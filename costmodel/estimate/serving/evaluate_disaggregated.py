@@ -279,6 +279,7 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
     decoded = np.minimum(np.asarray(pairs.decoded(pairs.most)), np.asarray(links.received))
 
     def over(prompts: Rows, answers: Rows, many: Rows) -> Rows:
+        """How far instances at these numbers of requests exceed a limit; 1 is just met."""
         least = np.minimum(passed / prompts, decoded / answers)
         held = {**pairs.held, "saturation_per_s": least}
 

@@ -166,6 +166,7 @@ def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, N
     fits = evaluation.results.column("memory_share") <= 1
 
     def needed(places: Places, counts: Values) -> tuple[Values, NDArray[np.bool_]]:
+        """For plans with these numbers of replicas: the replicas needed at their rate, and whether to look again."""
         found = _by_replicas(inputs, replace(layout.at(places), replicas=counts)).results
         each = found.column("rate_within_slo_per_s") / counts
         count = np.asarray(replicas_for_load(inputs, each))
@@ -210,6 +211,7 @@ def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArra
 def _evaluated(
     inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None
 ) -> ServingEvaluation:
+    """The results of every plan at the scenario's load: memory, steps, steady state and bounds."""
     each = capacity_of(inputs, layout) if capacity is None else capacity
     of_plans = each.kinds.of_plans
     memory, bounds, most = of_plans((each.memory, each.engines.bounds, each.most))
@@ -397,6 +399,7 @@ def _break_even(inputs: ServingInputs, layout: PlanColumns, steps: Steps, bounds
     without = step_table(without_speculation(inputs), layout)
 
     def added_time(many: Column) -> Column:
+        """The negative logarithm of the speedup by speculation at this number of sequences in flight."""
         micro = micro_batch(layout, many)
         verified = share(steps.decode(micro), without.decode(micro))  # its drafts too
         speedup = speculation_speedup(inputs.load.accepted, verified, inputs.load.verified - 1.0, 0.0)

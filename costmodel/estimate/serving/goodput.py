@@ -89,6 +89,7 @@ def percentile_of_kinds(kinds: Sequence[Mapping[str, float]], name: str) -> floa
     whole = sum(kind["requests_per_s"] for kind in kinds)
 
     def kept(kind: Mapping[str, float], time: Number) -> Number:
+        """The share of all requests that are of this kind and within a time."""
         with term("of the requests"):
             return share(kind["requests_per_s"], whole) * share_within(
                 share(time, share(kind[name], kind[base])), _fastest(kind.__getitem__), kind[mean], kind[base]

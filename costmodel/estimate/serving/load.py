@@ -265,6 +265,7 @@ def _of_loop(engines: Engines, there: float) -> Column:
         return most
 
     def present(some: Engines, many: Column) -> Number:
+        """Requests in a replica per user when so many sequences are in flight, those in line included."""
         point = some.point(many)
         rate = replica_rate(some.inputs, point)
         with term("in line"):

@@ -153,6 +153,7 @@ class ExactSteps:
         return self.layout if len(self.layout) == 1 else shared_cuts(self.layout)
 
     def _batch(self, decodes: Number) -> Batch:
+        """The batch of a decode step with so many sequences."""
         context = context_of(self.inputs) if self.held is None else self.held
         load = self.inputs.load
         sequences = decodes if load.samples == 1 else load.samples * decodes

@@ -118,6 +118,7 @@ def once_for_sizes(work: Callable[Concatenate[S, PlanColumns, P], R]) -> Callabl
 
     @functools.wraps(work)
     def call(first: S, layout: PlanColumns, /, *others: P.args, **named: P.kwargs) -> R:
+        """The result for these plans, from the cache if it was computed for the same arguments."""
         if tracing():
             return work(first, layout, *others, **named)
         values = (*others, *named.values())

@@ -277,6 +277,7 @@ def _residency(inputs: ServingInputs, decode: PlanColumns, memory: EngineMemoryU
 
 
 def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, Number]:
+    """Times of a request and terms of a decode step, by name, for disaggregated instances."""
     load = inputs.load
     step = step if load.verified == 1 else step.times(1.0 / load.accepted)
     return {
@@ -462,6 +463,7 @@ class InstancePairs:
         limits = service_limits(self.inputs)
 
         def named(name: str) -> Number:
+            """The value of a result by its name, for instances at this load."""
             if name == OWN:
                 room = share(held["saturation_per_s"], rate)
                 return self.chance(limits, named, room, (room, lambda factor: (factor, seen_at_load(factor))))
@@ -483,10 +485,12 @@ class InstancePairs:
         """Chance to meet the limits; `loads`: the highest load, and load factor and latencies as a function of load."""
 
         def reached(column: str, bound: float) -> Reached | None:
+            """A function for the load at which a result meets a bound; None if load does not change the result."""
             if column not in LOADED or loads is None:
                 return None
 
             def grown(load: Rows) -> tuple[Number, Number]:
+                """The load factor of users, and the result at that load."""
                 factor, seen = loads[1](load)
                 if column in IN_TIME:
                     named = _of_users(seen, factor, result("requests_per_s"))
@@ -550,6 +554,7 @@ def _of_users(seen: SeenApart, factor: Number, requests: Number) -> Callable[[st
 
 
 def _result(seen: SeenApart, name: str) -> Number:
+    """One result of disaggregated instances by its name."""
     if name == "prompts_between":
         return 0.0
     found: Number = rate_of(1.0, seen.tpot) if name == "tokens_per_s_per_user" else getattr(seen, name)

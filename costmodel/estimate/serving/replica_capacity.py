@@ -56,6 +56,7 @@ def rate_within_limits(quick: Engines, engines: Engines) -> Number:
         state = some.state(many)
 
         def named(name: str) -> Number:
+            """The value of a result by its name, at this state of a replica."""
             if name != OWN:
                 return result_at(some, many, state, name)
             loaded = replace(some, held={**some.held, ARRIVING: state.rate})
@@ -142,6 +143,7 @@ class ReplicaCapacity:
         return answer
 
     def _rates(self, inputs: ServingInputs) -> Number:
+        """The highest rate within the scenario's limits, for each kind of replica."""
         held = {"saturation_per_s": self.most.rate, "concurrency_worst": self.memory.requests_worst}
         quick, engines = replace(self.quick, inputs=inputs, held=held), replace(self.engines, inputs=inputs)
         with term("within limits"):
@@ -187,6 +189,7 @@ def capacity_at_any_load(inputs: ServingInputs, layout: PlanColumns) -> ReplicaC
 
 
 def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
+    """Everything about a kind of replica that its load does not change: memory, steps, bounds, saturation."""
     each = kinds.layout
     memory = of_each_plan(memory_use(inputs, each if len(each) == 1 else shared_cuts(each)))
     bounds, bare = bounds_of(inputs, each, memory), each.bare()

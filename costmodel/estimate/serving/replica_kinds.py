@@ -98,6 +98,7 @@ def where_rows(mask: NDArray[np.bool_], one: T, other: T) -> T:
 
 
 def _choose_rows(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:
+    """Values of `one` where the mask is true, else of `other`, inside dicts and dataclasses too."""
     if isinstance(one, dict):
         return {key: _choose_rows(mask, one[key], other[key]) for key in one}
     if is_dataclass(one) and not isinstance(one, type):
@@ -115,6 +116,7 @@ def rows_of(found: T, which: NDArray[np.intp], count: int) -> T:
 
 
 def _take_rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
+    """The rows `which` of every array inside a value, such as a dataclass of columns."""
     if isinstance(found, Curves | Line):
         return found.rows(which)
     if is_dataclass(found) and not isinstance(found, type):

@@ -147,6 +147,7 @@ class Line:
 
 
 def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> Line:
+    """Wait of prompts before full steps: mean, variance, and the share of prompts that wait."""
     own = line_of_one(service, busy, spread, point.gaps)
     one = np.asarray(point.servers) == 1
     if one.all():
@@ -221,6 +222,7 @@ def full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tu
 def _first_token(
     inputs: ServingInputs, point: OperatingPoint, rate: Number, prompts: Number, full: tuple[Number, Number]
 ) -> _FirstToken:
+    """Time to the first token: the wait in line, for the next step, and the steps of the prompt itself."""
     load, gamma, step, room = inputs.load, point.gamma, point.step, point.room
     prompt, spread, (service, busy) = load.computed, load.prompt_spread, full
     queue = _line(point, service, busy, spread)

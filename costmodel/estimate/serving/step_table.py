@@ -127,6 +127,7 @@ class StepTable:
         return longer(self._mixed(self._sequences(decodes), tokens), self.time_factor)
 
     def _decode(self, decodes: Number) -> Number:
+        """Seconds of a step that only decodes so many sequences."""
         busiest = decodes if self.groups is None else self.groups.sequences(decodes)
         queries, own = self._queries(decodes), self._queries(busiest)
         time: Number = self.drawn.at(queries, own) + self.decoding.at(busiest)
@@ -146,6 +147,7 @@ class StepTable:
         return time if self.draft is None else time + self.draft._alone(tokens)
 
     def _mixed(self, decodes: Number, tokens: Number) -> Number:
+        """Seconds of a step that decodes so many sequences and prefills so many prompt tokens."""
         if not self.mixed_steps:
             return self._decode(decodes) + self._alone(tokens)
         busiest, part = (
@@ -371,6 +373,7 @@ def reached(
     several = replace(several, held={**several.held, **numbers})
 
     def grown(some: Engines, many: Column) -> tuple[Number, dict[int, Number]]:
+        """The factor of the load at this number of sequences, and the results that limits bound."""
         state = some.state(many)
         answer = result_at(some, many, state, "latency")
         factor = load_factor(some.inputs, dict(some.held), state.rate, answer)

@@ -220,6 +220,7 @@ def _other_nodes(case: ResolvedScenario, *, larger: bool) -> Iterator[tuple[Node
 
 
 def _nodes_in_order(group: Iterable[str], own: Accelerator, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
+    """Nodes with another accelerator: of the same vendor first, then by price and memory."""
     found = []
     for name in group:
         node: Node | None = _read_or_none("node", name)
@@ -242,6 +243,7 @@ def _has_line(kind: str, name: str, key: str) -> bool:
 
 
 def _change_words(kind: str, name: str) -> str:
+    """The text of a document; empty if there is none of this name."""
     try:
         return file_text(str(find(kind, name))) if name else ""
     except CostModelError:

@@ -61,6 +61,7 @@ class Parts:
         with atomic_write(self.path(piece)) as temporary:
 
             def keep(rows: int, row: Row) -> None:
+                """Appends plans to the piece's file."""
                 table = _table(arrow, rows, {**stated, **row})
                 if not writers:
                     writers.append(parquet.ParquetWriter(temporary, table.schema, compression="zstd"))
@@ -89,6 +90,7 @@ def _part_files(folder: Path) -> list[tuple[Path, re.Match[str] | None]]:
 
 
 def _row_count(path: Path) -> int:
+    """The number of plans in a Parquet file; a fault if it is unreadable."""
     _, parquet = arrow_of("--keep all")
     with usable(path):
         check_regular(path)

@@ -60,6 +60,7 @@ def at_option(option: str, paths: Iterable[str], error: CostModelError) -> CostM
 
 
 def _fault_at(option: str, paths: Iterable[str], fault: Fault) -> Fault:
+    """The fault, placed at the option that gave the value instead of at --set."""
     place = fault.place
     if place is None or not any(place.text.startswith(f"{_SET} {path}=") for path in paths):
         return fault
@@ -167,6 +168,7 @@ def _split_at_commas(values: str) -> list[str]:
 
 
 def _values_of_part(option: str, text: str, part: str) -> list[str]:
+    """The values in one part of a list, such as "4" or "1..64*2"."""
     if ".." not in part:
         return [part.strip()]
     found = span(part)
@@ -187,6 +189,7 @@ def _values_of_part(option: str, text: str, part: str) -> list[str]:
 
 
 def _option_fault(option: str, text: str, sentence: str) -> CostModelError:
+    """The fault for an option with invalid values, with an example."""
     code = "C012" if option == "--vary" else "C010"
     place = Place("command line", 0, len(option) + 2, "", f"{option} {text}", max(1, len(text)))
     examples = {"--over": "plan.tp=1,2,4,8", "--vary": "plan.micro_batch=1..16"} | _SIZES

@@ -98,6 +98,7 @@ def _make_remedy(
     counted: bool = False,
     note: str = "",
 ) -> Remedy:
+    """A remedy with the results of the best plan under it."""
     costs = outcome.best.costs
     figures = costs["memory_peak"], costs["memory_share"], costs["step_time"], costs["fit_chance"]
     return Remedy(tuple(alternatives), price, *figures, valid=outcome.valid if counted else None, note=note)
@@ -328,6 +329,7 @@ SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones
 
 
 def _own_answer(inputs: TrainingInputs, sign: float, objective: str, *, bands: bool) -> tuple[Answer | None, float]:
+    """The scenario's own plan evaluated, and the score that other plans must exceed to be ranked before it."""
     plan = inputs.case.scenario.plan
     if plan is None or inputs.case.held.all_keys:
         return None, -math.inf
@@ -532,6 +534,7 @@ def _rows_by_reason(
 
 
 def _refused_example(inputs: TrainingInputs, refused: Block, code: str, variant: int) -> Ranked:
+    """A rejected plan of a block, with results if it is valid."""
     sizes = {name: float(getattr(refused, name)[0]) for name in SIZES}
     valid = code not in {check.code for check in CHECKS}
     costs = evaluate(inputs, one_row(refused.structure, **sizes)).costs.row() if valid else {}

@@ -130,6 +130,7 @@ class Task(Generic[Inputs, Plan, Piece]):
         return found.of_variant(unit.variant)
 
     def _without_plans(self, unit: WorkUnit[Piece], fault: Fault | None) -> Tally[Plan]:
+        """The result of a variant that has no plans, for the reason given."""
         found = self.space.empty()
         found.part().fault = fault
         found.work = unit.work
@@ -208,6 +209,7 @@ def _tally_here(
     remaining: Iterator[WorkUnit[Piece]],
     stop: Callable[[], bool],
 ) -> Iterator[Tally[Plan]]:
+    """The result of each piece, evaluated in this process until the user stops."""
     plans = 0
     for unit in remaining:
         if stop():

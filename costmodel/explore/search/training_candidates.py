@@ -131,6 +131,7 @@ def candidates(grid: SubSpace, at_once: int = 1 << 14) -> Iterator[Block]:
 
 
 def _block_of_degrees(grid: SubSpace) -> Block:
+    """Every combination of the degrees of a sub-space, as a block."""
     listed = np.meshgrid(*(grid.sizes.get(name, (0.0,)) for name in PLACED), indexing="ij")
     columns = dict(zip(PLACED, (values.ravel() for values in listed), strict=True))
     if "dp" not in grid.sizes:

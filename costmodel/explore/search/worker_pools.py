@@ -89,6 +89,7 @@ def _result_within(seconds: float, call: Callable[[], T]) -> T:
     results: SimpleQueue[tuple[T, None] | tuple[None, Exception]] = SimpleQueue()
 
     def run() -> None:
+        """Puts the result of the call, or its exception, into the queue."""
         try:
             results.put((call(), None))
         except Exception as error:  # whatever the call raises is raised below

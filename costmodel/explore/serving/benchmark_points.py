@@ -48,6 +48,7 @@ def benchmark_points(case: LoadedScenario, folder: str) -> list[BenchmarkPoint]:
 
 
 def _points_of_folder(case: LoadedScenario, folder: str) -> Iterator[BenchmarkPoint]:
+    """The benchmarks to run: numbers of users in powers of four, and two prompt lengths."""
     scenario = serving(case).scenario
     workload, replicas = scenario.workload, (scenario.plan.replicas if scenario.plan is not None else None) or 1.0
     prompt, output = round(workload.mean("prompt")), round(workload.mean("output"))

@@ -226,6 +226,7 @@ def _with_chance(
     few, many, highest = expected - 1.0, np.full(len(layout), np.inf), [0.0]
 
     def look(rows: NDArray[np.intp], counts: Rows) -> None:
+        """Evaluates the chance of some plans with these replicas, and narrows the bounds of the number needed."""
         held = counts * ranks[rows] <= most
         rows, counts = rows[held], counts[held]
         if not len(rows):
@@ -271,6 +272,7 @@ def _fleets(
     good, below = _keeps_all(inputs, found) & (gpus <= most), (counts < least).astype(np.float64)
 
     def first(rows: NDArray[np.bool_], *keys: Rows) -> RankedPlan | None:
+        """The first plan among some rows by these sort keys."""
         places = np.flatnonzero(rows)
         return (
             ranked_plan(found, int(places[np.lexsort([key[places] for key in keys])[0]]), {}) if len(places) else None
@@ -285,6 +287,7 @@ def _fleets(
 
 
 def _keeps_all(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bool_]:
+    """Mask of the plans that meet every limit."""
     good = np.ones(len(found.layout), dtype=bool)
     for _, mask in unacceptable(inputs, found):
         good &= ~mask

@@ -131,6 +131,7 @@ class RemedyTrials:
         return self.made[settings]
 
     def _tried(self, settings: Settings) -> ServingTrial:
+        """The answer's plan with these settings; without a result if it cannot fit or no trial is left."""
         try:
             inputs = inputs_of(serving(vary_any(self.answer.inputs.case, settings)))
             plan = own_plan(inputs)
@@ -173,6 +174,7 @@ class RemedyTrials:
         return highest_rate(case) if self._takes_fleets() else None
 
     def _takes_fleets(self) -> bool:
+        """Whether another search over fleets is allowed; counts it."""
         if not self.fleets:
             self.ended = True
             return False

@@ -580,6 +580,7 @@ def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[n
 
 
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
+    """The sort key of one plan, lower is better: limits broken, stable, distance to limits, objective."""
     objective = compared(inputs)
     sign = SERVING_RESULTS[objective].sign
     first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)

@@ -34,6 +34,7 @@ def levers(answer: ServingAnswer) -> list[CacheLever]:
 
 
 def _cache_sizes_tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:
+    """Settings that change the KV-cache pool, each with the pool's tokens; 0 if the plan does not fit."""
     workload, tp = answer.inputs.case.scenario.workload, float(answer.plan.tp)
     wanted = ["workload.cache=fp8"] if workload.cache != "fp8" else []
     wide = workload.weights is None and workload.precision in ("bf16", "fp16")

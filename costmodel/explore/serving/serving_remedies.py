@@ -67,6 +67,7 @@ def with_remedies(answer: ServingAnswer) -> ServingAnswer:
 
 
 def _answer_with_remedies(trials: RemedyTrials, found: list[Remedy]) -> ServingAnswer:
+    """The answer with these remedies and their chances."""
     return replace(
         trials.answer,
         remedies=tuple(remedy.alternatives for remedy in found),

@@ -64,6 +64,7 @@ def smallest_fleets(case: ServingCase, safe: float, most: float) -> SmallestPlan
     found = fleets(case, most, safe)
 
     def plan(ranked: RankedPlan | None, *demand: str) -> SmallestPlan | None:
+        """A ranked plan as settings of the scenario, with the nodes that it needs."""
         if ranked is None:
             return None
         sizes = sizes_of_cluster(case)

@@ -55,7 +55,7 @@ class Result:
 
     @property
     def found(self) -> Any:
-        """What the engine returned."""
+        """The evaluated result behind the answer, as the search or the estimate returned it."""
         return self.reply.found
 
     @property

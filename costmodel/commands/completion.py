@@ -26,7 +26,7 @@ def _files(incomplete: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """Scenarios by name, or by path."""
+    """Names of scenarios, or file paths, that start with the incomplete word."""
     return _names_that_start(names("scenario"), incomplete) + _files(incomplete)
 
 
@@ -56,22 +56,22 @@ def assignments(incomplete: str) -> list[str]:
 
 
 def documents(incomplete: str) -> list[str]:
-    """Documents of every kind."""
+    """Names of documents of every kind that start with the incomplete word."""
     return _names_that_start((name for kind in FOLDER_OF for name in names(kind)), incomplete)
 
 
 def nodes(incomplete: str) -> list[str]:
-    """Nodes by name, or by path."""
+    """Names of nodes, or file paths, that start with the incomplete word."""
     return _names_that_start(names("node"), incomplete) + _files(incomplete)
 
 
 def models(incomplete: str) -> list[str]:
-    """Models by name, or by path."""
+    """Names of models, or file paths, that start with the incomplete word."""
     return _names_that_start(names("model"), incomplete) + _files(incomplete)
 
 
 def accelerators(incomplete: str) -> list[str]:
-    """Accelerators by name."""
+    """Names of accelerators that start with the incomplete word."""
     return _names_that_start(names("accelerator"), incomplete)
 
 
@@ -81,7 +81,7 @@ def stacks(incomplete: str) -> list[str]:
 
 
 def precisions(incomplete: str) -> list[str]:
-    """Types of the matmuls."""
+    """Names of precisions, such as bf16, that start with the incomplete word."""
     from costmodel.documents.schemas.precision import Precision
 
     return _names_that_start(get_args(Precision), incomplete)
@@ -100,7 +100,7 @@ def explained(incomplete: str) -> list[str]:
 
 
 def quantities(incomplete: str) -> list[str]:
-    """Figures of a plan."""
+    """Names of results of a plan that start with the incomplete word."""
     from costmodel.explore.explain.explain import quantities
 
     return _names_that_start(quantities(), incomplete)
@@ -116,13 +116,13 @@ def pairs(incomplete: str) -> list[str]:
 
 
 def collectives(incomplete: str) -> list[str]:
-    """Operations of `collective`."""
+    """Names of collectives that start with the incomplete word."""
     return _names_that_start(
         ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "send"), incomplete
     )
 
 
 def schedules(incomplete: str) -> list[str]:
-    """Schedules, separated by commas."""
+    """Pipeline schedules, separated by commas, that complete the word."""
     before, comma, _ = incomplete.rpartition(",")
     return _names_that_start((f"{before}{comma}{name}" for name in get_args(Schedule)), incomplete)

@@ -31,7 +31,7 @@ class _Help:
     """Base of commands that print costmodel's own help; Typer's help cuts names and values in narrow columns."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
+        """Prints costmodel's own help in place of Typer's."""
         _print_help(self, ctx, whole=False)
 
     def get_params(self, ctx: Any) -> Any:

@@ -55,7 +55,7 @@ class WaitingLine:
                 self.drawn.update(self.drawn.task_ids[0], description=words)
 
     def stop(self) -> None:
-        """Take the line away."""
+        """Removes the line from the terminal."""
         with self.lock:
             if self.timer is not None:
                 self.timer.cancel()

@@ -23,7 +23,7 @@ def view(case: LoadedScenario, question: str) -> RlView:
 
 
 def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
-    """The answer of `search`."""
+    """The answer of the command `search`: the best splits of the accelerators."""
     from costmodel.explore.rl.search_splits import search as search_space
     from costmodel.report.answers.search_rl import RlWords
 

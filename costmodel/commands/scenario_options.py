@@ -68,7 +68,7 @@ class Question:
 
     @property
     def is_flags(self) -> bool:
-        """Whether flags are given."""
+        """Whether the command line has flags that describe a scenario."""
         return any(value is not None for value in self.flags.values())
 
     @property

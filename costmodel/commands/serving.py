@@ -70,7 +70,7 @@ def view(case: LoadedScenario, question: str) -> ServingView:
 
 
 def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
-    """The answer of `search`."""
+    """The answer of the command `search`: the best serving plans."""
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.pareto import front
     from costmodel.explore.serving.search_layouts import search as search_space

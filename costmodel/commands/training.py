@@ -81,7 +81,7 @@ WITHOUT: dict[str, tuple[str, str]] = {}
 
 
 def usual_format(case: LoadedScenario) -> str:
-    """Options of Megatron."""
+    """The default export format: options of Megatron-LM."""
     return "megatron"
 
 

@@ -138,10 +138,10 @@ class WorkloadCommands(Protocol):
         """Questions that have no answer, each with the reason and what to ask instead."""
 
     def view(self, case: LoadedScenario, question: str) -> PlanView:
-        """The scenario's plan in the form that the answer to a question shows."""
+        """The scenario's plan, evaluated, with the parts that the answer to a question shows."""
 
     def search(self, case: LoadedScenario, question: SearchQuestion) -> Reply:
-        """The answer of `search`."""
+        """The answer of the command `search`, in every form."""
 
     def usual_plan(self, case: LoadedScenario) -> str:
         """The origin of plan keys that flags leave open, if --set gives some of them; else empty."""
@@ -156,7 +156,7 @@ class WorkloadCommands(Protocol):
         """
 
     def usual_format(self, case: LoadedScenario) -> str:
-        """The format that is used unless another is requested."""
+        """The export format if none is requested."""
 
     def export(self, case: LoadedScenario, to: str, rank: int | None) -> Found:
         """The plan at a rank of the search, or the scenario's own, in one of the formats."""

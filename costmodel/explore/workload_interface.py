@@ -244,7 +244,7 @@ class Scaling(Protocol):
 
     @property
     def count(self) -> int:
-        """The number of sizes."""
+        """The number of sizes that will be evaluated."""
 
     def each(self, costs: Mapping[str, float], size: float) -> float:
         """The throughput per accelerator; not a number where it does not compare."""
@@ -261,7 +261,7 @@ class Workload(Protocol):
 
     @property
     def case(self) -> LoadedScenario:
-        """The scenario."""
+        """The scenario with its documents."""
 
     @property
     def columns(self) -> Mapping[str, ResultColumn]:

@@ -63,12 +63,12 @@ class _Usual:
 
     @property
     def within_limits(self) -> tuple[str, ...]:
-        """No results."""
+        """No results: this workload counts nothing within limits."""
         return ()
 
     @property
     def facts(self) -> Subject:
-        """The model and the machine."""
+        """The model and the machine of the scenario."""
         return subject_of(self.case)
 
     def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
@@ -85,16 +85,16 @@ class _Usual:
         return {machine_name(name): value for name, value in found if math.isfinite(value)}
 
     def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
-        """No fingerprints."""
+        """No fingerprints of equations: a baseline of this workload stores none."""
         return {}
 
     def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
-        """No calls of equations."""
+        """No calls between equations, since a baseline stores none."""
         return {}
 
     @property
     def quantities(self: Workload) -> Mapping[str, str]:
-        """The results."""
+        """The results with their meanings: all that can be explained."""
         return {name: column.meaning for name, column in self.columns.items()}
 
     @property
@@ -103,7 +103,7 @@ class _Usual:
         return {}
 
     def varied_key(self, path: str) -> str:
-        """The key itself."""
+        """The key itself, since it is varied as named."""
         return path
 
     def values_of(self, path: str) -> str:
@@ -111,7 +111,7 @@ class _Usual:
         return ""
 
     def safety(self, path: str) -> Safety:
-        """The chance to fit."""
+        """The chance to fit that answers along a key should have."""
         return safety_of(self.case, path)
 
     def choices(self) -> tuple[ChosenFigure, ...]:
@@ -119,7 +119,7 @@ class _Usual:
         return ()
 
     def whole(self: Workload) -> Workload:
-        """The workload itself."""
+        """The workload itself, which is already the whole job."""
         return self
 
     def smallest(
@@ -178,7 +178,7 @@ class TrainingWorkload(_Usual):
 
     @property
     def facts(self) -> Facts:
-        """Model, machine and job."""
+        """Model, machine and job of the training scenario."""
         from costmodel.estimate.training_answer.training_facts import facts_of
 
         return facts_of(self.case)
@@ -207,7 +207,7 @@ class TrainingWorkload(_Usual):
 
     @property
     def tokens(self) -> float | None:
-        """The tokens of the run."""
+        """The number of tokens of the whole run, if stated."""
         return self.case.scenario.workload.tokens
 
     def whole(self) -> TrainingWorkload:
@@ -263,13 +263,13 @@ class TrainingWorkload(_Usual):
         return "fits" if code == "M001" else "valid" if code == ENDLESS else None
 
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
-        """Results, lines of the ledger, transfers."""
+        """All figures of a training answer by name: results, memory lines, transfers."""
         from costmodel.explore.compare.compare import figures
 
         return figures(_trained(answer))
 
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
-        """Every choice of the plan."""
+        """Every size and choice of the plan, as a baseline stores it."""
         from costmodel.explore.compare.compare import choices
 
         return choices(_trained(answer).evaluation.block)
@@ -281,7 +281,7 @@ class TrainingWorkload(_Usual):
         return marks(_trained(answer))
 
     def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
-        """The calls of every equation."""
+        """For each equation, the equations that it calls itself."""
         from costmodel.explore.compare.compare import called_equations
 
         return called_equations(_trained(answer))

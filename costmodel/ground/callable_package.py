@@ -19,5 +19,5 @@ class CallablePackage(ModuleType):
         return f"{first}\n\n{asked.__name__}{signature(asked)}\n{rest}"
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Calls the library function."""
+        """Answers the question of the package's name, as the library's function does."""
         return import_module("costmodel.library").function(self.__name__.rpartition(".")[2])(*arguments, **options)

@@ -67,7 +67,7 @@ def heads_of(workload: Workload, shown: Iterable[str]) -> list[str]:
 
 
 def result_columns(workload: Workload, shown: Sequence[str]) -> list[Column]:
-    """Columns of results."""
+    """The table columns for these results of trials."""
     return [
         Column(head, result=name, drop=2 + NARROW.index(head) if head in NARROW else 0)
         for head, name in zip(heads_of(workload, shown), shown, strict=True)

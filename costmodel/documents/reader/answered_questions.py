@@ -58,7 +58,7 @@ def parsed(name: str, markdown: str) -> AnsweredQuestion | None:
 
 @functools.cache
 def questions() -> tuple[AnsweredQuestion, ...]:
-    """All answered questions."""
+    """All frequent questions with their answers, from docs/answers."""
     pages = sorted(shipped(FOLDER).glob("*.md"))
     found = (parsed(page.stem, page.read_text(encoding="utf-8")) for page in pages)
     return tuple(question for question in found if question is not None)

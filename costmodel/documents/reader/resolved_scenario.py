@@ -93,7 +93,7 @@ class LoadedScenario:
 
     @property
     def document(self) -> BaseModel:
-        """The scenario's document."""
+        """The scenario's own document, without the documents that it names."""
         found: BaseModel = self.scenario
         return found
 

@@ -220,7 +220,7 @@ class Quantity:
 
     @property
     def greatest(self) -> float:
-        """The largest allowed value."""
+        """The largest value that the key accepts."""
         return min(self.high, RANGES[measured(self.unit)][1])
 
     @property

@@ -78,7 +78,7 @@ class _TokenReader:
         return Mark(line, index - self.starts[line])
 
     def value(self, depth: int) -> Node:
-        """The next value."""
+        """Parses the next value of the text to a node."""
         kind, text = self.next()
         start = self.mark(self.start)
         if kind == "{" and depth < _DEEPEST:

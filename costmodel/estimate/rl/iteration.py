@@ -58,12 +58,12 @@ class RlMemory:
 
     @property
     def generating(self) -> float:
-        """Bytes during generation."""
+        """Bytes on an accelerator during generation."""
         return sum(part.generating for part in self.parts)
 
     @property
     def updating(self) -> float:
-        """Bytes during the update of the policy, or of a model that has its own accelerators if that takes more."""
+        """Bytes on an accelerator during the update of the policy, or of another model if that needs more."""
         return max(self.beside, sum(part.updating for part in self.parts))
 
     @property

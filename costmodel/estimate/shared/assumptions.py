@@ -74,7 +74,7 @@ class AssumptionLog:
         self.assumed: list[Assumption] = []
 
     def note(self, path: str, value: str, origin: str) -> None:
-        """Record an assumed value."""
+        """Adds an assumed value to the log, with its path and origin."""
         self.assumed.append(Assumption(path, value, origin))
 
     def choose(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:

@@ -286,7 +286,7 @@ def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
 def _of_latent(
     hidden: Number, latent: LatentAttention, heads: Number, over: tuple[Number, Number]
 ) -> Iterator[Adapter]:
-    """Adapters of latent attention.
+    """The adapters on the weight matrices of latent attention (MLA).
 
     Down projections are replicated on every rank, and so are their adapters; the others are sharded.
 

@@ -77,7 +77,7 @@ class Facts(Subject):
 
     @property
     def choices(self) -> dict[str, tuple[str, NamedDocument | str]]:
-        """Precision, optimizer and tuning."""
+        """Precision, optimizer and tuning of the answer, each with its key."""
         held: dict[str, NamedDocument | str] = {
             "precision": self.precision,
             "optimizer": self.optimizer,

@@ -436,7 +436,7 @@ class Unexplained:
     sources: Sequence[str]
 
     def without(self, which: NDArray[np.bool_]) -> Unexplained:
-        """All runs except these."""
+        """The held-out errors of all runs except the masked ones."""
         kept = ~which
         sources = [source for source, keep in zip(self.sources, kept, strict=True) if keep]
         return Unexplained(self.errors[kept], self.kinds[kept], self.mixed[kept], sources)

@@ -156,7 +156,7 @@ def on_scale(prior: Prior, value: float) -> float:
 
 
 def off_scale(prior: Prior, scaled: float) -> float:
-    """The inverse of `on_scale`."""
+    """A constant's value from the scale it is fitted on; the inverse of `on_scale`."""
     return 1 / (1 + math.exp(-scaled)) if prior.share else math.exp(scaled)
 
 

@@ -113,7 +113,7 @@ class Session:
         return Stopwatch(self.device.kind, self.stopped)
 
     def timed(self, calls: list[Callable[[], object]]) -> float:
-        """Microseconds of one call."""
+        """Microseconds that one of these calls takes on the device."""
         return 1e6 * self.stopwatch.median_time(calls, self.spread.repeats)
 
     def operands(self, *shapes: tuple[int, ...]) -> tuple[Any, ...]:

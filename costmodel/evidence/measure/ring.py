@@ -50,7 +50,7 @@ class RingRun:
 
     @property
     def total(self) -> float:
-        """Seconds of all steps."""
+        """Seconds of the whole all-reduce."""
         return sum(self.steps)
 
 

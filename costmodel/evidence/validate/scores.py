@@ -54,7 +54,7 @@ class LayoutSweep:
 
     @property
     def modelled(self) -> list[MeasuredLayout]:
-        """Layouts with a prediction."""
+        """The layouts of the sweep that have a prediction."""
         return [ran for ran in self.layouts if ran.predicted is not None]
 
     @property

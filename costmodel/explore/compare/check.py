@@ -54,7 +54,7 @@ class CheckedScenario:
 
     @property
     def kept(self) -> bool:
-        """Whether all checks pass."""
+        """Whether every check of the scenario passes."""
         return all(finding.kept for finding in self.findings)
 
 

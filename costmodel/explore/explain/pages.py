@@ -355,7 +355,7 @@ def worth_asking() -> dict[str, list[str]]:
 
 @functools.cache
 def all_words() -> tuple[str, ...]:
-    """Everything `explain WORD` knows."""
+    """Every word and code that `explain` has a page for."""
     words = [
         *TRAINING_COLUMNS,
         *LINES,

@@ -41,12 +41,12 @@ class Operation:
 
     @property
     def intensity(self) -> float:
-        """FLOP for each byte."""
+        """FLOP of the product per byte that it moves."""
         return float(share(self.flop, self.nbytes))
 
     @property
     def attained(self) -> float:
-        """FLOP a second."""
+        """FLOP per second that the product reaches."""
         return float(rate(self.flop, self.seconds))
 
 

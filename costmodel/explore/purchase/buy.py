@@ -171,7 +171,7 @@ class Purchase:
 
     @property
     def built(self) -> float:
-        """Accelerators of a node."""
+        """Number of accelerators in one node of the machine."""
         return math.nan if self.trial is None or self.trial.about is None else self.trial.about.built
 
     @property
@@ -314,7 +314,7 @@ class Bought:
 
     @property
     def stopped(self) -> bool:
-        """Whether machines are missing."""
+        """Whether the user stopped before all machines were evaluated."""
         return len(self.rows) < self.count
 
     @property

@@ -100,7 +100,7 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """The machine and how it is sold, in words."""
+        """The node and the terms of sale, in words."""
         return ", ".join(filter(None, (self.node, self.terms, self.region)))
 
 
@@ -122,7 +122,7 @@ class HostedOffer:
 
     @property
     def name(self) -> str:
-        """The API, in words."""
+        """Provider and model of a hosted API, in words."""
         return f"the API of {self.title}, {self.source}"
 
 

@@ -109,7 +109,7 @@ class RankSizes:
 
     @property
     def count(self) -> int:
-        """The number of sizes."""
+        """The number of sizes that are evaluated."""
         return len(self.sizes)
 
     @property
@@ -151,7 +151,7 @@ class RankSizes:
         return f"{kind}{', the best plan at each size' if self.best else ''}"
 
     def each(self, costs: Mapping[str, float], size: float) -> float:
-        """The throughput per accelerator."""
+        """The throughput per accelerator at a size."""
         return self.growth.each(costs, size)
 
     def rows(self, pace: Watcher) -> Iterator[SizedTrial]:

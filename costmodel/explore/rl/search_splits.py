@@ -114,7 +114,7 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
         return self.inputs.case.scenario.objective
 
     def answer_of(self, row: RankedSplit) -> RlAnswer:
-        """A plan, evaluated again."""
+        """The full answer for a ranked plan, evaluated again."""
         named = f"{row.variant} {row.plan}"
         if named not in self.made:
             inputs = self.inputs_of(row.variant)

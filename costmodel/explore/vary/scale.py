@@ -40,12 +40,12 @@ class Scaled:
 
     @property
     def stopped(self) -> bool:
-        """Whether sizes are missing."""
+        """Whether the user stopped before all sizes were evaluated."""
         return len(self.rows) < self.scaling.count
 
     @property
     def known(self) -> list[ScaledSize]:
-        """Sizes with an answer."""
+        """The sizes for which there is an answer."""
         return [row for row in self.rows if row.found.point.costs]
 
     @property

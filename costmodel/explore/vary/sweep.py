@@ -31,7 +31,7 @@ class Swept:
 
     @property
     def paths(self) -> list[str]:
-        """The keys that vary."""
+        """The keys that the sweep varies."""
         return [axis.path for axis in self.axes]
 
 

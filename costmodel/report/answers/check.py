@@ -324,7 +324,7 @@ def _escape_xml(text: str) -> str:
 
 
 def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
-    """Everything as plain values."""
+    """The checks of all scenarios as plain values."""
     return {
         **head("costmodel/check/v2"),
         "kept": all(checked.kept for checked in found),

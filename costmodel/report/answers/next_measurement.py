@@ -148,7 +148,7 @@ def _price(words: SearchWords[Inputs, Plan], advice: Advice, each: Measurement) 
 
 
 def name_of(each: Measurement) -> str:
-    """A measurement in words."""
+    """What a measurement measures, in words."""
     if each.name == START:
         return f"start-up log of line {each.lines[0]}"
     if each.lines:

@@ -60,11 +60,11 @@ class PlanView(Protocol):
 
     @property
     def case(self) -> LoadedScenario:
-        """The scenario."""
+        """The scenario with its documents."""
 
     @property
     def answer(self) -> PlanAnswer:
-        """The plan, evaluated."""
+        """The plan with its results and reasons."""
 
     @property
     def columns(self) -> Mapping[str, ResultColumn]:
@@ -79,7 +79,7 @@ class PlanView(Protocol):
         """The commands that follow the answer to a question: their words, without the scenario."""
 
     def plain(self) -> dict[str, Any]:
-        """The plan's results as plain values."""
+        """The plan and its results as plain values for JSON."""
 
     def lines(self) -> list[Line]:
         """The plan's main results in a terminal."""
@@ -247,7 +247,7 @@ def plan_json(
     columns: Mapping[str, ResultColumn] | None = None,
     convention: str | None = None,
 ) -> dict[str, Any]:
-    """One plan as costmodel/result/v1.
+    """One plan with its results as plain values (costmodel/result/v1).
 
     row: its results. fixes: settings that remove a reason against it. columns: columns of its results, if they differ
     from those of the view. convention: how FLOP are counted

@@ -51,7 +51,7 @@ class RlView:
 
     @property
     def case(self) -> RlCase:
-        """The scenario."""
+        """The scenario with its documents."""
         return self.answer.inputs.case
 
     @property
@@ -131,7 +131,7 @@ class RlView:
         return rl_traffic(self.answer)
 
     def further(self) -> list[Section]:
-        """Empty: no further sections."""
+        """No further sections for reinforcement learning."""
         return []
 
     def whole_run(self) -> PlanRun | None:

@@ -82,7 +82,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def case(self) -> LoadedScenario:
-        """The scenario."""
+        """The scenario with its documents."""
         return self.found.inputs.case
 
     @property
@@ -93,7 +93,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def columns(self) -> Mapping[str, ResultColumn]:
-        """The results of plans."""
+        """The results that plans of this search have, by name."""
         return COLUMNS[self.case.kind]
 
     @property
@@ -103,7 +103,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def paths(self) -> list[str]:
-        """The keys that vary."""
+        """The keys of the scenario that the search varies."""
         return self.found.variants.paths
 
     @property
@@ -146,7 +146,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return rounded_percent(chance)
 
     def result(self, name: str, value: float) -> str:
-        """A result in words."""
+        """A result as text with its unit."""
         return words_of(self.case.kind).result(name, value)
 
     def is_speed(self, name: str) -> bool:
@@ -183,7 +183,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @abstractmethod
     def line(self, plan: Plan) -> str:
-        """A plan in words."""
+        """A plan in words, short enough for a table cell."""
 
     @abstractmethod
     def settings(self, plan: Plan) -> dict[str, str]:
@@ -309,7 +309,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return self.found.safe, self.found.expected
 
     def note_fields(self) -> list[dict[str, str]]:
-        """Remarks as plain values."""
+        """The remarks on the search as plain values."""
         return notes([self.remarked()])
 
     def row_facts(self) -> dict[str, Any]:

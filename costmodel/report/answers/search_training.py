@@ -127,7 +127,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return json_answer.plan_keys(plan.structure, plan.sizes)
 
     def convention(self) -> str:
-        """How FLOP are counted."""
+        """How FLOP are counted, as text."""
         return self.found.inputs.convention
 
     def assumed(self) -> Sequence[Assumption]:

@@ -47,7 +47,7 @@ class ServingView:
 
     @property
     def case(self) -> ServingCase:
-        """The scenario."""
+        """The scenario with its documents."""
         return self.answer.inputs.case
 
     @property
@@ -69,7 +69,7 @@ class ServingView:
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
-        """The commands that follow."""
+        """The commands that may follow each answer."""
         if self.answer.groups:
             return {"estimate": [("search",)]}
         figure = "ttft" if self.case.scenario.workload.single_token else "tpot"
@@ -155,7 +155,7 @@ class ServingView:
         return serving_traffic(self.answer)
 
     def further(self) -> list[Section]:
-        """Throughput against latency."""
+        """Further sections of the page: throughput against latency."""
         return [_load_section(self.facts)] if len(self.facts.loads) > 1 else []
 
     def whole_run(self) -> PlanRun | None:

@@ -58,7 +58,7 @@ class TrainingView:
 
     @property
     def case(self) -> ResolvedScenario:
-        """The scenario."""
+        """The scenario with its documents."""
         return self.answer.inputs.case
 
     @property
@@ -102,7 +102,7 @@ class TrainingView:
         return with_effects(plan_json(self, row, against, convention=self.answer.inputs.convention), self.answer)
 
     def lines(self) -> list[Line]:
-        """Time, memory and cost."""
+        """The main results as lines: time, memory and cost."""
         from costmodel.report.terminal.plan.step_results import estimate_lines
 
         return estimate_lines(self.answer)

@@ -23,7 +23,7 @@ def page_forms(
 
 
 def html_form(page: Callable[[], HtmlPage]) -> Form:
-    """HTML of a page."""
+    """The form of an answer as an HTML page."""
     return lambda: _html_form(page())
 
 

@@ -148,7 +148,7 @@ def report_page(view: PlanView, beside: PlanBeside, commands: Sequence[str]) -> 
 
 
 def _choices_part() -> Part:
-    """Sliders over computed plans."""
+    """The part of a page with sliders over computed plans."""
     lead = "Set four values; the page shows the best computed plan that has them, and its other settings."
     return Part("what-if", "What if", lead, sliders=True, screen_only=True)
 

@@ -479,7 +479,7 @@ def term_role(name: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time in words."""
+    """A time as text in a fitting unit."""
     return show_time(value)
 
 

@@ -97,7 +97,7 @@ class GroupedKind(MixerKind[Attention]):
     """Multi-head and grouped-query attention, over all tokens or in a window."""
 
     def label(self, attn: Attention) -> str:
-        """Its name in answers."""
+        """Name of the attention in answers."""
         return "attention with sinks" if attn.sinks else "attention"
 
     def cache_label(self, attn: Attention) -> str:
@@ -218,7 +218,7 @@ class LatentKind(MixerKind[LatentAttention]):
     """Multi-head latent attention: keys and values are computed from one narrow vector per token."""
 
     def label(self, mla: LatentAttention) -> str:
-        """Its name in answers."""
+        """Name of latent attention in answers."""
         return "latent attention" if mla.indexer is None else "attention to selected tokens"
 
     def cache_label(self, mla: LatentAttention) -> str:
@@ -401,7 +401,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
     """Attention over a window of tokens and over compressed entries: one vector is key and value of all heads."""
 
     def label(self, own: CompressedAttention) -> str:
-        """Its name in answers."""
+        """Name of compressed attention in answers."""
         return "compressed attention"
 
     def cache_label(self, own: CompressedAttention) -> str:
@@ -576,7 +576,7 @@ class StateSpaceKind(MixerKind[StateSpace]):
     """A Mamba-2 mixer."""
 
     def label(self, ssm: StateSpace) -> str:
-        """Its name in answers."""
+        """Name of Mamba-2 layers in answers."""
         return "state space"
 
     def hold(self, model: Model, ssm: StateSpace, tp: Number) -> Mixer:
@@ -637,7 +637,7 @@ class LinearKind(MixerKind[LinearAttention]):
     """Linear attention: Gated DeltaNet, Kimi Delta Attention, lightning attention."""
 
     def label(self, linear: LinearAttention) -> str:
-        """Its name in answers."""
+        """Name of the linear attention in answers."""
         return f"linear attention ({linear.rule})"
 
     def cache_label(self, linear: LinearAttention) -> str:
@@ -700,7 +700,7 @@ class SelectiveScanKind(MixerKind[SelectiveScan]):
     """A Mamba-1 mixer. Each channel counts as a head of width 1."""
 
     def label(self, scan: SelectiveScan) -> str:
-        """Its name in answers."""
+        """Name of Mamba-1 layers in answers."""
         return "selective scan"
 
     def hold(self, model: Model, scan: SelectiveScan, tp: Number) -> Mixer:

@@ -530,19 +530,19 @@ class Rank:
 
     @functools.cached_property
     def forward(self) -> Number:
-        """Seconds of forward."""
+        """Seconds of a micro-batch's forward pass on this rank."""
         with term("forward"):
             return self.of(lambda both: both.forward.total)
 
     @functools.cached_property
     def backward(self) -> Number:
-        """Seconds of backward."""
+        """Seconds of a micro-batch's backward pass on this rank."""
         with term("backward"):
             return self.of(lambda both: both.backward.total)
 
     @functools.cached_property
     def total(self) -> Number:
-        """Seconds of forward and backward."""
+        """Seconds of a micro-batch's forward and backward pass on this rank."""
         return self.forward + self.backward
 
     @functools.cached_property

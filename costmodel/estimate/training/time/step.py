@@ -180,7 +180,7 @@ TERMS = ("matmul", "attention", "memory_bound", "launch", *EXCHANGING, "bubble",
 
 @memoized("order", "sequence_parallel", "schedule")
 def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> PipelineTraffic:
-    """Traffic between pipeline stages."""
+    """Sends of activations and gradients between pipeline stages in a step."""
     with term("pp message"):
         message = activation_message(local_tokens(inputs, block), stream_width(inputs.model), inputs.widths.element)
     return pipeline_traffic(inputs, block, groups(inputs, block).pp, message, micro_batches)

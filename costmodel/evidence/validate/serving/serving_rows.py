@@ -66,7 +66,7 @@ class ServingRow:
 
     @property
     def gpus(self) -> float:
-        """Accelerators of the replica."""
+        """Number of accelerators of the benchmarked replica."""
         tp, pp, _, groups = self.layout
         return tp * pp * groups
 

@@ -25,7 +25,7 @@ _WORDS = {
 
 
 def document(read: ImportedFile) -> list[Line]:
-    """The document as YAML."""
+    """The imported document as lines of YAML."""
     return [drawn(line) for line in read.text_of(None).splitlines()]
 
 

@@ -555,7 +555,7 @@ def linear_attention(config: Config) -> Half:
 
 
 def state_space(config: Config) -> Half:
-    """A Mamba-2 mixer."""
+    """The Mamba-2 mixer of a layer, from the config."""
     keys = {"heads": "state_heads", "head_dim": "state_head_dim", "groups": "state_groups", "state": "state_size"}
     keys |= {"conv": "state_conv", "chunk": "state_chunk"}
     half = {key: config[name] for key, name in keys.items()}
@@ -564,7 +564,7 @@ def state_space(config: Config) -> Half:
 
 
 def selective_scan(config: Config) -> Half:
-    """A Mamba-1 mixer."""
+    """The Mamba-1 mixer of a layer, from the config."""
     half = {key: config[f"scan_{key}"] for key in ("inner", "state", "rank", "conv")}
     return half | {key: config[f"scan_{key}"] for key in ("norms", "biases") if config.flag(f"scan_{key}")}
 

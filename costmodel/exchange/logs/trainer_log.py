@@ -145,7 +145,7 @@ def _bars(text: str, file: str, marks: list[re.Match[str]], whole: RunSummary | 
 
 
 def _seconds(text: str) -> float | None:
-    """Seconds of 1:02:03.
+    """The seconds of a text such as 1:02:03; None if it is no time.
 
     >>> _seconds("1:02:03"), _seconds("00:20"), _seconds("::")
     (3723.0, 20.0, None)

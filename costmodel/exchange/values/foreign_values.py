@@ -204,7 +204,7 @@ class _TextReader:
         return tree
 
     def value(self, path: str) -> Any:
-        """The next value; a fault if the text has too many values or is nested too deep."""
+        """Parses the next value; a fault if the text has too many values or is nested too deep."""
         self.values += 1
         if self.values > MOST_VALUES:
             raise fail("X010", f"the text has over {MOST_VALUES:,} values", self.lines.place(self.at, path))
@@ -219,7 +219,7 @@ class _TextReader:
         return tree
 
     def mapping(self, path: str) -> Mapping:
-        """The next mapping."""
+        """Parses the next JSON object to a mapping with places."""
         built = Mapping()
         built.place = self.lines.place(self.at, path)
         self.at += 1
@@ -258,7 +258,7 @@ class _TextReader:
         built[key_at(name, place, self.lines.place(value_start, inner, width))] = value
 
     def items(self, path: str) -> Items:
-        """The next list."""
+        """Parses the next JSON array to a list with places."""
         built = Items()
         built.places = []
         self.at += 1

@@ -76,7 +76,7 @@ def set_text(value: float, unit: str, digits: int = 12) -> str:
 
 
 def axis(text: str, option: str = "--over") -> Axis:
-    """Parse `path=values`."""
+    """Parses an option such as "plan.tp=1,2,4" to a varied key with its values."""
     path, separator, values = text.partition("=")
     path = full(path.strip())
     if not separator or not path or not values.strip():

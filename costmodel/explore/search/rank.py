@@ -371,7 +371,7 @@ class Tally(Generic[Plan]):
 
     @property
     def candidates(self) -> int:
-        """The number of plans."""
+        """The number of plans that were considered."""
         return sum(part.candidates for part in self.parts.values())
 
     @property

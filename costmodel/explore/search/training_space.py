@@ -175,7 +175,7 @@ class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
         return Ranked(**{**written, "structure": Structure(**choices), "remarked": (), "broken": ()})
 
     def facts(self, inputs: TrainingInputs) -> dict[str, int | float | str]:
-        """Model, machine and job."""
+        """Model, machine and job, for a table of all plans."""
         return row_facts(facts_of(inputs.case))
 
     def columns(self, inputs: TrainingInputs) -> Mapping[str, ResultColumn]:

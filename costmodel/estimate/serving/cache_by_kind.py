@@ -13,7 +13,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 
 
 def first_token(inputs: ServingInputs) -> list[CacheKind]:
-    """Bytes that a token inside the window adds to each kind of layers, with all heads."""
+    """KV-cache bytes that a token inside the window adds, for each kind of layers, with all heads."""
     width = cache_width(inputs)
     return cache_kinds(inputs.model, (lambda kind: mixer_cache(kind, 1.0, 1.0, width) - state_bytes(kind, 1.0, width),))
 

@@ -49,7 +49,7 @@ def closed_loop(
     *,
     burst: bool,
 ) -> SteadyState:
-    """Steady state of one replica with so many users, of whom so many are admitted; the others wait for a place."""
+    """Steady state of one replica with `users` users in a closed loop, of whom `admitted` are in flight."""
     load = inputs.load
     with term("admitted"):
         many = np.minimum(users, admitted)
@@ -90,7 +90,7 @@ def _p99_behind_blocking(inputs: ServingInputs, point: OperatingPoint, rate: Num
 
 
 def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyState:
-    """Steady state of users with think time: if the replica is full, users who neither think nor get answers wait.
+    """The steady state of users with think time, with the wait of those who find the replica full.
 
     Their load was looked for with steps out of a table, whose error a line near its end magnifies; Little's law is
     exact. No one of them waits for longer than it takes to answer all once.
@@ -172,7 +172,7 @@ class _Passed:
 
 
 def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> LoopTimes:
-    """Times of a request with so many users on one replica, all admitted; the budget is for all attention groups."""
+    """Times of a request with `users` users on one replica, all admitted at once."""
     passed = _passed(load, layout, users, _answered_per_step(load, layout, users))
     answered = _most_per_step(load, layout, users, passed)
     others = of_others(answered, users)
@@ -206,13 +206,13 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
 
 
 def _missed_steps(users: Number) -> Number:
-    """Steps that start before a request arrives; 0 if it is the only request."""
+    """Steps that start before a request arrives and that it cannot join; 0 for the only request."""
     with term("missed"):
         return MISSED * np.clip(users - 1.0, 0.0, 1.0)
 
 
 def _later(load: Load) -> Number:
-    """Steps that generate an answer after its first token."""
+    """Number of decode steps of an answer after its first token."""
     with term("later tokens"):
         return (load.output - 1.0) / load.accepted
 
@@ -221,6 +221,7 @@ def _answered_per_step(load: Load, layout: PlanColumns, users: Number) -> Column
     """Requests answered per step at which the number of users in the loop is consistent."""
 
     def excess(answered: Column) -> Column:
+        """How many more requests a step would finish than assumed."""
         over: Column = np.log(answered * np.asarray(_passed(load, layout, users, answered).steps) / users)
         return over
 
@@ -244,7 +245,7 @@ def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) ->
 
 
 def _most_per_step(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None) -> Number:
-    """Upper bound on requests answered per step, by steps of a request or only by its tokens."""
+    """Upper bound on requests that finish per step, from the steps of a request."""
     with term("answered"):
         steps = 1.0 + _later(load) if passed is None else passed.steps
         tokens = load.worked + load.queries * load.steps
@@ -252,7 +253,7 @@ def _most_per_step(load: Load, layout: PlanColumns, users: Number, passed: _Pass
 
 
 def _whole_steps(load: Load, layout: PlanColumns, tokens: Number) -> Number:
-    """Tokens of a step over all micro-batches if the users fill it."""
+    """Tokens of a step over all micro-batches if users fill the token budget."""
     if not load.whole:
         return layout.pp * layout.budget
     decoded = whole_prompts_decoded(load, layout.budget / layout.dp_attention, layout.pp * layout.dp_attention)

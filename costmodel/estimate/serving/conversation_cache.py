@@ -51,7 +51,7 @@ def _kept_share(inputs: ServingInputs, replicas: Number) -> Number:
 
 
 def forgetting(inputs: ServingInputs) -> ServingInputs:
-    """Inputs where a conversation's cache is evicted before its next turn."""
+    """The inputs if a conversation's cache is always evicted before its next turn."""
     return replace(inputs, load=replace(inputs.load, history=0.0))
 
 
@@ -61,7 +61,7 @@ def by_replicas(
     evaluate: Callable[[ServingInputs, PlanColumns], T],
     lost: Callable[[T, str], NDArray[np.bool_]],
 ) -> T:
-    """Evaluations of plans where a turn finds its cache on the device, on the host, or not at all.
+    """Results of plans in which a turn finds its cache on the device, on the host, or nowhere.
 
     lost: whether the next turn comes later than what it looks for stays, by the column of the time that it stays
     """
@@ -74,7 +74,7 @@ def by_replicas(
 
 
 def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T]) -> T:
-    """Evaluations of plans whose prompts share several prefixes, of which the KV-cache pool keeps some."""
+    """Results of plans whose prompts share prefixes, of which the KV-cache pool keeps some."""
     with untraced(), np.errstate(all="ignore"):
         hits = np.round(np.broadcast_to(np.asarray(_remembered_tokens(inputs, layout)), (len(layout),)))
     found: T | None = None
@@ -107,6 +107,7 @@ def _remembered_tokens(inputs: ServingInputs, layout: PlanColumns) -> Number:
         new = load.prompt + load.generated - shared_tokens(inputs)
 
     def chances(lasting: Number) -> list[Number]:
+        """For each kind of shared prefix, the chance that it is still cached after so many requests."""
         return [kept_chance(lasting, np.maximum(share(kind.spacing, owned), 1.0)) for kind in kinds]
 
     def filled(log: Number) -> Number:
@@ -129,7 +130,7 @@ def _remembered_tokens(inputs: ServingInputs, layout: PlanColumns) -> Number:
 def _of_counts(
     inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T], *, hosted: bool
 ) -> T:
-    """Evaluations where every turn finds the cache that its replica has."""
+    """Results of plans if every turn finds the cache that its replica still has."""
     found: T | None = None
     for count in np.unique(np.asarray(layout.replicas, dtype=np.float64)):
         held = evaluate(conversing(inputs, float(count), hosted=hosted), layout)
@@ -167,11 +168,11 @@ def cached_cost_apart(inputs: ServingInputs, prefill: PlanColumns, prompt_token_
 
 
 def _without_hits(inputs: ServingInputs) -> ServingInputs:
-    """Inputs whose prompts have only the computed tokens, without a cached prefix."""
+    """The inputs if no prompt token is cached."""
     load = inputs.load
     return replace(inputs, load=replace(load, prompt=load.computed, hit=0.0))
 
 
 def _some(tokens: Number) -> Number:
-    """The tokens, or NaN where there are none."""
+    """The tokens, or NaN if there are none."""
     return np.where(np.asarray(tokens) > 0, tokens, np.nan)

@@ -157,6 +157,7 @@ def stored_types(case: ServingCase) -> tuple[WeightType | None, WeightType | Non
 
 
 def _origin_of_weights(stated: WeightType | None) -> str:
+    """Where the weight type is from, in words."""
     return "the published checkpoint" if stated is None else "the checkpoint, as the model states"
 
 
@@ -207,12 +208,12 @@ def _multiplies(case: ServingCase, recipe: Recipe) -> bool:
 
 
 def _kept_as(precision: str) -> str:
-    """The weight type that products of a precision read."""
+    """The type in which weights are stored for products in this precision."""
     return _WEIGHTS_OF.get(precision, precision)
 
 
 def _width(kept: str) -> Number:
-    """Bytes per weight, with its share of the scales."""
+    """Bytes per stored weight, with its share of the scales."""
     if kept in _WHOLE:
         return Figure(_WHOLE[kept], Place(kept, path="bytes of an element"))
     if kept in _MIXES:
@@ -224,7 +225,7 @@ def _width(kept: str) -> Number:
 
 
 def _ends(kept: str) -> tuple[Number, Number]:
-    """Bytes per element of embedding and head: a type of their own in GGUF, else 16 bits."""
+    """Bytes per weight of embedding and head: own types in GGUF, else 16 bits."""
     if not kept.startswith("q"):
         return _width("bf16"), _width("bf16")
     return _width(_MIXES[kept][0] if kept in _MIXES else kept), _width(kept if kept == "q8_0" else "q6_k")

@@ -64,24 +64,22 @@ class EngineMemoryUse:
 
     @property
     def beside(self) -> Number:
-        """Bytes of all but the KV-cache pool."""
+        """Bytes of everything except the KV-cache pool."""
         return self.weights + self.activations + self.runtime
 
     @property
     def asked(self) -> Number:
-        """Bytes of everything, with the KV-cache pool."""
+        """Bytes of everything including the KV-cache pool."""
         return self.beside + np.maximum(self.pool, 0.0)
 
     @property
     def allowed(self) -> Number:
-        """Bytes that the engine may use, at least 1: everything beside the KV-cache pool, plus the pool, which is
-        negative where that does not fit.
-        """
+        """Bytes that the engine may use, at least 1; less than the weights need if there is no room for a pool."""
         return np.maximum(self.beside + self.pool, 1.0)
 
     @property
     def least(self) -> Number:
-        """Bytes needed for one request of the greatest length: everything but the pool, and its cache."""
+        """Bytes needed to serve one request of the greatest length."""
         return self.beside + self.one_request
 
 
@@ -212,7 +210,7 @@ def largest_captured(inputs: ServingInputs, tp: Number) -> Number:
 def _pool(
     inputs: ServingInputs, layout: PlanColumns, total: Number, weights: Number, activations: Number, runtime: Number
 ) -> tuple[Number, Number, Number]:
-    """The memory share that the engine claims, and the pool and activations that its definition leaves."""
+    """The memory share that the engine claims, and the bytes that it leaves to the pool and to activations."""
     memory, rule = inputs.engine.memory, inputs.engine.thumb_rule
     if memory.definition == "share-of-total":
         share = memory.share if memory.share is not None else 1.0
@@ -235,7 +233,7 @@ def _pool(
 
 
 def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> EngineMemoryUse:
-    """Adds to the memory use how many requests and tokens the KV-cache pools of a replica can store."""
+    """The memory use, with how many requests and tokens the KV-cache pools of a replica can store."""
     load, block, stages = inputs.load, cache_block(inputs, layout), stage_share(inputs, layout)
     pool = np.maximum(use.pool, 0.0)
     shared: Number = 0.0

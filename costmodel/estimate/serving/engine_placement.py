@@ -21,7 +21,7 @@ def engine_group(inputs: ServingInputs, layout: PlanColumns, name: str, ranks: N
 
 
 def _lying_together(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Ranks of an engine that a scheduler places in one domain: the largest unit that fits."""
+    """Ranks of an engine that a scheduler places in one domain: replica, stage or tp group."""
     if layout.straddles is not None and np.any(layout.straddles):
         return np.where(layout.straddles, 1.0, _whole_ranks(layout, inputs.domain))
     return _whole_ranks(layout, inputs.domain)
@@ -99,6 +99,6 @@ def _have_room(inputs: ServingInputs, *layouts: PlanColumns) -> NDArray[np.bool_
 
 
 def _parts(layout: PlanColumns, domain: float) -> tuple[Rows, Rows]:
-    """Ranks of each part that must lie in one domain, and the number of such parts over all engines."""
+    """Number of ranks in each unit that must lie in one domain, and the number of such units."""
     each = np.asarray(_whole_ranks(layout, domain), dtype=np.float64)
     return each, np.asarray(layout.replicas * layout.ranks, dtype=np.float64) / each

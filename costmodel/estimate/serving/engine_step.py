@@ -179,7 +179,7 @@ def _step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> Step
 
 
 def overlapped(inputs: ServingInputs, layout: PlanColumns, step: StepTime) -> StepTime:
-    """A step where each half of a batch hides its all-to-all behind the compute of the other half."""
+    """A step in which each half of the batch hides its all-to-all behind the other half's compute."""
     both = halved(inputs, layout)
     if both is None:
         return step
@@ -196,7 +196,7 @@ def with_host(device: StepTime, host: StepTime, launches: Number | None) -> Step
 
 
 def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
-    """Draft time of a step: one pass for each token of a chain or level of a tree; the first also prefills."""
+    """Seconds that the draft model adds to a step: one pass per token of a chain, or per level of a tree."""
     own = replace(batch, verified=draft.load.verified)
     with term("draft"):
         first = _step_time(draft, layout, own).total
@@ -252,7 +252,7 @@ def _rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Nu
 def _layer(
     inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, both: tuple[Number, Number], *, prompts: bool
 ) -> StepTime:
-    """Time of one layer without its attention; `both`: rows of all attention groups, and of the busiest group."""
+    """Seconds of one layer without attention; `both`: token rows of all groups, and of the busiest."""
     part, (rows, own) = shard_of(inputs.model, layout, kind), both
     maps: Number = 0.0
     adapted = inputs.case.scenario.workload.adapters is not None
@@ -369,7 +369,7 @@ def own_all_reduce_rows(inputs: ServingInputs, layout: PlanColumns) -> Number | 
 
 
 def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
-    """Time of norms, residual additions, activation function and rotary embedding, with a fixed time per call."""
+    """Seconds of memory-bound kernels of a layer: norms, residual additions, activation, rotary embedding."""
     kind, model, element = part.kind, inputs.model, inputs.types.wide
     calls = kind.norms + (1.0 if part.mixer is not None else 0.0) + (1.0 if part.dense is not None else 0.0)
     with term("memory-bound"):
@@ -391,7 +391,7 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
 
 
 def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
-    """Time of the embedding lookup and of sends between pipeline stages, for the rows of one attention group."""
+    """Seconds of the embedding lookup and of sends between pipeline stages for this many rows."""
     with term("embedding"):
         nbytes = embedding_traffic(rows, inputs.model.hidden, inputs.types.wide)
         lookup = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
@@ -448,7 +448,7 @@ def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> V
 
 
 def product(inputs: ServingInputs, rows: Number, matrix: Matmul, *, narrow: bool, kept: Number | None = None) -> Number:
-    """Time of so many rows times one weight matrix; `kept`: bytes per weight, if stored in another type."""
+    """Seconds of multiplying `rows` rows by a weight matrix; `kept`: bytes per stored weight."""
     types = inputs.types
     fit, peak = (types.fit, types.peak) if narrow else (types.fit_wide, types.peak_wide)
     weight = kept if kept is not None else types.weight if narrow else types.wide

@@ -71,7 +71,7 @@ class ApartEvaluation:
         return self.decode_memory
 
     def binding(self, row: int = 0) -> str:
-        """The bottleneck at saturation: prefill, the KV cache, the sequence limit of decode, or the links between."""
+        """What limits the rate of one plan: prefill, the KV cache, decode's sequence limit, or the links."""
         return BINDING[int(np.argmin(self.most[:, row]))]
 
     def overloads(self) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -145,13 +145,13 @@ def _quick(exact: InstancePairs) -> InstancePairs:
 
 
 def _gain(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, within: Number) -> Number:
-    """Rate within limits over that of colocated replicas; infinite if those meet no limits."""
+    """Rate within limits relative to colocated replicas on as many GPUs; infinite if those meet no limit."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return share(within, together(inputs, prefill, decode))
 
 
 def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:
-    """Requests per second within limits of the best colocated replicas on as many GPUs.
+    """Requests per second that the best colocated replicas on as many GPUs answer within limits.
 
     The layout is that of prefill or of decode, with its token budget or a smaller one, which shortens gaps.
     """
@@ -162,7 +162,7 @@ def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -
 
 
 def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
-    """Requests per second within limits of one replica with both prefill and decode, at its best token budget."""
+    """Requests per second within limits of one replica that does both prefill and decode."""
     sizes = [np.asarray(getattr(layout, name)).view(np.ndarray) for name in (*cuts_of(layout), "budget")]
     first, which = distinct([*sizes, *numbered_factors(layout)])
     one, best = np.ones(len(first)), np.zeros(len(first))
@@ -175,7 +175,7 @@ def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
 
 
 def _rate(pair: InstancePairs, top: Number) -> Number:
-    """Requests per second of the whole plan under the scenario's load, at most its saturation."""
+    """Requests per second of a plan under the scenario's load, at most what it can answer."""
     workload = pair.inputs.case.scenario.workload
     if workload.rate is not None:
         return np.minimum(workload.rate, top)
@@ -183,13 +183,14 @@ def _rate(pair: InstancePairs, top: Number) -> Number:
     thinking = float(workload.think_time or 0.0)
 
     def busy(rate: Rows) -> Number:
+        """How full the instances are at this rate; 1 is full."""
         return share(rate * (thinking + pair.seen(rate, pair.in_flight(rate)).latency), waiting)
 
     return pair.greatest(top, busy)
 
 
 def _in_line(inputs: ServingInputs, seen: SeenApart, rates: ApartRates) -> SeenApart:
-    """Latencies with the wait of users for a place, by Little's law; unchanged if the load is a rate.
+    """Latencies with the wait of users for a free slot; unchanged if the load is a rate.
 
     No one of them waits for longer than it takes to answer all once.
     """
@@ -220,6 +221,7 @@ def _chance(pair: InstancePairs, top: Number, columns: Mapping[str, Number]) -> 
         held[USERS] = float(workload.users)
 
     def at(rate: Rows) -> tuple[Number, SeenApart]:
+        """The load factor and the latencies at a rate."""
         seen = pair.seen(rate, pair.in_flight(rate))
         return load_factor(pair.inputs, held, rate, seen.latency), seen
 
@@ -284,6 +286,7 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
         held = {**pairs.held, "saturation_per_s": least}
 
         def seen_at_load(factor: Rows) -> SeenApart:
+            """Latencies if the load is larger by a factor."""
             busier = pairs.in_flight_of_one(np.minimum(factor * answers, decoded))
             return pairs.seen_at(factor * prompts, busier)
 
@@ -308,7 +311,7 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
 
 
 def _on_other_links(pairs: InstancePairs, first: Number, second: Number) -> tuple[Rows, InstancePairs] | None:
-    """Rows whose instance counts change the links used, with pairs on those links: the network, or one domain."""
+    """Plans whose number of instances changes the links in use, evaluated on those links."""
     prefill, decode = (
         _with_replicas(layout, count) for layout, count in ((pairs.prefill, first), (pairs.decode, second))
     )

@@ -106,11 +106,11 @@ class ServingEvaluation:
 
     @property
     def blocked(self) -> bool:
-        """Whether blocking prompts wait over a hundredth of the time for enough answers to end."""
+        """Whether prompts that wait for others to end take over 1 % of the time."""
         return self.point.blocking.occur and bool(np.any(self.point.blocking.busy_share(self.state.rate) > BLOCKED))
 
     def binding(self, row: int = 0) -> str:
-        """The bottleneck at saturation: the token budget, the KV cache, the sequence limit, or compute."""
+        """What limits the rate of one plan: token budget, KV cache, sequence limit, or compute."""
         busy = float(np.broadcast_to(np.asarray(self.most.utilisation), (len(self.layout),))[row])
         named = BINDING[int(self.bounds.binding(slice(row, row + 1))[0])]
         return "compute" if named == "budget" and busy >= COMPUTE_BOUND else named
@@ -254,7 +254,7 @@ def _evaluated(
 
 
 def _of_tokens(exact: ExactSteps, many: Number, decode: StepTime) -> StepTime:
-    """The step that generates tokens; for a single sequence if no more are in flight."""
+    """The decode step at the plan's load; that of a single sequence if no more are in flight."""
     own = np.maximum(many / exact.layout.pp, 1.0)
     return decode if np.all(np.asarray(own) >= FEWEST) else exact.breakdown(own)
 
@@ -287,7 +287,7 @@ def _state(
 
 
 def _overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -> NDArray[np.bool_]:
-    """Plans that get more requests than they can answer; never in a closed loop, whose users wait."""
+    """Plans that get more requests than they can answer; in a closed loop none."""
     arriving = inputs.case.scenario.workload.rate
     if arriving is None:
         return np.zeros(len(layout), dtype=bool)
@@ -347,7 +347,7 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
 
 
 def _residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Number:
-    """Time that an unused prefix stays in the KV cache."""
+    """Seconds that an unused prefix stays in the KV cache."""
     with term("new tokens"):
         added = inputs.load.computed + inputs.load.generated
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -424,7 +424,7 @@ _HOPELESS = 3  # replicas that are added where none seem to be enough
 
 
 def enough_replicas(least: Values, needed: Callable[[Places, Values], tuple[Values, NDArray[np.bool_]]]) -> Values:
-    """The fewest replicas that suffice, if the number needed depends on the number there is; infinite if none do.
+    """The fewest replicas that are enough, if the need depends on their number; infinite if none are.
 
     Args:
         least: replicas that the rate needs where every turn finds its conversation

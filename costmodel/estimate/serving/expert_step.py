@@ -31,7 +31,7 @@ from costmodel.ground.equation import Number, term
 
 
 def placed(inputs: ServingInputs, layout: PlanColumns, experts: Experts) -> Number:
-    """Experts of a layer on the ep ranks, with redundant copies; without ep there are no copies."""
+    """Number of experts of a layer on the ep ranks, with redundant copies."""
     if not np.any(np.asarray(layout.redundant_experts)):
         return experts.count
     with term("copies"):
@@ -47,7 +47,7 @@ def with_copies(inputs: ServingInputs, layout: PlanColumns, experts: Experts, we
 
 
 def unplaced(inputs: ServingInputs, *layouts: PlanColumns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Masks of the rows with redundant experts but without ep, by reason code."""
+    """Masks of plans with redundant experts but without expert parallelism, by reason code."""
     if inputs.model.has_experts:
         copied = np.any([np.asarray(layout.redundant_experts > 0) for layout in layouts], axis=0)
         yield "L060", copied & np.all([np.asarray(layout.ep == 1) for layout in layouts], axis=0)
@@ -112,7 +112,7 @@ def _one_sided(inputs: ServingInputs, ranks: Group) -> NDArray[np.bool_]:
 
 
 def halved(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_] | None:
-    """Whether a step runs as two half batches, one in compute while the other is in transfer; None if no row does."""
+    """Whether a step runs as two half batches that alternate compute and transfer; None if no plan does."""
     if inputs.engine.dispatch is None or not inputs.engine.dispatch.two_batches:
         return None
     found = dispatches(inputs, layout)

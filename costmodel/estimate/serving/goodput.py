@@ -39,7 +39,7 @@ class RequestLimits:
 
     @property
     def any(self) -> bool:
-        """Whether either limit is set."""
+        """Whether a limit on time to first token or on time per token is set."""
         return self.first is not None or self.token is not None
 
 
@@ -69,7 +69,7 @@ def in_time(limits: RequestLimits, result: Result) -> dict[str, Number]:
 
 
 def _fastest(result: Result) -> Number:
-    """The time that no request is under: a step without prompts; 0 where it is not known."""
+    """The shortest possible time: that of a step without prompts; 0 if unknown."""
     with term("a step alone"):
         between = result("prompts_between")
         return np.where(np.asarray(between) > 0, result("tpot") - between, 0.0)
@@ -111,6 +111,7 @@ def with_longer_times(result: Result, factor: Number) -> Result:
     """Results of a closed-loop load if all times are longer by a factor."""
 
     def found(name: str) -> Number:
+        """The result of this name with its times longer by the factor."""
         value = result(name)
         return value * factor if name in TIMES else share(value, factor)
 
@@ -122,6 +123,7 @@ def factor_in_time(limits: RequestLimits, result: Result, column: str, bound: fl
     rows = len(np.atleast_1d(np.asarray(result("tpot"))))
 
     def over(log: Number) -> Number:
+        """How far requests in time exceed the bound if all times are longer by exp(log)."""
         return np.log(share(bound, np.maximum(in_time(limits, with_longer_times(result, np.exp(log)))[column], 1e-12)))
 
     with untraced(), np.errstate(all="ignore"):
@@ -136,6 +138,7 @@ def weight_of_first(limits: RequestLimits, result: Result, column: str, bound: f
     at_bound = with_longer_times(result, factor_in_time(limits, result, column, bound))
 
     def lost(names: tuple[str, ...]) -> Number:
+        """The share of requests in time that is lost if these times become longer."""
         longer = in_time(limits, lambda name: at_bound(name) * A_LITTLE if name in names else at_bound(name))
         return in_time(limits, at_bound)[column] - longer[column]
 

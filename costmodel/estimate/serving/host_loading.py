@@ -103,7 +103,7 @@ def host_bytes(inputs: ServingInputs, memory: EngineMemoryUse) -> Number:
 
 
 def in_reach(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
-    """Tokens of a replica that its devices and hosts cache together."""
+    """Tokens that a replica's devices and hosts can cache together."""
     pool = inputs.host_pool
     if pool is None:
         return memory.tokens
@@ -113,7 +113,7 @@ def in_reach(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse
 def host_columns(
     inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse, found: HostLoading, whole: Number, rate: Number
 ) -> dict[str, Number]:
-    """Results of a cache on the host; NaN for an engine without one."""
+    """Results on the host's KV cache by name; NaN for an engine without one."""
     load, pool = inputs.load, inputs.host_pool
     if pool is None:
         return dict.fromkeys(HOST_COLUMNS, np.nan)

@@ -83,7 +83,7 @@ def sequence_cache(inputs: ServingInputs, tp: Number, tokens: Number) -> Number:
 
 
 def own_tokens(layout: PlanColumns, tokens: Number) -> Number:
-    """Tokens of a sequence in the KV cache of one rank: all of them, or its part under dcp."""
+    """Tokens of a sequence whose cache one rank has: all, or its part under decode context parallelism."""
     return shared_cache_tokens(tokens, layout.dcp) if layout.shares_context else tokens
 
 
@@ -101,7 +101,7 @@ def rank_cache(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Nu
 
 
 def admitted_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) -> Number:
-    """KV-cache bytes that an engine reserves on a rank for a request with so many tokens, without a pipeline."""
+    """KV-cache bytes that an engine reserves on a rank for a request of so many tokens."""
     total: Number = 0.0
     for kind in inputs.model.layers:
         if kind.heads is not None:
@@ -137,16 +137,17 @@ def _packed_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) -
 
 
 def _in_flight(request: Number, window: Number, budget: Number, block: float) -> Number:
-    """Blocks that an engine reserves for a window and a step's tokens."""
+    """Number of blocks that an engine reserves for a window and the tokens of a step."""
     return admitted_window_tokens(request, window, budget, block) / block
 
 
 def _entry_rate(kind: Layers) -> float:
+    """Tokens per compressed entry of a layer."""
     return kind.compressed.entries.rate if kind.compressed and kind.compressed.entries else 0.0
 
 
 def _page(inputs: ServingInputs, kind: Layers) -> Number:
-    """Bytes of a block of compressed entries in one layer, aligned; index keys are stored separately."""
+    """Bytes of one cache block with compressed entries in one layer."""
     own = kind.compressed
     if own is None or own.entries is None:
         return 0.0
@@ -223,7 +224,7 @@ def decode_attention(
 
 
 def _calls(layout: PlanColumns, part: Shard) -> Number:
-    """Attention calls per layer; with dcp, grouped attention handles new tokens in a call of their own."""
+    """Number of attention kernel calls per layer."""
     if not layout.shares_context or part.kind.latent is not None:
         return 1.0
     return np.where(layout.dcp > 1, 2.0, 1.0)
@@ -285,7 +286,7 @@ class ContextTime:
 
 
 def divides(layout: PlanColumns, value: Number) -> Number:
-    """The value in plans with dcp; 0 in others."""
+    """The value for plans with decode context parallelism; 0 for others."""
     return np.where(layout.dcp > 1, value, 0.0)
 
 
@@ -363,7 +364,7 @@ def _ranks(inputs: ServingInputs, layout: PlanColumns) -> Group:
 
 
 def _widths(layout: PlanColumns, part: Shard) -> tuple[Number, Number, Number]:
-    """Heads that a rank attends with under dcp, and the widths of their queries and results."""
+    """Heads that a rank computes under decode context parallelism, and the widths of queries and results."""
     assert part.mixer is not None
     heads, latent = gathered_heads(part.mixer.heads, layout.dcp), part.kind.latent
     if latent is None:

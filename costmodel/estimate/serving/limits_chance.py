@@ -173,7 +173,7 @@ def _side(
     there: Reached | None,
     asked: tuple[str, float, float],
 ) -> _Side:
-    """A bound's distance in standard deviations, and the kind of error that moves its result."""
+    """How many standard deviations a bound is away, and which kind of error moves its result."""
     column, sign, bound = asked
     value, beside = result(column), further_spread(found, column)
     own = "pool" if column in OF_POOL else "power" if np.any(np.asarray(beside)) else "first"
@@ -208,7 +208,7 @@ def _in_time(
     there: Reached | None,
     asked: tuple[str, float, float],
 ) -> Iterator[_Side]:
-    """A bound on requests in time, as a bound on all times; time to first token has a further error.
+    """A bound on the share of requests in time, turned into bounds on the errors of their times.
 
     It is one on the steps alone for plans on which first tokens do not matter there.
     """
@@ -227,13 +227,13 @@ def _in_time(
 
 
 def _exact(value: Number, bound: float, sign: float) -> _Side:
-    """A bound on a result without error: always or never met."""
+    """A bound on a result without error: met with certainty or never."""
     kept = np.asarray(value) * sign <= bound * sign
     return _Side("exact", True, np.where(kept, np.inf, -np.inf), 0.0)
 
 
 def _away(amount: Number, bound: Number, spread: Number) -> Number:
-    """Standard deviations from an amount to a bound; infinite without spread, NaN if either is unknown."""
+    """How many standard deviations an amount is from a bound; infinite without spread."""
     with np.errstate(all="ignore"):
         away = spreads_away(np.maximum(amount, SMALLEST), np.maximum(bound, SMALLEST), spread)
         apart = np.where(np.asarray(amount) <= bound, np.inf, -np.inf)
@@ -243,7 +243,7 @@ def _away(amount: Number, bound: Number, spread: Number) -> Number:
 
 
 def _joined(sides: list[_Side]) -> Number:
-    """Chance that the results of all error kinds lie within their nearest bounds."""
+    """The chance that all results are within their bounds, over all kinds of error."""
     steps = [side for side in sides if side.kind == "steps"]
     chance = alone_kept = _kept(steps, [])
     for kind in dict.fromkeys(side.kind for side in sides if side.kind != "steps"):
@@ -252,7 +252,7 @@ def _joined(sides: list[_Side]) -> Number:
 
 
 def _kept(steps: list[_Side], further: list[_Side]) -> Number:
-    """Chance to meet the bounds on step times and those of one further kind of error."""
+    """The chance to meet the bounds on step times and on one further kind of error."""
     upper, lower = _nearest(further, upper=True), _nearest(further, upper=False)
     step, least_step = (_nearest(steps, upper=each).away for each in (True, False))
     under, least_under = (chance_between(_below(end, upper), _below(end, lower)) for end in (step, least_step))
@@ -260,7 +260,7 @@ def _kept(steps: list[_Side], further: list[_Side]) -> Number:
 
 
 def _nearest(sides: list[_Side], *, upper: bool) -> _Side:
-    """The nearest upper or lower bound; infinitely far without one. An unknown result counts as a broken bound."""
+    """The upper or lower bound that is nearest; infinitely far if there is none."""
     end = np.inf if upper else -np.inf
     away: Number = end
     shared: Number = 0.0
@@ -273,7 +273,7 @@ def _nearest(sides: list[_Side], *, upper: bool) -> _Side:
 
 
 def _below(step: Number, side: _Side) -> Number:
-    """Chance that the error of step times and a further error are both below their bounds."""
+    """The chance that the error of step times and a further error both stay below their bounds."""
     if np.all(np.isneginf(side.away)) or np.all(np.isneginf(step)):
         return 0.0
     if not np.any(np.asarray(side.with_steps)):

@@ -53,27 +53,28 @@ class Bounds:
 
     @property
     def admitted(self) -> Column:
-        """Requests that a replica admits, so that they only wait for room in steps."""
+        """Number of requests that a replica admits, which then only wait for room in steps."""
         return np.maximum(_at_most_requests(np.minimum(self.slots, self.link), self.unlike_prompts), LEAST)
 
     @property
     def slots(self) -> Column:
-        """Requests that a replica can store at a time; others wait outside."""
+        """Number of requests that a replica can store; others wait outside."""
         return np.maximum(_at_most_requests(np.minimum(self.cache, self.sequences), self.equal_prompts), LEAST)
 
     @property
     def least(self) -> Column:
-        """The smallest bound."""
+        """The smallest of the bounds on sequences in flight."""
         return np.maximum(np.minimum(self.budget, self.admitted), LEAST)
 
     def binding(self, rows: slice = slice(None)) -> NDArray[np.intp]:
-        """Index in BINDING of the smallest bound."""
+        """Index (in BINDING) of the smallest bound."""
         budget = _at_most_requests(_at_most_requests(self.budget, self.equal_prompts), self.unlike_prompts)
         bounds = [each[rows] for each in (budget, self.cache, self.sequences, self.link)]
         return np.asarray(np.argmin(np.stack(bounds), axis=0))
 
 
 def _at_most_requests(many: Column, most: Column | None) -> Column:
+    """The smaller of two numbers of sequences in flight."""
     return many if most is None else np.minimum(many, most)
 
 
@@ -158,6 +159,7 @@ class Engines:
         """
 
         def excess(engines: Engines) -> Callable[[Column], Values]:
+            """A function of sequences in flight that is positive where `over` exceeds 1."""
             return lambda log: np.log(over(engines, np.exp(log)))
 
         least, most, first = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least), FIRST
@@ -179,7 +181,7 @@ def _without_places(inputs: ServingInputs) -> ServingInputs:
 
 
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
-    """A load of the whole fleet, divided by its replicas."""
+    """The load of one replica: the fleet's load divided by the number of replicas."""
     return np.asarray(amount / layout.replicas, dtype=np.float64)
 
 
@@ -206,7 +208,7 @@ def cap_binds(inputs: ServingInputs, looped: Costs) -> NDArray[np.bool_]:
 
 
 def under_cap(inputs: ServingInputs, rated: Costs, looped: Costs) -> Costs:
-    """Results of a rate with a concurrency cap, combined from the rate alone and the closed loop.
+    """The results of a rate with a concurrency cap: those of the rate alone, or of the closed loop where it binds.
 
     Times lie between those of the rate and, where these are shorter, of the loop, by how often as many as may be are in
     flight. How many replicas a rate needs does not depend on the cap.
@@ -248,6 +250,7 @@ def in_flight(engines: Engines) -> Column:
     users, thinking = float(workload.users), float(workload.think_time or 0.0)
 
     def busy(some: Engines, many: Column) -> Number:
+        """How full a replica is with so many sequences in flight; 1 is full."""
         state = some.state(many)
         answer = state.ttft + (inputs.load.longest_answer - 1.0) * state.tpot
         return share(state.rate * (thinking + answer), of_each(inputs, some.layout, users))
@@ -281,11 +284,12 @@ def _blocks(load: Load) -> bool:
 
 
 def with_link(engines: Engines) -> Bounds:
-    """The bounds, with the one by the host link over which conversations' caches are loaded."""
+    """The bounds, with one for the host link over which cached conversations are loaded."""
     if not np.any(engines.inputs.load.loaded):
         return engines.bounds
 
     def busy(some: Engines, many: Column) -> Number:
+        """How full the host link is with so many sequences in flight; 1 is full."""
         point = some.point(many)
         return replica_rate(some.inputs, point) * point.host.busy
 
@@ -293,11 +297,12 @@ def with_link(engines: Engines) -> Bounds:
 
 
 def with_blocking(engines: Engines) -> Bounds:
-    """The bounds, with the one by blocking prompts, which use time in which steps could run."""
+    """The bounds, with one for prompts that block steps until answers end."""
     if not _blocks(engines.inputs.load):
         return engines.bounds
 
     def busy(some: Engines, many: Column) -> Number:
+        """Share of the time that blocking prompts take with so many sequences in flight."""
         point = some.point(many)
         rate = replica_rate(some.inputs, point)
         return full_steps(some.inputs, point, rate)[1] + point.blocking.busy_share(rate)

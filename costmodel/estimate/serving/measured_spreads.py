@@ -82,12 +82,12 @@ def spreads(inputs: ServingInputs, *layouts: PlanColumns) -> ServingSpreads:
 
 
 def is_new_ground(inputs: ServingInputs) -> bool:
-    """Whether no fitted benchmark has this maker, tp across domains, experts on the host, or unlike answers at once."""
+    """Whether no fitted benchmark is like this: other maker, tp across domains, host experts, mixed batch."""
     return inputs.crosses or inputs.host_experts is not None or of_unlike_batch(inputs) or never_ran(inputs)
 
 
 def of_unlike_batch(inputs: ServingInputs) -> bool:
-    """Whether requests are sent at once whose answers differ in length, as no fitted benchmark does."""
+    """Whether all requests are sent at once with answers of different length, which no fitted benchmark does."""
     return inputs.case.scenario.workload.requests is not None and inputs.load.output_spread > 0
 
 
@@ -122,7 +122,7 @@ def _of_kernels(inputs: ServingInputs, spread: Number) -> Number:
 
 
 def further_spread(found: ServingSpreads, column: str) -> Number:
-    """The spread of a result besides that of step times."""
+    """The spread of a result in addition to that of step times."""
     if column in OF_POOL:
         return found.pool
     return found.power if column in OF_POWER else 0.0

@@ -104,7 +104,7 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
 
 
 def _at_once(load: Load, layout: PlanColumns, point: OperatingPoint, exact: Steps) -> Number:
-    """Time that a prompt token adds to steps, if all prompts are there at once and fill them."""
+    """Seconds that each prompt token adds to steps if all prompts wait from the start."""
     with term("prompts at once"):
         tokens = np.minimum(np.maximum(point.concurrency, 1.0) * load.computed, point.room) / layout.pp
         tokens = np.maximum(tokens, 1.0)
@@ -221,7 +221,7 @@ class _FirstWave:
 
 
 def _first_wave(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, at_once: Number) -> _FirstWave:
-    """The first wave of a batch: all prompts wait at once, and first tokens come at the ends of steps."""
+    """The first wave of a batch: all prompts wait at once, first tokens come at the ends of steps."""
     load, many = inputs.load, np.maximum(point.concurrency, 1.0)
     with term("of the first wave"):
         tokens, begin = many * load.computed, _room_beside(inputs, layout, 0.0)
@@ -241,7 +241,7 @@ def _first_wave(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoin
 
 
 def _alone(inputs: ServingInputs, point: OperatingPoint) -> Number:
-    """Time of one prompt's steps, without other prompts."""
+    """Seconds of the steps of one prompt without other prompts."""
     load = inputs.load
     with term("a prompt alone"):
         steps = steps_with_prompt(load, point.own_room, 0.0)
@@ -249,7 +249,7 @@ def _alone(inputs: ServingInputs, point: OperatingPoint) -> Number:
 
 
 def _room_beside(inputs: ServingInputs, layout: PlanColumns, decoding: Number) -> Number:
-    """Prompt tokens in the steps of all micro-batches, beside so many decoding requests."""
+    """Prompt tokens that fit in steps beside `decoding` sequences."""
     each = prompt_room(step_budget(layout), inputs.load.queries * decoding / layout.pp)
     return layout.pp * filled_room(inputs.load, each, layout.dp_attention)
 
@@ -257,7 +257,7 @@ def _room_beside(inputs: ServingInputs, layout: PlanColumns, decoding: Number) -
 def _in_waves(
     inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, requests: Number
 ) -> tuple[Number, Number]:
-    """Time to first token, mean and P99, if equal answers end together and requests run in waves."""
+    """Time to first token (mean, P99) if answers of equal length run in waves."""
     load, many = inputs.load, point.concurrency
     with term("waves"):
         first_step = mixed_step_time(point.alpha, point.beta, many / 2.0, 0.0, 0.0)  # half of them decode on the mean
@@ -275,5 +275,6 @@ def _in_waves(
 
 
 def _of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
+    """Requests of the batch on one replica; None without a batch."""
     requests = inputs.case.scenario.workload.requests
     return None if requests is None else of_each(inputs, layout, float(requests))

@@ -85,7 +85,7 @@ class OperatingPoint:
 
     @property
     def own(self) -> Number:
-        """Time that a token of a request's own prompt adds to its first token."""
+        """Seconds that each token of a request's own prompt adds to its first token."""
         return self.gamma if self.beside is None else self.beside
 
     @property
@@ -241,7 +241,7 @@ def gaps_of_line(inputs: ServingInputs, lines: Number) -> Number:
 
 
 def _lone(inputs: ServingInputs, layout: PlanColumns, steps: Steps, point: OperatingPoint, piece: Number) -> Number:
-    """Time that a prompt token adds to a step with no other prompt, in a piece of so many tokens."""
+    """Seconds that each prompt token adds to a step without other prompts, in chunks of `piece` tokens."""
     with term("alone"):
         whole = (steps.mixed(micro_batch(layout, point.concurrency), piece) - point.decode) / piece
         return of_a_token(inputs, layout, point.concurrency, piece, whole)
@@ -255,7 +255,7 @@ def _of_groups(
     point: OperatingPoint,
     carried: Number,
 ) -> OperatingPoint:
-    """An operating point with the effects of several attention groups on prompts."""
+    """The operating point with what several attention groups change for prompts."""
     piece = np.minimum(groups.piece, carried)
     lone = _lone(inputs, layout, steps, point, piece)
     with term("beside those of other groups"):
@@ -266,7 +266,7 @@ def _of_groups(
 
 
 def _carried(inputs: ServingInputs, layout: PlanColumns, groups: AttentionGroups | None, concurrency: Number) -> Number:
-    """Prompt tokens of a step that has any; several attention groups compute several prompts at once.
+    """Mean number of prompt tokens in a step that has any.
 
     Each micro-batch of a pipeline has those that came since the last one began.
     """
@@ -295,7 +295,7 @@ def _pieces(inputs: ServingInputs, groups: AttentionGroups, concurrency: Number)
 def of_a_token(
     inputs: ServingInputs, layout: PlanColumns, concurrency: Number, carried: Number, whole: Number
 ) -> Number:
-    """Time that a prompt token adds for each user; less where prompts fill the stages of a pipeline."""
+    """Seconds that each prompt token adds for every user."""
     if not layout.staged:
         return whole
     with term("micro-batches with prompts"):

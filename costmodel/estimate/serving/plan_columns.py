@@ -87,17 +87,18 @@ class PlanColumns:
         return self._each(lambda column: column[rows])
 
     def beside(self, others: PlanColumns) -> PlanColumns:
-        """These rows followed by others; neither may have time factors."""
+        """These rows followed by the rows of others."""
         assert self.time_factor is None
         assert others.time_factor is None
         return PlanColumns(*(np.concatenate([getattr(each, name) for each in (self, others)]) for name in SIZES))
 
     def bare(self) -> PlanColumns:
-        """The layouts with columns that are not traced."""
+        """The same plans with columns that a trace does not record."""
         with untraced():
             return self._each(lambda column: np.asarray(column).view(np.ndarray))
 
     def _each(self, of: Callable[[Rows], Rows]) -> PlanColumns:
+        """The plans with a function applied to every column."""
         return PlanColumns(**{name: of(column) for name in _PARTS if (column := getattr(self, name)) is not None})
 
     def longer(self, time: Number) -> Number:

@@ -195,7 +195,7 @@ def replica_ranks(plan: ServingPlan) -> Number:
 
 
 def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple[Assumption, ...]]:
-    """A plan with default instance counts: as many of each kind as fit on the accelerators."""
+    """The plan with default instance counts: as many of each kind as fit on the accelerators."""
     if plan.prefill is None or plan.decode is None:
         return plan, ()
     halves = {"prefill": plan.prefill, "decode": plan.decode}
@@ -276,7 +276,7 @@ def routed_parts(
 
 
 def apart_is_modelled(inputs: ServingInputs) -> None:
-    """An error for a load that is not modelled with separate prefill and decode."""
+    """Raises an error for a load that is not modelled for disaggregated plans."""
     workload = inputs.case.scenario.workload
     key, what, hint = "", "", ""
     if workload.traffic == "burst":
@@ -304,7 +304,7 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
 
 
 def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = True) -> AnyEvaluation:
-    """Evaluates plans of colocated replicas, or pairs of prefill and decode layouts.
+    """Results of colocated plans (one argument), or of pairs of prefill and decode layouts (two).
 
     compared: halves with replicas that do both, and replicas for conversations with those that their rate needs
     """
@@ -449,12 +449,12 @@ def row_results(inputs: ServingInputs, result: str, rows: int) -> list[float]:
 
 
 def _decoded_beside(columns: Sequence[PlanColumns], costs: Mapping[str, float]) -> Number:
-    """Sequences beside the prompts of one attention group and micro-batch; 0 with separate prefill and decode."""
+    """Number of sequences that decode beside the prompts of one attention group."""
     return 0.0 if len(columns) > 1 else costs["concurrency"] / (columns[0].dp_attention * columns[0].pp)
 
 
 def _timed(inputs: ServingInputs) -> Iterator[Assumption]:
-    """The releases whose benchmarks set the times, where the engine's document describes others."""
+    """An assumption on which release's benchmarks set the times, if it is not the engine's own."""
     if (releases := inputs.engine.as_of.timed) is not None:
         yield Assumption("times", f"fitted to releases {releases}", f"stacks/{inputs.engine.name}, as_of.timed")
 
@@ -594,7 +594,7 @@ def load_shares(case: ServingCase, rates: Sequence[float]) -> list[float]:
 
 
 def under_share(case: ServingCase, share: float) -> ServingCase:
-    """A case with this share of its load."""
+    """The case with this share of its load."""
     workload = case.scenario.workload
     loads = {name: getattr(workload, name) for name in LOADS}
     part = workload.model_copy(update={name: share * load for name, load in loads.items() if load is not None})
@@ -602,7 +602,7 @@ def under_share(case: ServingCase, share: float) -> ServingCase:
 
 
 def combined(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Results of all kinds of nodes together: sums, means over requests, and the P99 of all requests.
+    """The results of all kinds of nodes together: sums, means over requests, and the P99 of all.
 
     A result that has no such meaning, as the time of a term or the memory of a pool, is not a number.
     """
@@ -624,7 +624,7 @@ def combined(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _rule(name: str) -> Callable[[Sequence[float], Sequence[float], Sequence[float]], float]:
-    """How to combine a result of each kind of node, weighted by requests answered or requests within limits."""
+    """How results of several kinds of nodes combine: as a sum, or as a mean over requests."""
     base = name.removesuffix("_low").removesuffix("_high")
     if base in _SUMS:
         return lambda values, answered, within: sum(values)

@@ -304,7 +304,7 @@ def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, 
 
 
 def _ratio(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates: ApartRates) -> Number:
-    """Prefill instances per decode instance at which neither kind waits."""
+    """Number of prefill instances per decode instance at which neither waits for the other."""
     load, (prefill, decode) = inputs.load, halves
     with term("an instance"):
         prompts = load.computed * rates.prefill / prefill.replicas
@@ -498,6 +498,7 @@ class InstancePairs:
                 return factor, of_slower_steps(column, _result(seen, column), factor)
 
             def over(load: Rows) -> Number:
+                """How far the result exceeds its bound at a load."""
                 return over_bound(column, grown(load)[1], bound)
 
             with untraced(), np.errstate(all="ignore"):
@@ -517,7 +518,7 @@ class InstancePairs:
             return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, highest, near=near))
 
     def kept(self, top: Number, over: Callable[[Rows], Number]) -> Rows:
-        """Highest rate up to `top` at which `over` is at most 1; 0 if it exceeds 1 at every rate."""
+        """The highest rate up to `top` at which `over` is at most 1; 0 if there is none."""
         with untraced(), np.errstate(all="ignore"):
             ever = np.asarray(over(np.full(len(self.decode), FEWEST_PER_S)) <= 1)
             near = NEAR_ENOUGH if any(limit.column == OWN for limit in service_limits(self.inputs)) else NEAR
@@ -530,12 +531,13 @@ class InstancePairs:
         held = {**self.held, "saturation_per_s": top}
 
         def at(rate: Rows) -> SeenApart:
+            """Latencies at a rate of the whole plan."""
             return self.seen(rate, self.in_flight(rate))
 
         return self.kept(top, lambda rate: self.over(at(rate), rate, held, lambda factor: at(factor * rate)))
 
     def quick(self) -> InstancePairs:
-        """The pairs with step times from a table, and with columns that are not traced."""
+        """The same pairs with step times from a table, for fast searches."""
         prefill, decode = self.prefill.bare(), self.decode.bare()
         prompt = PromptTime(*(_bare(getattr(self.prompt, name)) for name in self.prompt.__dataclass_fields__))
         return replace(
@@ -567,4 +569,5 @@ def bare_transfer(transfer: CacheTransfer) -> CacheTransfer:
 
 
 def _bare(value: Number) -> Number:
+    """The value without its trace."""
     return np.asarray(value, dtype=np.float64).view(np.ndarray)

@@ -128,7 +128,7 @@ class ReplicaCapacity:
         return self.known[asked]
 
     def _known_rates(self, inputs: ServingInputs, asked: object) -> Number:
-        """Rates within limits, computed only for kinds of replicas that are not in the cache."""
+        """Rates within limits of each kind of replica, computed only for kinds not yet cached."""
         assert self.of_kinds is not None
         rates, keys = self.of_kinds.pop(asked, {}), _keys(inputs, self.kinds.layout)
         self.of_kinds[asked] = rates
@@ -206,12 +206,13 @@ def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
 
 
 def _keep_latest(found: dict[Any, Any], most: int) -> None:
-    """Drops the oldest entries beyond a maximum number."""
+    """Drops the oldest entries of a cache beyond `most`."""
     for key in [*itertools.islice(found, max(len(found) - most, 0))]:
         del found[key]
 
 
 def _few() -> deque[tuple[dict[bytes, int], ReplicaCapacity]]:
+    """An empty cache that keeps only the latest entries."""
     return deque(maxlen=CAPACITIES)
 
 

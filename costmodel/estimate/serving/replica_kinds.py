@@ -34,7 +34,7 @@ class ReplicaKinds:
 
 
 def cuts_of(layout: PlanColumns) -> tuple[str, ...]:
-    """Columns that decide how replicas shard the model, or that separate rows; dcp only if a plan uses it."""
+    """Names of the columns that decide how a replica shards the model."""
     cuts = CUTS if layout.shares_context else _UNSHARED
     return (*cuts, *(name for name in ("straddles", "variant") if getattr(layout, name) is not None))
 
@@ -54,7 +54,7 @@ def numbered_factors(layout: PlanColumns) -> list[NDArray[np.intp]]:
 
 
 def shared_cuts(layout: PlanColumns) -> PlanColumns:
-    """The plans, with columns of model sharding stored once for plans with equal values."""
+    """The plans, in which equal values of model sharding are stored once."""
     cuts = cuts_of(layout)
     first, which = distinct([np.asarray(getattr(layout, name)) for name in cuts])
     if len(layout) < WORTH_STORING * len(first):
@@ -65,7 +65,7 @@ def shared_cuts(layout: PlanColumns) -> PlanColumns:
 
 
 def of_each_plan(found: T) -> T:
-    """A record of columns, with shared columns expanded to one value per plan."""
+    """A result with shared columns expanded to one value per plan."""
     columns: Any = found
     plain: T = replace(
         columns, **{part.name: _without_factors(getattr(columns, part.name)) for part in fields(columns)}
@@ -78,7 +78,7 @@ def _without_factors(value: Any) -> Any:
 
 
 def distinct(columns: Sequence[Rows | NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first row of each combination of whole numbers, and which combination each row has.
+    """The first row of each distinct combination, and the index of each row's combination.
 
     >>> [places.tolist() for places in distinct([np.array([2.0, 1.0, 2.0]), np.array([5.0, 5.0, 5.0])])]
     [[1, 0], [1, 0, 1]]
@@ -110,7 +110,7 @@ def _choose_rows(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:
 
 
 def rows_of(found: T, which: NDArray[np.intp], count: int) -> T:
-    """These rows of a result, in each of its parts."""
+    """The rows `which` of a result, in each of its parts."""
     taken: T = _take_rows(found, which, count)
     return taken
 

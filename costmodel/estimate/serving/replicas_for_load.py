@@ -63,7 +63,7 @@ def without_headroom(inputs: ServingInputs) -> ServingInputs:
 
 
 def at_wanted_rate(inputs: ServingInputs) -> ServingInputs:
-    """Inputs at the rate that replicas are counted for, without headroom, growth or repair on top of it."""
+    """The inputs at the rate that replicas are sized for, without adding headroom or growth again."""
     scenario, wanted = inputs.case.scenario, float(wanted_rate(inputs))
     assume = scenario.assume.model_copy(update={"headroom": 0.0, "growth": None, "availability": None})
     workload = scenario.workload.model_copy(update={"rate": wanted})
@@ -72,7 +72,7 @@ def at_wanted_rate(inputs: ServingInputs) -> ServingInputs:
 
 
 def wanted_rate(inputs: ServingInputs) -> Number:
-    """Requests per second that replicas are counted for: the scenario's rate, with growth and headroom."""
+    """Requests per second that replicas are sized for: the scenario's rate with growth and headroom."""
     with term("headroom"):
         return _rate_with_growth(inputs) * (1 + headroom_of(inputs))
 
@@ -99,7 +99,7 @@ def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> 
 
 
 def with_spares(inputs: ServingInputs, needed: Number, kinds: int = 1) -> Number:
-    """Replicas with spares for those in repair."""
+    """Number of replicas, with spares for those in repair."""
     assume = inputs.case.scenario.assume
     if assume.availability is None:
         return needed

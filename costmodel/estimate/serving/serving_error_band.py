@@ -125,7 +125,7 @@ def is_of_bands(result: str) -> bool:
 
 
 def _room(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:
-    """Upper end of saturation over the rate of a closed loop, which limits how far a first token can raise the rate."""
+    """How much of a higher rate a closed loop could use at the upper end of the band."""
     with term("saturation at most"), np.errstate(all="ignore"):
         return np.maximum(share(fast["saturation_per_s"], columns["requests_per_s"]), 1.0)
 
@@ -133,7 +133,7 @@ def _room(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:
 def _ends(
     middle: Number, ends: tuple[Number, Number], beside: Number, most: Number | None = None
 ) -> tuple[Number, Number]:
-    """P10 and P90 of a result with an error besides that of step times.
+    """P10 and P90 of a result with an error in addition to that of step times.
 
     most: factor on the figure, up or down, that this further error does not move it beyond
     """
@@ -157,7 +157,7 @@ def _ends(
 def _end(
     inputs: ServingInputs, found: Evaluation, other: Evaluation, spread: ServingSpreads, sign: float
 ) -> Mapping[str, Number]:
-    """Results at one end of the band; infinite latencies where the plan is then overloaded."""
+    """The results at one end of the error band; infinite latencies if the plan is then overloaded."""
     columns: Mapping[str, Number] = other.results.columns
     if IN_TIME[0] in columns and not np.all(np.isnan(np.asarray(found.results.columns[IN_TIME[0]]))):
         columns = {**columns, **_in_time(inputs, columns, spread, sign)}

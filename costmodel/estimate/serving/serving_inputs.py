@@ -116,12 +116,12 @@ class Load:
 
     @property
     def private(self) -> Number:
-        """Prompt tokens that each request caches for itself."""
+        """Prompt tokens that a request caches for itself alone."""
         return self.prompt - self.common
 
     @property
     def queries(self) -> float:
-        """Rows of a request in a decode step."""
+        """Number of query rows of a request in a decode step."""
         return self.verified * self.samples
 
     @property
@@ -136,7 +136,7 @@ class Load:
 
     @property
     def steps(self) -> Number:
-        """Decode steps of an answer."""
+        """Number of decode steps that an answer takes."""
         return self.output if self.verified == 1 else self.output / self.accepted
 
     def per_token(self, step: Number) -> Number:
@@ -145,12 +145,12 @@ class Load:
 
     @property
     def computed(self) -> Number:
-        """Prompt tokens that are computed instead of read from the cache."""
+        """Prompt tokens of a request that are computed, not read from the cache."""
         return self.prompt - self.hit + self.again
 
     @property
     def worked(self) -> Number:
-        """Tokens of a request that steps compute beside those they decode."""
+        """Tokens of a request that steps compute in addition to those they decode."""
         return self.computed + self.preempted
 
 
@@ -315,7 +315,7 @@ def never_fitted(inputs: ServingInputs) -> bool:
 
 
 def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
-    """Inputs with speculation and with the assumptions that the scenario's plan needs."""
+    """The inputs with speculation and with assumptions that the plan needs."""
     case = inputs.case
     wanted, plan = _speculation_of(case), case.scenario.plan
     if plan is not None and plan.prefill is not None and case.scenario.assume.cache_transfer is None:
@@ -338,7 +338,7 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
 
 
 def _verifying(load: Load, wanted: Speculation) -> Load:
-    """The load if steps verify draft tokens."""
+    """The load if every step verifies speculative draft tokens."""
     with term("speculation"):
         accepted: Number = wanted.length or 1.0
         if wanted.chance is not None:
@@ -393,12 +393,13 @@ def _draft_model(case: ServingCase, wanted: Speculation) -> Model:
 
 
 def _of_one_layer(model: Model, kind: Layers, title: str) -> Model:
+    """A model with a single layer of this kind."""
     layer = kind.model_copy(update={"count": 1.0, "leading": False})
     return model.model_copy(update={"title": title, "layers": [layer], "prediction": None})
 
 
 def without_speculation(inputs: ServingInputs) -> ServingInputs:
-    """Inputs without speculation."""
+    """The inputs of the same scenario without speculative decoding."""
     return replace(inputs, draft=None, load=replace(inputs.load, verified=1.0, accepted=1.0))
 
 
@@ -435,7 +436,7 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
 
 
 def _again(case: ServingCase, prompt: Number) -> Number:
-    """Prompt tokens that further answers to one prompt compute again: those after its last full cache block."""
+    """Prompt tokens that each further answer to the same prompt computes again."""
     if case.scenario.workload.samples == 1:
         return 0.0
     if not case.stack.prefix_cache:

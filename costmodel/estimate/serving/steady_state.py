@@ -167,7 +167,7 @@ def at_random(gaps: Number) -> bool:
 
 
 def line_of_one(service: Number, busy: Number, spread: Number, gaps: Number) -> Line:
-    """Line of requests before one server."""
+    """Wait of requests before a single server: mean, variance, share that waits."""
     wait, variance = queue_wait(service, busy, spread), queue_wait_variance(service, busy, spread)
     if at_random(gaps):
         return Line(wait, variance, busy, wait, gaps)
@@ -178,7 +178,7 @@ def line_of_one(service: Number, busy: Number, spread: Number, gaps: Number) -> 
 
 
 def calmness(prompts: Number, spread: Number, gaps: Number) -> Number:
-    """How many times as often a request meets others in a step as with arrivals at random; 1 at most."""
+    """How often a request meets others in a step, relative to random arrivals; at most 1."""
     if at_random(gaps):
         return 1.0
     with term("regular arrivals"):
@@ -188,7 +188,7 @@ def calmness(prompts: Number, spread: Number, gaps: Number) -> Number:
 def later_tokens(
     load: Load, rate: Number, line: Line, gate: Number, calm: Number, prompts: Number, room: Number, service: Number
 ) -> tuple[Number, Number]:
-    """Tokens of later prompts in the last step of a prompt: those at random, and more of its own burst.
+    """Tokens of prompts that arrived later but share the last step of a prompt.
 
     gate: wait for a step with arrivals at random. service: time of a prompt in full steps
     """
@@ -203,7 +203,7 @@ def later_tokens(
 
 
 def meeting(rate: Number, own: Number, gate: Number, gaps: Number) -> Number:
-    """Share of requests that come while another one's prompt is in a step; `own`: steps of a prompt by itself."""
+    """Share of requests that arrive while another request's prompt is in a step."""
     with term("meets a prompt"):
         met = engine_utilisation(rate, own)
         if at_random(gaps):
@@ -258,7 +258,7 @@ def _first_token(
 
 
 def _launches(load: Load, point: OperatingPoint, rate: Number) -> tuple[Number, Number, Number]:
-    """What prompts add to a step whatever their number, the share of steps with any, and of time for their tokens."""
+    """Fixed time that prompts add to a step, share of steps with prompts, and of time for their tokens."""
     with term("launches"):
         carried = share(load.computed, point.rides)
         launching = np.maximum(point.gamma - point.filled, 0.0) * carried
@@ -268,7 +268,7 @@ def _launches(load: Load, point: OperatingPoint, rate: Number) -> tuple[Number, 
 
 
 def _with_line(first: _FirstToken, slots: SlotLine, fastest: Number) -> tuple[Number, Number]:
-    """Mean and P99 of the time to first token, with the wait for a slot."""
+    """Time to first token (mean, P99) with the wait for a free slot."""
     mean, variance, far = first.mean, first.variance, first.equal_p99
     if is_any(slots.taken):
         with term("slots"):
@@ -339,7 +339,7 @@ def slot_line(load: Load, point: OperatingPoint, rate: Number, slots: Number, ow
 def _slots(
     load: Load, point: OperatingPoint, rate: Number, slots: Number, own: Number, token: Number, crowd: _Crowd
 ) -> SlotLine:
-    """The slot line of plans whose slots may all be taken."""
+    """The wait for a slot in plans whose slots may all be taken."""
     taken = slots_taken(crowd.slots, crowd.base_load, crowd.utilisation)
     with term("of a slot"):
         kept = full_slot_time(point.alpha, load.steps, point.work, slots)

@@ -31,7 +31,7 @@ class Batch:
 
     @property
     def queries(self) -> Number:
-        """Rows of the decoding sequences."""
+        """Number of query rows of the decoding sequences."""
         return self.decodes if self.verified == 1 else self.verified * self.decodes
 
     @property
@@ -41,12 +41,12 @@ class Batch:
 
     @property
     def rows(self) -> Number:
-        """Rows of the step's matrix products."""
+        """Number of token rows in the step's matrix products."""
         return self.queries + self.tokens
 
     @property
     def drawn(self) -> Number:
-        """Rows that sample a token: one of each query and each prompt."""
+        """Number of rows that sample a token: one per query and per prompt."""
         return self.queries + self.prompts
 
 
@@ -92,13 +92,13 @@ class AttentionGroups:
         return np.where(self.count > 1, np.maximum(np.minimum(busiest, self.budget), even), tokens)
 
     def pieces(self, prompts: Number) -> Number:
-        """Prompt chunks of a step that has some, from the mean number over all steps."""
+        """Number of prompt chunks in a step that has any, from the mean over all steps."""
         if self.wait is None:
             return prompts_of_a_step_with_any(prompts)
         return prompts_gathered(prompts, self.count, self.wait)
 
     def waited(self, prompts: Number, sequences: Number) -> Number:
-        """Steps that a prompt waits for prompts of other groups; 0 if some group has nothing to decode."""
+        """Number of steps that a prompt waits for prompts of other groups."""
         if self.wait is None:
             return 0.0
         steps = gathering_steps(prompts, self.count, self.wait)

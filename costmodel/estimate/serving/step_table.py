@@ -64,11 +64,11 @@ class RowTimes:
     own: Curves | None = None  # of that, what depends on the rows of the busiest; None where no plan has several groups
 
     def beside(self, times: Curves) -> RowTimes:
-        """Adds times that depend only on the rows of the busiest group."""
+        """These times plus times that depend only on the rows of the busiest group."""
         return RowTimes(self.every + times, None if self.own is None else self.own + times)
 
     def at(self, rows: Number, own: Number) -> Number:
-        """Time at the given number of rows, `own` of them in the busiest group."""
+        """Seconds for `rows` token rows, `own` of them in the busiest group."""
         found = self.every.at(rows)
         return found if self.own is None else found + (self.own.at(own) - self.own.at(rows))
 
@@ -112,9 +112,11 @@ class StepTable:
         return requests if self.samples == 1 else self.samples * requests
 
     def _queries(self, decodes: Number) -> Number:
+        """Number of query rows of so many sequences."""
         return decodes if self.verified == 1 else self.verified * decodes
 
     def _with_host(self, device: Number, decodes: Number, launches: Number | None) -> Number:
+        """A step's device time with the host's time and launches."""
         launched = device if launches is None else device + launch_wait(device, launches)
         return launched + self.host.at(decodes)
 
@@ -137,7 +139,7 @@ class StepTable:
         return time if self.draft is None else time + self.passes * self.draft.decode(decodes)
 
     def _alone(self, tokens: Number) -> Number:
-        """Step time with prompts only."""
+        """Seconds of a step with prompts only."""
         part = tokens if self.groups is None else self.groups.tokens(tokens)
         beside = self.prompts.at(part) + self.head.at(share(part, self.computed))
         time: Number = self.prompted.at(tokens, part) + beside

@@ -240,10 +240,7 @@ def _leaves_the_model_open(question: Question) -> bool:
 
 
 def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: Offers) -> Bought:
-    """The result for the model size and token count that a training budget fits best on any machine.
-
-    Sizes after the first are tried on the cheapest machines of that one.
-    """
+    """The result for the model size and token count that a training budget fits best on any machine."""
     from costmodel.documents.keys.paths import at
     from costmodel.explore.flags.flag_defaults import dense_model, largest_affordable
 

@@ -172,10 +172,7 @@ def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
 
 
 def _write_fits(texts: Callable[[], Mapping[Path, str]], *, own: bool = False) -> Mapping[Path, str]:
-    """The documents with the fits, once they are written; other processes that calibrate in this folder wait.
-
-    own: fits to your own runs, whose priors are the shipped documents
-    """
+    """The documents with the fits, once they are written; other processes that calibrate in this folder wait."""
     from costmodel.documents.text.yaml_editor import refuse_shipped
 
     with updating(Path("hardware")):

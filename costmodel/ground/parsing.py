@@ -268,10 +268,7 @@ def parse(text: str, unit: str) -> float:
 
 
 def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
-    """Whether a unit repeats a multiple, as "M M", or a thing, as "B/B" or "GPU GPUs".
-
-    multiples: how many multiples come before it
-    """
+    """Whether a unit repeats a multiple, as "M M", or a thing, as "B/B"; `multiples`: how many come before it."""
     kinds = []
     for part in unit.split("/"):
         for symbol in _symbols(part):

@@ -128,6 +128,7 @@ def only_for(app: App, names: Collection[str]) -> App:
     """Refuses requests to other host names and from pages of other sites."""
 
     async def checked(scope: Any, receive: Any, send: Any) -> None:
+        """Answers 421 to a request for another host or from another site; else passes it on."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             host, origin = headers.get("host", ""), headers.get("origin")

@@ -148,23 +148,24 @@ def _mcp_tool(name: str) -> Tool:
 
 
 def server(workers: Workers) -> Server[Any]:
-    """The server, whose answers processes compute."""
+    """The MCP server, whose answers worker processes compute."""
 
     async def list_tools(_context: Any, _params: Any) -> ListToolsResult:
         return ListToolsResult(tools=tools())
 
     async def call_tool(_context: Any, params: CallToolRequestParams) -> CallToolResult:
+        """The answer to a question of a tool, or a sentence on why there is none."""
         keys = dict(params.arguments or {})
         whole = bool(keys.pop(FULL, False))
         if params.name not in TOOLS:
             return _tool_result(f"there is no tool '{params.name[:60]}'; take {', '.join(TOOLS)}", wrong=True)
         try:
-            found = await workers.ask(
+            response = await workers.ask(
                 Job("costmodel.server.request", "in_short", (params.name, keys, whole, _MOST_LINES))
             )
         except (Busy, Overrun):
             return _tool_result("the answer took too long or too many wait; ask for less", wrong=True)
-        return _tool_result(found.body.decode(), wrong=found.status != 200)
+        return _tool_result(response.body.decode(), wrong=response.status != 200)
 
     return Server("costmodel", version=costmodel.__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools,
                   on_call_tool=call_tool)  # fmt: skip
@@ -177,6 +178,6 @@ def _tool_result(text: str, *, wrong: bool) -> CallToolResult:
 async def serve(workers: Workers) -> None:
     """Answer on standard input and output until these end."""
     workers.begin()
-    made = server(workers)
+    mcp = server(workers)
     async with stdio_server() as (reading, writing):
-        await made.run(reading, writing, made.create_initialization_options())
+        await mcp.run(reading, writing, mcp.create_initialization_options())

@@ -43,7 +43,6 @@ def schema_of(kind: str) -> dict[str, object]:
 
 
 def _schema_text(top: str) -> str:
-    """The JSON Schema of all documents in one top folder, as text."""
     kinds = {kind: models_of(kind) for kind, folder in FOLDER_OF.items() if folder.split("/")[0] == top}
     schema = {"$schema": _DRAFT, "title": f"costmodel: {', '.join(kinds)}", **_one_of(kinds)}
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -273,7 +273,6 @@ def _put_value(here: Any, part: str, value: Any, at: Place, place: Place | None)
 
 
 def _list_index(here: list[Any], part: str, at: Place) -> int:
-    """The index of a list item in a path; a fault if the list has no such item."""
     if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(here):
         return int(part)
     hint = f"it holds {len(here)}, counted from 0"

@@ -32,7 +32,6 @@ class Provenance:
 
 @functools.cache
 def _beside_the_equations(name: str) -> dict[str, Any]:
-    """The tree of a YAML file in the folder of the equations."""
     tree: dict[str, Any] = parse((_EQUATIONS / name).read_text(encoding="utf-8"), f"costmodel/equations/{name}")
     return tree
 
@@ -132,7 +131,6 @@ def _sources_of_document(tree: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _child_at(here: Any, part: str) -> Any:
-    """The value of a key or list index; None if there is none."""
     if isinstance(here, list) and part.isdigit() and int(part) < len(here):
         return here[int(part)]
     return here.get(part) if isinstance(here, dict) else None

@@ -347,7 +347,6 @@ class _Faults:
 
 
 def _written_at(fault: Fault) -> tuple[int, int]:
-    """Line and column of a fault, to sort by."""
     return (fault.place.line, fault.place.column) if fault.place else (0, 0)
 
 
@@ -371,7 +370,6 @@ def _is_error_type(detail: ErrorDetails, start: str) -> bool:
 
 
 def _has_part(here: Any, part: int | str) -> bool:
-    """Whether a mapping has this key, or a list this index."""
     if isinstance(here, list):
         return isinstance(part, int) and part < len(here)
     return isinstance(here, dict) and part in here

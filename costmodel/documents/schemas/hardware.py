@@ -61,7 +61,6 @@ class Memory(Sourced):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
-        """Checks that usable memory is not more than the capacity."""
         if self.usable > self.capacity and not math.isclose(self.usable, self.capacity, rel_tol=_ROUNDED):
             raise PydanticCustomError("memory", "usable is more than the capacity", {"keys": ("usable", "capacity")})
         return self
@@ -373,7 +372,6 @@ class Cluster(Document):
 
     @model_validator(mode="after")
     def _between_groups(self) -> Self:
-        """Checks that the fabric between groups is only stated where there are groups."""
         if self.between is not None and self.groups is None:
             raise PydanticCustomError("limit", "between is of groups, and there are none", {"keys": ("between",)})
         return self

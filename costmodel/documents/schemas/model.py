@@ -68,7 +68,6 @@ class Attention(Document):
 
     @model_validator(mode="after")
     def _values_of_their_own(self) -> Self:
-        """Checks that values computed from keys do not state another width."""
         if self.value_dim is not None and self.keys_as_values:
             keys = {"keys": ("value_dim", "keys_as_values")}
             raise PydanticCustomError("value_dim", "values made from keys have their width: leave value_dim out", keys)
@@ -76,7 +75,6 @@ class Attention(Document):
 
     @model_validator(mode="after")
     def _whole_groups_of_queries(self) -> Self:
-        """Checks that KV heads divide the query heads."""
         if self.heads % self.kv_heads:
             words = {"heads": f"{self.heads:g}", "kv_heads": f"{self.kv_heads:g}", "keys": ("kv_heads", "heads")}
             raise PydanticCustomError("groups", "{kv_heads} kv_heads do not divide the {heads} heads", words)
@@ -106,7 +104,6 @@ class LatentAttention(Document):
 
     @model_validator(mode="after")
     def _narrow_queries(self) -> Self:
-        """Checks that an indexer has the compressed queries that it reads."""
         if self.indexer is not None and self.query_rank is None:
             keys = {"keys": ("query_rank", "indexer")}
             raise PydanticCustomError("indexer", "an indexer reads compressed queries: state query_rank", keys)
@@ -177,7 +174,6 @@ class LinearAttention(Document):
 
     @model_validator(mode="after")
     def _whole_groups(self) -> Self:
-        """Checks that key heads divide the value heads."""
         if self.heads % self.key_heads:
             words = {"heads": f"{self.heads:g}", "key_heads": f"{self.key_heads:g}", "keys": ("key_heads", "heads")}
             raise PydanticCustomError("groups", "{key_heads} key heads do not divide the {heads} heads", words)
@@ -403,7 +399,6 @@ class TokenPrediction(Document):
 
     @model_validator(mode="after")
     def _one_layer(self) -> Self:
-        """Checks that a module of multi-token prediction has exactly one layer."""
         if self.layer.count != 1:
             words = {"count": f"{self.layer.count:g}", "keys": ("layer.count",)}
             raise PydanticCustomError("one_layer", "a module has one layer, not {count}; set depth for more", words)

@@ -54,7 +54,6 @@ class Prior(Document):
 
     @model_validator(mode="after")
     def _on_its_scale(self) -> Self:
-        """Checks that the mean of a prior is positive, or between 0 and 1 for a share."""
         if not on_a_scale(self.mean, share=self.share):
             raise PydanticCustomError("prior", "a share lies between 0 and 1, anything else above 0")
         return self

@@ -218,7 +218,6 @@ class Checkpointing(Document):
 
     @model_validator(mode="after")
     def _one_interval(self) -> Self:
-        """Checks that checkpoints state an interval in time or in steps, not both."""
         if self.steps is not None and self.interval != "best":
             words = {"keys": ("interval", "steps")}
             raise PydanticCustomError("limit", "interval and steps both set how often; leave one out", words)
@@ -245,7 +244,6 @@ class PlannedStops(Document):
 
     @model_validator(mode="after")
     def _leaves_time(self) -> Self:
-        """Checks that planned stops are shorter than the time between them."""
         if self.stop >= self.every:
             sentence = "planned stops take all of the time: stop must be shorter than every"
             raise PydanticCustomError("limit", sentence, {"keys": ("every", "stop")})

@@ -107,7 +107,6 @@ def _ring_time(inputs: Machine, message: Number, group: Group, operation: Operat
 
 
 def _available_protocols(inputs: Machine) -> Iterator[tuple[str, Protocol]]:
-    """Name and constants of each NCCL protocol (LL, LL128, Simple) that the network has."""
     for name in ("ll", "ll128", "simple"):
         if (found := getattr(inputs.protocols, name)) is not None:
             yield name, found
@@ -138,7 +137,6 @@ def trees_between(inputs: Machine, message: Number, group: Group, rate: Number) 
 
 
 def _tree_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """Time [s] of a tree all-reduce between domains."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     return trees_between(inputs, part, group, rate)
 

@@ -302,10 +302,7 @@ def _sum(values: Iterable[Number]) -> Number:
 
 
 def _training(inputs: RlInputs) -> tuple[dict[str, Number], Number]:
-    """Seconds of all passes over the answers, and those of models on their own accelerators that are hidden.
-
-    Forward passes and updates are two stages: in each, models on their own accelerators work beside the trainer.
-    """
+    """Seconds of all passes over the answers, and those hidden of models that work beside the trainer."""
     models = inputs.models
     with np.errstate(all="ignore"):
         once, updates = alone(_forward(inputs)), alone(_updates(inputs))

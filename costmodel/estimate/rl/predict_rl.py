@@ -253,10 +253,7 @@ def _fit_chance(memory: RlMemory) -> Number:
 
 
 def _spread(inputs: RlInputs, found: Iteration, end: str) -> Number:
-    """Relative spread of an iteration's time towards one end of its error band.
-
-    It combines the errors of training and generation, by their shares of the time, and that of answer lengths.
-    """
+    """Relative spread of an iteration's time towards one end, from errors of training, generation and lengths."""
     both = combined_error(*phase_errors(inputs, found, end).values())
     return combined_error(both, inputs.case.stack.spread.lengths)
 

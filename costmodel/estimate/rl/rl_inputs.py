@@ -450,10 +450,7 @@ def _offload(case: RlCase, rollout: RolloutPlan, split: RankSplit, log: Assumpti
 
 
 def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengths) -> Packing:
-    """Equal sequences in place of the answers, with the same tokens and the same attention work.
-
-    Where the software pads, each answer is as long as the longest of its micro-batch.
-    """
+    """Equal sequences in place of the answers, with the same tokens and attention work; padded if the software pads."""
     dp = plan.dp or max(1.0, float(data_parallel_degree(part.ranks, plan.tp, plan.cp, plan.pp)))
     each, usual = float(lengths.tokens), float(lengths.sequence)
     stated = plan.micro_batch

@@ -157,7 +157,6 @@ def stored_types(case: ServingCase) -> tuple[WeightType | None, WeightType | Non
 
 
 def _origin_of_weights(stated: WeightType | None) -> str:
-    """Where the weight type is from, in words."""
     return "the published checkpoint" if stated is None else "the checkpoint, as the model states"
 
 

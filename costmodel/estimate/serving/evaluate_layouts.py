@@ -197,10 +197,7 @@ def _counted(inputs: ServingInputs, replicas: Number, layout: PlanColumns) -> di
 
 
 def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:
-    """Plans on which a conversation's cache is evicted before its next turn.
-
-    stays: the column of the time for which it is kept
-    """
+    """Mask of plans that evict a conversation's cache before its next turn; `stays`: the time for which it is kept."""
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
     latency = found.results.column("latency")
     answered = inputs.load.output * found.results.column("tpot")  # of what gets a slot, where the line has no end

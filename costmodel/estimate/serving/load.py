@@ -74,7 +74,6 @@ class Bounds:
 
 
 def _at_most_requests(many: Column, most: Column | None) -> Column:
-    """The smaller of two numbers of sequences in flight."""
     return many if most is None else np.minimum(many, most)
 
 

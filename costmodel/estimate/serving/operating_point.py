@@ -266,10 +266,7 @@ def _of_groups(
 
 
 def _carried(inputs: ServingInputs, layout: PlanColumns, groups: AttentionGroups | None, concurrency: Number) -> Number:
-    """Mean number of prompt tokens in a step that has any.
-
-    Each micro-batch of a pipeline has those that came since the last one began.
-    """
+    """Mean number of prompt tokens in a step that has any, for each micro-batch of a pipeline."""
     with term("prompts"):
         prompts = share(concurrency, inputs.load.steps)
         together = np.maximum(prompts, 1.0)

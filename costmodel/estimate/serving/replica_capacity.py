@@ -239,10 +239,7 @@ _KNOWN: deque[_KnownReplicas] = deque(maxlen=QUESTIONS)
 
 
 def _known(inputs: ServingInputs) -> _KnownReplicas | None:
-    """Cached results for a scenario's replicas.
-
-    None if replicas share a queue or bursts, or if rows have different request lengths.
-    """
+    """Cached results for a scenario's replicas; None with a shared queue, bursts, or unequal request lengths."""
     case, lengths = inputs.case, [getattr(inputs.load, part.name) for part in fields(inputs.load)]
     if case.scenario.assume.routing == "least-loaded" or inputs.gaps != 1 or any(np.ndim(length) for length in lengths):
         return None
@@ -257,10 +254,7 @@ def _known(inputs: ServingInputs) -> _KnownReplicas | None:
 
 
 def _without_load(scenario: ServingScenario) -> ServingScenario:
-    """The scenario without settings that do not affect a replica's capacity.
-
-    These are amounts of its load, nodes, headroom, limits, objective, search, title and plan.
-    """
+    """The scenario without settings that do not affect a replica's capacity, such as load, nodes, limits and plan."""
     workload, cluster, assume = scenario.workload, scenario.cluster, scenario.assume
     alike = {
         "workload": workload.model_copy(update={name: getattr(workload, name) is not None for name in LOADS}),

@@ -133,10 +133,7 @@ def _room(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:
 def _ends(
     middle: Number, ends: tuple[Number, Number], beside: Number, most: Number | None = None
 ) -> tuple[Number, Number]:
-    """P10 and P90 of a result with an error in addition to that of step times.
-
-    most: factor on the figure, up or down, that this further error does not move it beyond
-    """
+    """P10 and P90 of a result with another error, which moves it by no more than the factor `most`."""
     with np.errstate(invalid="ignore"):
         least = np.where(np.isfinite(middle), ROUNDED * np.abs(middle), 0.0)
         low, high = (np.where(np.abs(end - middle) <= least, middle, end) for end in ends)

@@ -393,7 +393,6 @@ def _draft_model(case: ServingCase, wanted: Speculation) -> Model:
 
 
 def _of_one_layer(model: Model, kind: Layers, title: str) -> Model:
-    """A model with a single layer of this kind."""
     layer = kind.model_copy(update={"count": 1.0, "leading": False})
     return model.model_copy(update={"title": title, "layers": [layer], "prediction": None})
 

@@ -112,7 +112,6 @@ class StepTable:
         return requests if self.samples == 1 else self.samples * requests
 
     def _queries(self, decodes: Number) -> Number:
-        """Number of query rows of so many sequences."""
         return decodes if self.verified == 1 else self.verified * decodes
 
     def _with_host(self, device: Number, decodes: Number, launches: Number | None) -> Number:

@@ -201,13 +201,11 @@ def _highest_rate(rate: float, high: float | None) -> float:
 
 
 def _low_failure_rate(record: Failures) -> float:
-    """The low end of the failure rate's band, or the rate itself without a band."""
     assert record.rate is not None
     return _least_rate(record.rate, record.low if _beside_rate(record, record.low) else None)
 
 
 def _high_failure_rate(record: Failures) -> float:
-    """The high end of the failure rate's band, or the rate itself without a band."""
     assert record.rate is not None
     return _highest_rate(record.rate, record.high if _beside_rate(record, record.high) else None)
 

@@ -543,7 +543,6 @@ def _batch(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows with too few micro-batches for the pipeline schedule."""
     return wrong_batches(block, micro_batches(inputs, block))
 
 

@@ -168,5 +168,4 @@ def _differs(kind: str, document: Any) -> bool:
 
 
 def _stated_figures(document: Document) -> dict[str, Any]:
-    """The figures of a document without names and sources."""
     return {key: value for key, value in document if key not in _TALK | _SHOWN_APART}

@@ -187,7 +187,6 @@ def with_values(case: ServingCase, constants: Sequence[EngineConstant], values: 
 
 
 def _document_with_value(document: Any, leaf: LeafPath, value: float) -> Any:
-    """A copy of a document with the number at a path changed."""
     return _section_with_value(document, (*leaf.path, leaf.key), value)
 
 
@@ -356,7 +355,6 @@ def errors_of(figures: Sequence[Figures], rows: Sequence[ServingRow]) -> dict[st
 
 
 def _errors_of_column(pairs: Sequence[tuple[Figures, float]], column: str) -> Errors:
-    """The errors of one quantity over pairs of row and prediction."""
     ratios = np.array([figures[column] / value - 1 for figures, value in pairs])
     inside = [figures[f"{column}_low"] <= value <= figures[f"{column}_high"] for figures, value in pairs]
     median, p90 = np.percentile(np.abs(ratios), [50, 90])

@@ -105,10 +105,7 @@ def _kept(fit: Fit, shelf: CachedReader, replace: bool) -> str:
 
 
 def _at_a_bound(fit: Fit) -> str:
-    """The name of a matmul constant that the fit pushed to its bound, since no product determines it.
-
-    Attention of a prompt reads so little that its share of the bandwidth may stand at a bound.
-    """
+    """The name of a matmul constant that the fit pushed to its bound, since no product determines it."""
     if fit.sample.key.part != "matmul":
         return ""
     constants = fit.sample.form.constants
@@ -583,12 +580,10 @@ def _text(kind: str, name: str, changes: Changes) -> str:
 
 
 def _source_before(prior: Prior, document: str) -> str:
-    """The source key of a constant before this fit."""
     return str(getattr(before(prior.leaf, document, CachedReader()), prior.group).source)
 
 
 def _posterior_value(part: Posterior) -> Any:
-    """The fitted value as documents write it."""
     value = unit_value(part.prior, part.value)
     return value if part.prior.key == SECONDS else float(value)
 

@@ -217,14 +217,12 @@ def _attention_samples(kernels: KernelTimings) -> list[Sample]:
 
 
 def _decode_samples(kernels: KernelTimings) -> list[Sample]:
-    """The timings of decode attention as columns."""
     key = kernels.key
     columns = decode_columns(kernels.table, kernels.accelerator, key.entry, key.detail.split()[0])
     return [kernels.sample(DECODE, columns, ("batch", "heads", "kv_heads", "head_dim"), None)]
 
 
 def _expert_samples(kernels: KernelTimings) -> list[Sample]:
-    """The timings of fused experts as columns."""
     columns = expert_columns(kernels.table, kernels.accelerator, kernels.key.entry)
     return [kernels.sample(EXPERTS, columns, ("hidden", "inter", "topk", "experts", "tp", "ep"), None)]
 
@@ -260,7 +258,6 @@ def link_of(accelerator: str, shelf: CachedReader) -> float | None:
 
 
 def _memory_samples(kernels: KernelTimings) -> list[Sample]:
-    """The timings of memory-bound kernels as columns."""
     columns: Columns = {"nbytes": kernels.table["nbytes"], "bandwidth": float(kernels.accelerator.memory.bandwidth)}
     memory = kernels.efficiency.memory
     now = {"share": float(memory.share), "start": 0.0} if memory else None
@@ -268,7 +265,6 @@ def _memory_samples(kernels: KernelTimings) -> list[Sample]:
 
 
 def _network_samples(kernels: KernelTimings) -> list[Sample]:
-    """The timings of collectives between nodes as columns."""
     key, table = kernels.key, kernels.table
     form, fabric, now = network_form(key.of, key.entry)  # type: ignore[arg-type]
     columns: Columns = {"message": table["bytes"], "ranks": table["ranks"]}
@@ -315,7 +311,6 @@ def _matmul_time(constants: Mapping[str, float], columns: Columns) -> Array:
 
 
 def _quantised_time(constants: Mapping[str, float], columns: Columns) -> Array:
-    """Seconds of matmuls whose inputs are quantised first."""
     nbytes = columns["inputs"] * constants["quantise"]
     return np.asarray(_matmul_time(constants, columns) + stream_time(nbytes, columns["bandwidth"], 1.0))
 
@@ -328,7 +323,6 @@ def _backward_time(constants: Mapping[str, float], columns: Columns) -> Array:
 
 
 def _collective_time(constants: Mapping[str, float], columns: Columns) -> Array:
-    """Seconds of collectives with these constants."""
     latency = group_latency(columns["ranks"], constants["start"], constants["hop"])
     handled = handled_bytes(columns["wire"], columns["ranks"], constants["own"])
     bandwidth = constants["share"] * columns["link"]
@@ -354,7 +348,6 @@ def _attention_rate_time(constants: Mapping[str, float], columns: Columns) -> Ar
 
 
 def _stream_time(constants: Mapping[str, float], columns: Columns) -> Array:
-    """Seconds of memory-bound kernels with these constants."""
     return np.asarray(constants["start"] + stream_time(columns["nbytes"], columns["bandwidth"], constants["share"]))
 
 

@@ -86,7 +86,6 @@ def registered(of: Part, name: str, shelf: CachedReader) -> Efficiency:
 
 
 def _new_document_text(of: Part, name: str, changes: Changes) -> str:
-    """The text of a new efficiency document with these changes."""
     known, text = _constants_without_fit(name) if of == "accelerator" else {}, document_text("efficiency", UNMEASURED)
     body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))
     own = {(): {"of": name}} | known | {path: {**known.get(path, {}), **mine} for path, mine in changes.items()}
@@ -117,7 +116,6 @@ def _constants_without_fit(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
 
 
 def _three_digits(value: Number) -> float:
-    """The number rounded to three significant digits."""
     return float(f"{float(value):.3g}")
 
 

@@ -350,7 +350,6 @@ def _experts(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _collective_operation(row: CsvRow) -> Operation:
-    """The collective that a row names; skips unknown ones."""
     operation = COLLECTIVES.get(row.text("op"), row.text("op"))
     if operation not in FITTED_COLLECTIVES:
         raise UnusedRow(f"collective '{operation}'")

@@ -170,12 +170,10 @@ def _time_matmul(session: Session, shape: Timing) -> Timing:
 
 
 def _forward_matmul(x: Any, w: Any) -> Callable[[], object]:
-    """A call that computes a linear layer forward."""
     return lambda: x @ w.T
 
 
 def _gradient_matmuls(x: Any, w: Any, dy: Any) -> Callable[[], object]:
-    """A call that computes both gradients of a linear layer."""
     return lambda: (dy @ w, dy.T @ x)
 
 

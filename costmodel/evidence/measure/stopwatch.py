@@ -166,10 +166,7 @@ class Stopwatch:
         return time.perf_counter() - began
 
     def _on_gpu(self, calls: Sequence[Callable[[], object]], leads: int) -> tuple[float, bool]:
-        """Seconds between two events, and whether the GPU reached the first before the host had issued all calls.
-
-        A call before the first event synchronises the ranks of a collective.
-        """
+        """Seconds between two events, and whether the GPU reached the first before the host had issued all calls."""
         cuda = self._torch.cuda
         start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
         cuda.synchronize()

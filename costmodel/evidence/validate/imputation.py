@@ -240,7 +240,6 @@ class Filling:
                 self.infer(name, value)
 
     def _launch_says(self, column: Setting) -> str:
-        """The default of the software's launch script for a cell."""
         software, model, table = map(self.row.text, ("framework", "model_name", "source"))
         return launch_says(column, software, model, self.accelerator(), precision_of(self.row), self.shelf, table)
 
@@ -529,7 +528,6 @@ def _compiled(filling: Filling, stack: Stack) -> bool:
 
 
 def _overlapped(filling: Filling) -> bool:
-    """Whether the row states that communication overlaps with compute."""
     return "overlap enabled" in filling.said
 
 

@@ -342,7 +342,6 @@ def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
 
 
 def _figures_of_tables(tables: Sequence[Table], quantity: Quantity) -> list[Compared]:
-    """The figures of these tables with their predictions."""
     return [figure for part in validated(tables, quantity=quantity) for figure in part.figures]
 
 

@@ -87,10 +87,7 @@ def copies_of(tree: Mapping, name: str, file: str) -> OriginValue | None:
 
 
 def _options(tree: Any, names: dict[str, str], file: str, *, others: bool = False) -> Iterator[Word]:
-    """Keys of a mapping as command-line words: under the option name in `names`, others (if asked) in kebab case.
-
-    True is --x, false --no-x; a list or mapping gives the option without its value.
-    """
+    """Keys of a mapping as command-line words: under the option name in `names`, others (if asked) in kebab case."""
     for key, value in tree.items() if isinstance(tree, Mapping) else ():
         place = place_of(tree, key, file)
         name = names.get(str(key), _CAMEL.sub("-", str(key)).lower() if others else "")

@@ -166,10 +166,7 @@ def _unheld(part: Variable) -> WordPiece:
 
 
 def _perhaps(before: list[Field], fields: list[Field], add: bool, is_list: bool, doubt: Doubt) -> list[Field]:
-    """A variable after an assignment that may not have run; changed values are in doubt.
-
-    Both the new value and the replaced value are in doubt.
-    """
+    """A variable after an assignment that may not have run: both the new and the replaced value are in doubt."""
     held = {(piece.text, piece.at) for entry in before for piece in entry}
     then = {(piece.text, piece.at) for entry in fields for piece in entry}
     found = [

@@ -184,7 +184,6 @@ def _suspects(before: Entry, workload: Workload, answer: PlanAnswer) -> tuple[st
 
 
 def _asked_alike(now: EquationFingerprint, before: EquationFingerprint) -> bool:
-    """Whether two fingerprints have equal inputs."""
     return now.calls == before.calls and abs(now.inputs - before.inputs) <= _NEAR * now.calls
 
 

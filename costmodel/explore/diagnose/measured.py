@@ -210,7 +210,6 @@ def _quantity(name: str, text: str) -> float:
 
 
 def _parsed_term(text: str) -> tuple[str, float]:
-    """The name and the seconds in a text such as "dp_exposed=0.5s"."""
     name, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not value:
         raise fail("C023", f"'{text}' is not term=time", None, "for example --term dp_exposed=0.5s")

@@ -220,7 +220,6 @@ def _stragglers(answer: Answer) -> str:
 
 
 def _answer_without_stragglers(answer: Answer) -> Answer:
-    """The same plan, evaluated without stragglers."""
     case = answer.inputs.case
     assume = case.scenario.assume.model_copy(update={"stragglers": StragglerAssumption()})
     scenario = case.scenario.model_copy(update={"assume": assume})

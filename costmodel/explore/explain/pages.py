@@ -279,7 +279,6 @@ def _named_alike(word: str) -> str:
 
 
 def _our_keys(meant: Meant) -> str:
-    """The costmodel keys for another tool's key, in words."""
     return f"here {' or '.join(meant.keys)}" if meant.keys else ""
 
 

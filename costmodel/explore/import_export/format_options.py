@@ -40,13 +40,11 @@ def launch_formats(prefix: str = "") -> list[LaunchFormat]:
 
 
 def _all_formats() -> Iterator[LaunchFormat]:
-    """Every import and export format with its options."""
     for entry in FORMATS.values():
         yield LaunchFormat(entry.name, entry.title, tuple(_format_options(entry)), entry.not_stated, bool(entry.kind))
 
 
 def _format_options(entry: Format) -> Iterator[FormatOption]:
-    """The options of a format with the keys that they fill."""
     for row in sorted(entry.table.values(), key=lambda row: not row.fills):
         lost = f"{row.loss[0]}: {row.loss[1]}" if row.loss is not None else ""
         yield FormatOption(f"{entry.mark}{row.option}", row.fills, lost)

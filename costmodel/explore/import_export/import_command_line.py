@@ -56,7 +56,6 @@ def _file_exists(name: str) -> bool:
 
 
 def _is_of_a_format(text: str) -> bool:
-    """Whether a text is in a known format."""
     try:
         return bool(detected(text, COMMAND_LINE))
     except CostModelError:

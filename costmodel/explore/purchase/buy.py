@@ -228,10 +228,7 @@ def _traced_price(price: Price, accelerator: str) -> Number:
 def _rents(
     price: Price, time: Number, used: Number, built: Number, each: Number | None = None
 ) -> tuple[Number, Number]:
-    """The rent of the accelerators in use, and of all accelerators in their nodes; of a purchase the latter is both.
-
-    each: the price of one with its origin, if that is to be shown
-    """
+    """The rent of the accelerators in use, and of all accelerators in their nodes; of a purchase the latter is both."""
     each = whole_node_price(price.each if each is None else each, price.accelerators, price.built)
     whole = run_cost(time, accelerators_rented(used, built), each)
     is_bought = price.listed is not None and price.listed.bought is not None

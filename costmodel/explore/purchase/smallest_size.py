@@ -366,7 +366,6 @@ class _Sizes:
         return self.seen[nodes]
 
     def _searched(self, nodes: float) -> Trial:
-        """The best plan of a search on this number of nodes."""
         trial = tried(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
         if trial.kept is not None and trial.about is not None:
             self.known[nodes] = float(trial.about.price.each), trial.kept.settings
@@ -403,10 +402,7 @@ class _Sizes:
         )
 
     def _cheapest(self, ladder: list[float], place: int, safe: float) -> int:
-        """The index of the size that takes the fewest GPU hours: the given one, or one up to the next power of two.
-
-        A size that divides a batch better may need fewer.
-        """
+        """The index of the size that takes the fewest GPU hours: the given one, or one up to the next power of two."""
         power = 2.0 ** math.ceil(math.log2(ladder[place]))
         larger = [other for other, nodes in enumerate(ladder) if ladder[place] < nodes <= power]
         if ladder[0] > ladder[-1] or not larger:

@@ -201,10 +201,7 @@ def _as_many(case: ResolvedScenario, node: Node) -> tuple[str, ...]:
 
 
 def _other_nodes(case: ResolvedScenario, *, larger: bool) -> Iterator[tuple[Node, Accelerator]]:
-    """Nodes with another accelerator, each accelerator once: same vendor first, then by price, then by memory.
-
-    Documents of nodes without a price, and of other vendors, are read only if the earlier ones are not enough.
-    """
+    """Nodes with another accelerator, each accelerator once: same vendor first, then by price, then by memory."""
     own, seen = case.accelerator, set[str]()
     groups: dict[tuple[bool, bool], list[str]] = {}
     for name in names("node")[:_MOST_NODES]:
@@ -243,7 +240,6 @@ def _has_line(kind: str, name: str, key: str) -> bool:
 
 
 def _change_words(kind: str, name: str) -> str:
-    """The text of a document; empty if there is none of this name."""
     try:
         return file_text(str(find(kind, name))) if name else ""
     except CostModelError:

@@ -305,10 +305,7 @@ def _with_digest(state: dict[str, Any]) -> str:
 
 
 def _state(text: str) -> Any:
-    """The state in a manifest.
-
-    None where its digest does not match. States of other versions are returned unchanged.
-    """
+    """The state in a manifest, of any version; None where its digest does not match."""
     try:
         state = json.loads(text)
     except (ValueError, RecursionError):

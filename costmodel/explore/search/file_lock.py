@@ -173,7 +173,6 @@ def _take_lock(path: Path) -> int:
 
 
 def _release_lock(path: Path, handle: int) -> None:
-    """Removes the lock's file and closes it."""
     with contextlib.suppress(OSError):  # gone with its folder; Windows keeps what is open
         os.unlink(path)
     os.close(handle)

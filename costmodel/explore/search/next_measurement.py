@@ -234,10 +234,7 @@ def expected(found: SearchResult[Any, Any], plans: Sequence[Any], errors: Sequen
 
 
 def _worthwhile(now: Expected, errors: Sequence[PlanErrors], job: float) -> Iterator[Measurement]:
-    """The measurements that gain something, in a job of known length more than they cost; most useful first.
-
-    job: seconds, not a number where it has no end
-    """
+    """The measurements that gain more than they cost in a job of so many seconds (NaN without an end), best first."""
     ranks, found = errors[now.first].job, list[Measurement]()
     for name, lines, count, entries in _possible(now, errors):
         shifts, then = list[Array](), now

@@ -189,7 +189,6 @@ def _values_of_part(option: str, text: str, part: str) -> list[str]:
 
 
 def _option_fault(option: str, text: str, sentence: str) -> CostModelError:
-    """The fault for an option with invalid values, with an example."""
     code = "C012" if option == "--vary" else "C010"
     place = Place("command line", 0, len(option) + 2, "", f"{option} {text}", max(1, len(text)))
     examples = {"--over": "plan.tp=1,2,4,8", "--vary": "plan.micro_batch=1..16"} | _SIZES

@@ -191,10 +191,7 @@ def _other_load(case: ServingCase) -> str:
 
 
 def _rate_in_place(case: ServingCase, stated: str) -> str:
-    """An option that states a rate in the place of another load.
-
-    Of users, or of requests in flight, the most that they ask for: each as often as one does who is alone.
-    """
+    """An option that states a rate in the place of another load; of users, the most that they ask for."""
     count = float(getattr(case.scenario.workload, stated))
     alone = () if stated == "requests" else (f"workload.{stated}=1",)
     answer = tried(case, alone, best=by_search(case, best=False), bands=False).answer

@@ -185,10 +185,7 @@ def _moved(workload: Workload, mapping: Mapping[str, float], each: Neighbour) ->
 
 
 def _closing(view: PlanView, workload: Workload, found: Sequence[Neighbour]) -> list[Line]:
-    """The best neighbour that is faster and as sure to work, else one that is only faster; and the next command.
-
-    The command sets every key of the plan that a search chose, which would else take other defaults.
-    """
+    """The best neighbour that is faster and as sure to work, else one that is only faster; and the next command."""
     own, name = view.answer.costs[workload.usual], workload.usual
     works = [each for each in found if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
     sure = [work for work in works if not _risk(workload, view.answer.costs, work)]

@@ -417,7 +417,6 @@ def hosted_source(offer: HostedOffer) -> str:
 
 
 def _hosted_price(offer: HostedOffer) -> Line:
-    """The prices of a hosted API per million tokens, as a line."""
     prompt, cached, output = (f"${price * 1e6:.3g}" for price in (offer.prompt, offer.cached, offer.output))
     words = f"{prompt} a million tokens of prompts, {cached} cached ones, {output} generated ones"
     return Abridged(f"  API: {words} ({hosted_source(offer)})", short="", added="origin of prices")
@@ -436,7 +435,6 @@ _SHORT = ("GPU", "node", "offer", "GPUs", "chance", "$/GPU/h", "cost", "site pow
 
 
 def _is_known(row: Purchase, name: str) -> bool:
-    """Whether a machine has a finite value of this result."""
     return row.trial is not None and math.isfinite(row.trial.costs.get(name, math.nan))
 
 

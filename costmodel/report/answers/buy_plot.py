@@ -124,7 +124,6 @@ class TradeOff:
 
 
 def _sources(runs: Iterable[PublishedRun]) -> str:
-    """The sources of published runs, in words."""
     return ", ".join(dict.fromkeys(run.source for run in runs))
 
 

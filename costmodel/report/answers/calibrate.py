@@ -333,10 +333,7 @@ def _refined(
     written: Iterable[Path],
     stated: Sequence[str] = (),
 ) -> AnswerDocument:
-    """Constants, errors before and after, errors by groups that are left out, what was not modelled, what was written.
-
-    what: the subject of the fit. stated: sentences on constants and widths
-    """
+    """Lines of a fit: `what` is fitted, its `stated` constants, errors before and after, and what was written."""
     sections = [
         Section("identified", "Identified", beneath=[styled(identified)], apart=False, face="terminal"),
         Section("constants", "Constants", f"{identified}.", table=constants),

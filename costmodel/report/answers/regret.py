@@ -90,7 +90,6 @@ def _is_shown(cells: Mapping[str, str], name: str) -> bool:
 
 
 def _plain(cell: str) -> str:
-    """A cell without a trailing ".0"."""
     return cell.removesuffix(".0")
 
 
@@ -134,7 +133,6 @@ def _row(sweep: LayoutSweep, judged: RegretScore) -> dict[str, Any]:
 
 
 def _shown_of(which: str, ran: MeasuredLayout | None) -> dict[str, Any]:
-    """One layout of a sweep as plain values, with the prefix `which`."""
     if ran is None:
         return {which: None, f"{which}_layout": None, f"{which}_time_s": None}
     return {which: ran.run, f"{which}_layout": ran.layout, f"{which}_time_s": ran.measured}

@@ -161,7 +161,6 @@ def bend(sizes_found: Scaled) -> str:
 
 
 def _waves(row: ScaledSize) -> str:
-    """The number of waves as text."""
     waves = row.found.waves
     return significant(waves) if not waves.is_integer() else f"{waves:.0f}"
 

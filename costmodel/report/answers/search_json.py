@@ -45,7 +45,6 @@ def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
 
 
 def _ranked(words: SearchWords[Inputs, Plan], plans: list[Plan]) -> list[dict[str, Any]]:
-    """The ranked plans as plain values."""
     return [{"rank": place, **words.fields(plan)} for place, plan in enumerate(plans, 1)]
 
 

@@ -174,11 +174,9 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return column, lambda row: "—" if row.broken else made(row)
 
     def _degree(self, name: str, row: RankedSplit) -> Cell:
-        """The cell of a degree of the trainer."""
         return f"{rl_degrees(self._answer(row))[name]:.0f}"
 
     def _generating(self, row: RankedSplit) -> Cell:
-        """The cell with the accelerators that generate."""
         inputs = self._answer(row).inputs
         words = "same GPUs" if inputs.split.colocated else f"{inputs.split.rollout.ranks:.0f}"
         return words if inputs.engines is not None else "—"

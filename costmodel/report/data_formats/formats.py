@@ -146,7 +146,6 @@ def _markdown_parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator
 
 
 def _fenced_lines(lines: Sequence[str]) -> Iterator[str]:
-    """The collected lines as a Markdown code block."""
     if any(line.strip() for line in lines):
         longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
         fence = "`" * max(3, longest + 1)

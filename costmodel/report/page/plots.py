@@ -356,7 +356,6 @@ _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def _boxes_overlap(one: _Box, other: _Box) -> bool:
-    """Whether two text boxes overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 

@@ -203,7 +203,6 @@ class Rl(Document):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
-        """Checks that no key contradicts the algorithm."""
         if fault := self._fault():
             key, sentence = fault
             raise PydanticCustomError("limit", sentence, {"keys": (key,)})

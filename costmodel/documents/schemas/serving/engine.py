@@ -194,7 +194,6 @@ class EngineHostCache(Sourced):
 
     @model_validator(mode="after")
     def _one_size(self) -> Self:
-        """Checks that the host cache states a size or a ratio, not both."""
         if self.size is not None and self.ratio is not None:
             words = {"keys": ("size", "ratio")}
             raise PydanticCustomError("host_cache", "size and ratio both state how much the host keeps", words)
@@ -319,7 +318,6 @@ class Engine(Document):
 
     @model_validator(mode="after")
     def _known_executor(self) -> Self:
-        """Checks that the engine has constants for the Ray executor if it is selected."""
         if self.executor == "ray" and self.executors is None:
             words = {"keys": ("executor",), "name": self.name}
             raise PydanticCustomError("executor", "{name} has no executor of Ray; leave executor out", words)

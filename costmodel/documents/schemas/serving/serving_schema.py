@@ -382,7 +382,6 @@ class Instances(Document):
     @model_validator(mode="before")
     @classmethod
     def _without_stages(cls, stated: Any) -> Any:
-        """Checks that prefill and decode instances have no pipeline stages."""
         if isinstance(stated, dict) and "pp" in stated:
             raise PydanticCustomError("plan", _NO_STAGES, {"keys": ("pp",)})
         return stated
@@ -586,7 +585,6 @@ class ServingScenario(Document):
 
     @model_validator(mode="after")
     def _usual_objective(self) -> Self:
-        """Fills in the objective that is usual for the workload."""
         if "objective" not in self.model_fields_set:
             object.__setattr__(self, "objective", usual_objective(self.workload))
         return self

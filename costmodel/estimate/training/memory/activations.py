@@ -266,10 +266,7 @@ def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
 
 
 def _tail(inputs: TrainingInputs, block: Block, updated: Number, update: Number) -> Number:
-    """Time [s] to send updated weights back to the device that the update on the host does not hide.
-
-    Weights that live on the host stay there.
-    """
+    """Time [s] to send updated weights back to the device, less what the update on the host hides of it."""
     if "parameters" in block.structure.offload or inputs.stack.offload is None:
         return 0.0
     with term("weights back"):

@@ -180,10 +180,7 @@ def _updated(inputs: TrainingInputs, block: Block, rank: RankParameters) -> Numb
 
 
 def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
-    """Bytes of weights converted to a narrow type, less the stored weights that they replace.
-
-    FSDP gathers them in the narrow type, and under ZeRO 2 they stay gathered.
-    """
+    """Bytes of weights converted to a narrow type, less the stored weights that they replace; FSDP gathers these."""
     narrow, zero, states = inputs.narrow, block.structure.zero, inputs.stack.states
     if narrow is None:
         return 0.0

@@ -80,10 +80,7 @@ def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
 
 
 def _ring_traffic(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> LayerTraffic:
-    """Ring: each step sends keys and values on during attention on the previous ones.
-
-    Backward also sends their gradients.
-    """
+    """Bytes of ring attention: each step sends keys and values on, in backward also their gradients."""
     with term("cp ring forward"):
         message = 2.0 * _keys(inputs, mixer, local_tokens(inputs, block))
         time = send_time(inputs, message, cp)

@@ -398,10 +398,7 @@ def _moved(
     operation: Operation,
     times: Number,
 ) -> tuple[Transfer, Transfer]:
-    """Transfers of one FSDP layer's weights or gradients and of one embedding table, with their counts per step.
-
-    Adapters are wide too.
-    """
+    """Transfers of one FSDP layer's weights or gradients and of one embedding table, with their counts per step."""
     with term(f"dp {operation} of a layer"):
         message = gradient_traffic(units.layer, element)
         if inputs.tuning is not None:

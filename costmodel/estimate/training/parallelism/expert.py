@@ -199,10 +199,7 @@ def expert_groups(inputs: TrainingInputs, rows: Block) -> ExpertGroups:
 
 
 def _of_a_stage(inputs: TrainingInputs, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
-    """A group of ranks of one stage.
-
-    With the pipeline inside data parallelism, blocks of tp · cp ranks are adjacent.
-    """
+    """The group of ranks of one stage; with the pipeline inside data parallelism it has blocks of tp · cp ranks."""
     if rows.structure.order != PIPELINE_INSIDE or single_rank(rows.pp):
         return group(inputs, name, ranks, stride)
     with term("expert placement"):

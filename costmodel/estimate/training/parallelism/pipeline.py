@@ -508,7 +508,6 @@ def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Itera
 
 
 def _layers_of_chunk(count: Number, before: Before, stage: Number) -> Number:
-    """Dense-first layers in the chunk at this position."""
     start = before(stage)
     return leading_layers(count, start, before(stage + 1) - start)
 
@@ -628,5 +627,4 @@ def _where(mask: Any, one: Number, other: Number) -> Number:
 
 @functools.cache
 def _time_of_part(name: str) -> Part:
-    """A function that reads one category of a rank's time."""
     return lambda both: summed(getattr(both.forward, name), getattr(both.backward, name))

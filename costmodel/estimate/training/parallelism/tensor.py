@@ -91,10 +91,7 @@ def tensor_traffic(
 def _of_adapters(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork, *, sequence_parallel: bool
 ) -> Iterator[Exchange]:
-    """All-gathers of adapter results if both thin matrices are sharded; with sequence parallelism also of gradients.
-
-    The traffic between two thin matrices is negligible.
-    """
+    """All-gathers of adapter results if both thin matrices are sharded; with sequence parallelism also of gradients."""
     if inputs.tuning is None or not inputs.stack.split_adapters:
         return
     found = [each for each in adapters(inputs, shard(inputs.model, kind, 1.0)) if each.reads in ("core", "activation")]

@@ -49,7 +49,6 @@ def _pace(inputs: TrainingInputs, block: Block, count: Number) -> tuple[Number, 
 
 
 def _step_time(inputs: TrainingInputs, block: Block, count: Number) -> Number:
-    """Seconds of a step with `count` micro-batches per replica."""
     layers = stage_layers(inputs.model, block)
     return training_step(inputs, block, layers, stage_parameters(inputs, block, layers), count).total
 

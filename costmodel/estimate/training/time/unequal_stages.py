@@ -90,12 +90,10 @@ def kinds_of_stages(inputs: TrainingInputs, block: Block, count: Number) -> list
 
 
 def _one_per_plan(amount: Number, block: Block) -> NDArray[np.float64]:
-    """The amount as a column with one value per plan."""
     return np.broadcast_to(np.asarray(amount, dtype=np.float64), (len(block),))
 
 
 def _stage_layers(inputs: TrainingInputs, first: Number, middle: Number, last: Number) -> StageLayers:
-    """The layers of first, middle and last rank of a pipeline on one kind of node."""
     return StageLayers(layer_count(inputs.model), first, middle, last)
 
 
@@ -120,7 +118,6 @@ def _pace(inputs: TrainingInputs, block: Block, count: Number) -> _Pace:
 
 
 def _worst_memory(inputs: TrainingInputs, block: Block, count: Number, layers: StageLayers) -> Number:
-    """Bytes of the fullest stage with these layers."""
     return ledger(inputs, block, layers, stage_parameters(inputs, block, layers), count).worst
 
 

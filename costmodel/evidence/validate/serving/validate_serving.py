@@ -232,10 +232,7 @@ def _scenario(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> dict[
 
 
 def _machine(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> tuple[str, str | dict[str, Any], float]:
-    """GPU, node and GPUs per node of a log; an undocumented GPU is replaced by one with its memory.
-
-    Nothing else of an accelerator counts for the pool, but the types that it multiplies in.
-    """
+    """GPU, node and GPUs per node of a log; an undocumented GPU is replaced by one with its memory."""
     try:
         return machine_of(row, shelf)
     except CannotModel:
@@ -251,7 +248,6 @@ def _machine(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> tuple[
 
 
 def _weights(row: CsvRow) -> dict[str, str]:
-    """The number types of weights that a log states."""
     said = row.text("weight_bytes_per_param")
     if said.startswith("mx"):
         return {"expert_weights": "mxfp4"}

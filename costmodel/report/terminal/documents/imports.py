@@ -49,7 +49,6 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
 
 
 def _model_lines(read: ImportedFile) -> list[Line]:
-    """Lines on the model of an imported scenario."""
     if read.parameters is None:
         return []
     of = f", the shape of {read.twin} of the library" if read.twin else ""

@@ -95,7 +95,6 @@ def _width_note(answer: ServingAnswer) -> str:
 
 
 def _step_note(answer: ServingAnswer) -> str:
-    """What the memory of a step is for."""
     inputs = answer.inputs
     if not inputs.engine.memory.logit:
         return "activations and graphs: what the engine's rule leaves"
@@ -149,10 +148,7 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
 
 
 def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
-    """Rows on cache that is reserved for windows and states, and on the pool that vLLM then logs.
-
-    Without these layers the pool is its tokens times the bytes of a token; with them it is requests times theirs.
-    """
+    """Rows on cache that is reserved for windows and states, and on the pool that vLLM then logs."""
     kinds = cache_by_kind(answer.inputs, answer.evaluation.layout)
     fixed = _kinds_of_fixed_size(kinds)
     if not fixed:

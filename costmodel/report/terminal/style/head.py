@@ -460,10 +460,7 @@ def _in_flags(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[
 
 
 def _sizes(case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str, str], node: str) -> dict[str, str]:
-    """The --gpus option for the size of the cluster, if --gpus set the size or its node was a default.
-
-    node: the new node that flags name; empty if they name none
-    """
+    """The --gpus option for the size of the cluster, if --gpus set the size or its node was a default."""
     nodes, part = (settings.get(path, "") for path in _SIZE)
     assumed = any(item.path == _SIZE[0] for item in case.asked.assumed)
     sized = nodes if "--gpus" in flags else (node and not nodes and assumed)

@@ -12,6 +12,7 @@ from .catalogue import PACKAGE, ROOT, nodes, parsed, python_files, relative
 
 MODULE_LINES = 800
 FUNCTION_LINES = 60
+SHORT_LINES = 8  # of a function that needs no docstring if it is private
 TOP_LEVEL = {"pyproject.toml", "README.md", "cli.py", "LICENSE", "costmodel", "docs", "hardware", "scenarios", "tests"}
 LEFTOVERS = {"__pycache__", "build", "dist"}  # built, and ignored by git
 
@@ -40,6 +41,14 @@ def undocumented(tree: ast.Module | ast.ClassDef) -> Iterator[str]:
                 yield from undocumented(node)
 
 
+def unexplained(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the first line of a long function's docstring is missing, under four words, or only the name's words."""
+    if function_lines(function) <= SHORT_LINES or function.name.startswith("__"):
+        return False
+    words = (ast.get_docstring(function) or "").partition("\n\n")[0].lower().split()
+    return len(words) < 4 or {word.strip(".,:;") for word in words} <= {*function.name.split("_"), "a", "of", "the"}
+
+
 @every_file
 def test_modules_are_short(path: Path) -> None:
     lines = path.read_text("utf-8").count("\n")
@@ -51,6 +60,12 @@ def borrowed(tree: Iterable[ast.AST]) -> Iterator[str]:
     for node in tree:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costmodel"):
             yield from (name.name for name in node.names if name.name.startswith("_"))
+
+
+@every_file
+def test_long_functions_are_explained(path: Path) -> None:
+    functions = [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert [f"{node.name} (line {node.lineno})" for node in functions if unexplained(node)] == []
 
 
 @every_file
@@ -82,5 +97,8 @@ def test_planted_faults_are_caught() -> None:
     assert function_lines(ast.parse(long).body[0]) == FUNCTION_LINES + 1  # type: ignore[arg-type]
     bare = "class A:\n    '''A.'''\n    def b(self): pass\ndef _c(): pass"
     assert list(undocumented(ast.parse(bare))) == ["b (line 3)"]
+    body = "    x = 1\n" * SHORT_LINES
+    unclear = ["", '    """The sizes."""\n', '    """Its words."""\n']
+    assert all(unexplained(ast.parse(f"def _sizes():\n{doc}{body}").body[0]) for doc in unclear)  # type: ignore[arg-type]
     private = ast.parse("from costmodel.ground.units import _factor, parse\nfrom os import _exit")
     assert list(borrowed(ast.walk(private))) == ["_factor"]

@@ -189,11 +189,11 @@ def buy(
             "C004", f"{what} is of one job, and {len(further) + 1} are named", None, "leave it or the others out"
         )
     room = float(gpus or MOST)
-    found, *more = _answers(None if sized else case, further, offers, (room, _watts(power)), question)
+    answered, *more = _answers(None if sized else case, further, offers, (room, _watts(power)), question)
     again = _again(question, case, named, gpu=gpu, node=node, gpus=gpus, day=day, cold_start=cold_start, power=power,
                    prices=prices, api=api, only_prices=only_prices)  # fmt: skip
     if more:
-        whole = fleet([found, *more], room, _watts(power))
+        whole = fleet([answered, *more], room, _watts(power))
         made, plain = lambda: of_fleet.fleet(whole, top, again), lambda: of_fleet.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     found = with_choices(over_a_day(found, rates) if rates else found)
@@ -326,14 +326,14 @@ def _again(question: Question, case: LoadedScenario, jobs: Sequence[str], **give
 def _dollars(text: str) -> tuple[float, ...]:
     """Prices of a million tokens, of prompts and of answers; empty where none is stated."""
     try:
-        found = tuple(float(part) for part in text.split(",")) if text else ()
+        dollars = tuple(float(part) for part in text.split(",")) if text else ()
     except ValueError:
-        found = (-1.0,)
-    if len(found) > 2 or any(not 0 <= price < float("inf") for price in found):
+        dollars = (-1.0,)
+    if len(dollars) > 2 or any(not 0 <= price < float("inf") for price in dollars):
         raise fail(
             "D008", "--api takes one price or two of at least 0", Place("command line"), "for example --api 3,15"
         )
-    return found
+    return dollars
 
 
 def _names(text: str) -> list[str]:

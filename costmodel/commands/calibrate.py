@@ -145,12 +145,12 @@ def calibrate(
     _refuse_unsuited(files[0], "runs" if runs else "kernels", kernels, {"--where": bool(where)} | steps)
     if runs:
         return _calibrate_from_runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
-    found = calibrated(files, node)
-    decisions = decide(found, replace=replace)
+    fits = calibrated(files, node)
+    decisions = decide(fits, replace=replace)
     texts = _write_fits(lambda: updated_document(decisions, source)) if write else {}
     written = list(texts)
-    document = lambda: report.kernels(found, decisions, written)  # noqa: E731
-    return pages.drawn(document, lambda: report.kernels_json(found, decisions, written), "fits")
+    document = lambda: report.kernels(fits, decisions, written)  # noqa: E731
+    return pages.drawn(document, lambda: report.kernels_json(fits, decisions, written), "fits")
 
 
 def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
@@ -159,13 +159,13 @@ def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
     from costmodel.explore.import_export.import_log_folder import followed
     from costmodel.report.answers import calibrate as report
 
-    found = followed(folder, GivenBesideFile(node=node or "", gpu=gpu), node)
-    texts = {path: text for path, (_, text) in found.documents.items()}
+    folder_fits = followed(folder, GivenBesideFile(node=node or "", gpu=gpu), node)
+    texts = {path: text for path, (_, text) in folder_fits.documents.items()}
     written = list(_write_fits(lambda: texts, own=True)) if write else []
-    fits = (found.training, *found.engines)
+    fits = (folder_fits.training, *folder_fits.engines)
     return pages.drawn(
-        lambda: report.followed(found, written),
-        lambda: report.followed_json(found, written),
+        lambda: report.followed(folder_fits, written),
+        lambda: report.followed_json(folder_fits, written),
         "parts",
         yes=not (write and any(fit is not None and fit.why for fit in fits)),
     )
@@ -198,10 +198,10 @@ def _calibrate_from_runs(
     from costmodel.evidence.calibrate.fit_from_runs import refine, texts
     from costmodel.report.answers import calibrate as report
 
-    found = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
-    documents = _write_fits(lambda: texts(found), own=not afresh) if write else {}
-    answer, result = lambda: report.runs(found, documents), lambda: report.runs_json(found, documents)
-    return pages.drawn(answer, result, "constants", yes=not (write and found.why))
+    refined = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
+    documents = _write_fits(lambda: texts(refined), own=not afresh) if write else {}
+    answer, result = lambda: report.runs(refined, documents), lambda: report.runs_json(refined, documents)
+    return pages.drawn(answer, result, "constants", yes=not (write and refined.why))
 
 
 def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:

@@ -83,20 +83,20 @@ def check(
         raise fail("C008", f"{names} is about a baseline, and none is named", None, "name it: --against baseline.json")
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(baseline, _parse_share(within), exact, update)
-    found = run({key: workload_of(case) for key, case in cases.items()}, holding)
+    checks = run({key: workload_of(case) for key, case in cases.items()}, holding)
     written = against if update else None
     if written is not None:
-        _write_baseline(written, entries(found))
+        _write_baseline(written, entries(checks))
     return drawn(
-        lambda: report.check(found, wrote=str(written or "")),
-        lambda: report.check_json(found),
+        lambda: report.check(checks, wrote=str(written or "")),
+        lambda: report.check_json(checks),
         "scenarios",
-        yes=all(checked.kept for checked in found),
-        found=found,
+        yes=all(checked.kept for checked in checks),
+        found=checks,
         others={
-            "github": lambda: ci_formats.github(report.suites(found), report.summary(found)),
-            "junit": lambda: ci_formats.junit(report.suites(found)),
-            "markdown": lambda: report.markdown(found),
+            "github": lambda: ci_formats.github(report.suites(checks), report.summary(checks)),
+            "junit": lambda: ci_formats.junit(report.suites(checks)),
+            "markdown": lambda: report.markdown(checks),
         },
     )
 
@@ -134,21 +134,21 @@ def _load_scenarios(question: Question, others: Sequence[str]) -> dict[str, Load
     from costmodel.explore.compare.check import key_of
     from costmodel.explore.search.required_chance import preferring
 
-    found: dict[str, LoadedScenario] = {}
+    cases: dict[str, LoadedScenario] = {}
     faults: list[Fault] = []
     for asked in (question, *(replace(question, scenario=name, write=None, held=None) for name in others)):
         try:
             case = with_plan(preferring(asked.loaded(), None))  # a given baseline or limit rules, not a preference
             key = key_of(asked.scenario, case)
-            if key in found:
+            if key in cases:
                 place = Place(asked.scenario or case.file)
                 raise fail("C008", f"two scenarios are called '{key}' in a baseline", place, "check one alone")
-            found[key] = case
+            cases[key] = case
         except CostModelError as error:
             faults += error.faults
     if faults:
         raise CostModelError(*dict.fromkeys(faults))
-    return found
+    return cases
 
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:

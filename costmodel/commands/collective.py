@@ -73,5 +73,5 @@ def collective(
     from costmodel.report.answers import collective as report
 
     flags = ScenarioFlags(gpu=gpu, node=node, gpus=gpus)
-    found = answer_of(operation, size or (), flags, tuple(assignments or ()), measured, algorithm=algorithm)
-    return drawn(lambda: report.collective(found), lambda: report.collective_json(found), "sizes", found=found)
+    answered = answer_of(operation, size or (), flags, tuple(assignments or ()), measured, algorithm=algorithm)
+    return drawn(lambda: report.collective(answered), lambda: report.collective_json(answered), "sizes", found=answered)

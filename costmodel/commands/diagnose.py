@@ -84,5 +84,7 @@ def diagnose(
         read = profiled_step(trace, degrees)
         profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
     given = measured(asked.inputs, base, figures, terms or [], table, profile, busy)
-    found = beside(explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or []))
-    return drawn(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)
+    diagnosis = beside(explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or []))
+    return drawn(
+        lambda: report.diagnose(diagnosis), lambda: report.diagnose_json(diagnosis), "causes", yes=diagnosis.inside
+    )

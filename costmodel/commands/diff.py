@@ -126,13 +126,13 @@ def compared(
     (one, before), (other, after) = ((name, case if ranks else with_plan(case)) for name, case in sides)
     check_one_workload(before, after)
     first, second = ranks or (None, None)
-    found = compare(_side(one, before, first, changed=False), _side(other, after, second, changed=changed))
+    changes = compare(_side(one, before, first, changed=False), _side(other, after, second, changed=changed))
     return drawn(
-        lambda: report.diff(found, title),
-        lambda: report.diff_json(found),
+        lambda: report.diff(changes, title),
+        lambda: report.diff_json(changes),
         "figures",
-        yes=found.same or not exit_code,
-        found=found,
+        yes=changes.same or not exit_code,
+        found=changes,
     )
 
 
@@ -141,9 +141,9 @@ def _side(name: str, case: LoadedScenario, rank: int | None, *, changed: bool) -
     from costmodel.explore.compare.compare import is_stored
     from costmodel.explore.workloads import workload_of
 
-    found = workload_of(case).side(name, rank, changed=changed)
+    side = workload_of(case).side(name, rank, changed=changed)
     is_own = rank is None and case.scenario.plan is not None and (changed or not is_stored(case))
-    return replace(found, case=case) if is_own else found
+    return replace(side, case=case) if is_own else side
 
 
 def _rank_words(rank: int | None) -> str:

@@ -198,11 +198,11 @@ def _formats(prefix: str) -> Reply:
     from costmodel.explore.import_export.format_options import launch_formats
     from costmodel.report.terminal.documents import documents as report
 
-    found = launch_formats(prefix)
-    if not found:
+    formats = launch_formats(prefix)
+    if not formats:
         known = ", ".join(entry.name for entry in launch_formats())
         raise fail("C003", f"'{prefix}' begins no name of a format", None, f"known: {known}")
-    return Reply(lambda: report.formats(found), lambda: report.formats_json(found), "formats")
+    return Reply(lambda: report.formats(formats), lambda: report.formats_json(formats), "formats")
 
 
 def _keys(prefix: str) -> Reply:
@@ -210,8 +210,8 @@ def _keys(prefix: str) -> Reply:
     from costmodel.documents.keys.key_list import keys_of
     from costmodel.report.terminal.documents import documents as report
 
-    found = keys_of(prefix)
-    return Reply(lambda: report.keys(found), lambda: report.keys_json(found), "keys")
+    keys = keys_of(prefix)
+    return Reply(lambda: report.keys(keys), lambda: report.keys_json(keys), "keys")
 
 
 @answering_document
@@ -234,8 +234,8 @@ def show(
     from costmodel.documents.reader.find_documents import text_of
     from costmodel.report.terminal.documents import documents as report
 
-    found = text_of(name, fitted=fitted)
-    return Reply(lambda: report.documents(found), lambda: report.documents_json(found))
+    shown_text = text_of(name, fitted=fitted)
+    return Reply(lambda: report.documents(shown_text), lambda: report.documents_json(shown_text))
 
 
 _START = {

@@ -190,8 +190,8 @@ def pipeline(
     from costmodel.report.answers import pipeline as report
     from costmodel.report.answers.training_view import TrainingView
 
-    found = pipelines(question.case("pipeline"), named(schedule))
-    yes = not (found.own.refused or found.own.broken)
-    forms = {**pages.plan_forms(TrainingView(found.own), "pipeline"), "trace": lambda: report.trace_text(found)}
-    document, result = partial(report.pipeline, found), partial(report.pipeline_json, found)
-    return pages.drawn(document, result, "schedules", yes=yes, others=forms, found=found)
+    timelines = pipelines(question.case("pipeline"), named(schedule))
+    yes = not (timelines.own.refused or timelines.own.broken)
+    forms = {**pages.plan_forms(TrainingView(timelines.own), "pipeline"), "trace": lambda: report.trace_text(timelines)}
+    document, result = partial(report.pipeline, timelines), partial(report.pipeline_json, timelines)
+    return pages.drawn(document, result, "schedules", yes=yes, others=forms, found=timelines)

@@ -67,11 +67,11 @@ def _unless_interrupted() -> None:
 
 def _workers(own: int) -> set[int]:
     """Child processes, from the system where it lists them, and from the process pool."""
-    found: set[int] = set()
+    processes: set[int] = set()
     with contextlib.suppress(OSError):
-        found.update(map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()))
+        processes.update(map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()))
     pool = sys.modules.get("multiprocessing")
-    return found.union(child.pid for child in pool.active_children() if child.pid) if pool else found
+    return processes.union(child.pid for child in pool.active_children() if child.pid) if pool else processes
 
 
 def _streams() -> None:

@@ -78,8 +78,12 @@ def explain(
     Next: --depth 6 goes further down
     """
     what = "-" if question.held is not None else question.scenario or ""
-    if what == "collective" and quantity is not None and (found := _collective(question, quantity, more or [], depth)):
-        return found
+    if (
+        what == "collective"
+        and quantity is not None
+        and (collective_reply := _collective(question, quantity, more or [], depth))
+    ):
+        return collective_reply
     is_ring = bool(ranks is not None or message or bandwidth or latency or run)
     if worth and (is_ring or (not what and not question.is_flags)):
         raise _no_worth(what or "words")
@@ -119,9 +123,9 @@ def _plan(question: Question) -> Reply:
     view = commands_of(case).view(case, "explain")
     if view.answer.refused:
         return pages.no_answer(view, rows="refused")
-    found = neighbours(workload_of(case), view.answer)
-    document = lambda: report.neighbours(view, found)  # noqa: E731
-    return pages.drawn(document, lambda: report.neighbours_json(view, found), "neighbours", found=found)
+    nearby = neighbours(workload_of(case), view.answer)
+    document = lambda: report.neighbours(view, nearby)  # noqa: E731
+    return pages.drawn(document, lambda: report.neighbours_json(view, nearby), "neighbours", found=nearby)
 
 
 def _collective(question: Question, operation: str, more: Sequence[str], depth: int | None) -> Reply | None:
@@ -138,11 +142,11 @@ def _collective(question: Question, operation: str, more: Sequence[str], depth: 
         sentence = f"a collective does not depend on {' or '.join(others or more[2:])}"
         raise fail("C003", sentence, None, f"costmodel explain collective {operation} 1GB --gpus 64")
     size, algorithm = more[:1], (more[1] if len(more) > 1 else None)
-    found = collective(operation, size, ScenarioFlags(**question.flags), question.assignments, algorithm=algorithm)
-    nodes = explained(found)
+    answered = collective(operation, size, ScenarioFlags(**question.flags), question.assignments, algorithm=algorithm)
+    nodes = explained(answered)
     return drawn(
-        lambda: report.collective_explained(found, nodes, depth),
-        lambda: report.collective_explained_json(found, nodes),
+        lambda: report.collective_explained(answered, nodes, depth),
+        lambda: report.collective_explained_json(answered, nodes),
         "figures",
         found=nodes,
     )
@@ -186,9 +190,11 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
 
         ran = run_ring(ranks, sizes[0])
         sizes = sizes[0], rate if bandwidth else ran.bandwidth, sizes[2] if latency else ran.latency
-    found = ring(ranks, *sizes)
+    ring_answer = ring(ranks, *sizes)
     link = "" if bandwidth else "measured here" if ran else f"{USUAL}; --bandwidth sets another"
-    return Reply(lambda: ring_steps.ring_table(found, link, ran), lambda: ring_steps.ring_json(found, ran), "steps")
+    return Reply(
+        lambda: ring_steps.ring_table(ring_answer, link, ran), lambda: ring_steps.ring_json(ring_answer, ran), "steps"
+    )
 
 
 def _figure(question: Question, label: str, depth: int | None, worth: bool) -> Reply:

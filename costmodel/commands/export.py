@@ -104,14 +104,14 @@ def export(
     wanted = _format(to)
     planned = rank is None and (wanted is None or writer_of(wanted).plans_ahead)  # as estimate plans flags
     case = question.loaded(planned=planned)
-    found = _export_plan(case, wanted, rank)
+    exported = _export_plan(case, wanted, rank)
     return pages.drawn(
-        lambda: report.export(found, lossy=lossy),
-        lambda: report.export_json(found),
+        lambda: report.export(exported, lossy=lossy),
+        lambda: report.export_json(exported),
         "",
-        yes=lossy or not found.file.faults,
-        found=found,
-        filed=Filed(lambda _path: report.file_text(found), lambda path: report.summary(found, path)),
+        yes=lossy or not exported.file.faults,
+        found=exported,
+        filed=Filed(lambda _path: report.file_text(exported), lambda path: report.summary(exported, path)),
     )
 
 

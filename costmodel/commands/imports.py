@@ -144,19 +144,19 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
     from costmodel.report.terminal.documents import imports as report
 
     read_file = import_files(files, beside)
-    found = read_file.found
-    lost = bool(found.warnings) or _is_lossy(found)
+    imported = read_file.found
+    lost = bool(imported.warnings) or _is_lossy(imported)
     return Reply(
         lambda: report.document(read_file),
-        lambda: report.as_json(read_file, plain(found.document)),
+        lambda: report.as_json(read_file, plain(imported.document)),
         yes=not (strict and lost),
         filed=Filed(read_file.text_of, lambda path: report.summary(read_file, path)),
     )
 
 
-def _is_lossy(found: Imported | ImportedResults) -> bool:
+def _is_lossy(imported: Imported | ImportedResults) -> bool:
     """Whether the output approximates or omits a key of the file."""
-    named = [*(loss.kind for loss in found.losses), *(key.verdict for key in found.keys)]
+    named = [*(loss.kind for loss in imported.losses), *(key.verdict for key in imported.keys)]
     return any(verdict in ("approximated", "not expressible") for verdict in named)
 
 
@@ -177,6 +177,6 @@ def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up:
             "runs",
             yes=not (strict and _is_lossy(results)),
         )
-    found = import_run(files[0], config, beside, warm_up)
-    yes = not (strict and found.warnings)
-    return Reply(lambda: report.run_summary(found), lambda: report.run_json(found), "runs", yes=yes)
+    imported = import_run(files[0], config, beside, warm_up)
+    yes = not (strict and imported.warnings)
+    return Reply(lambda: report.run_summary(imported), lambda: report.run_json(imported), "runs", yes=yes)

@@ -93,16 +93,16 @@ def measure(
 
     with stoppable() as stopped:
         if collectives:
-            found = measured_collectives(here, ranks, stopped)
+            timings = measured_collectives(here, ranks, stopped)
         else:
-            found = measured(Session(here, BRIEF if brief else WHOLE, 60 * minutes, _print_progress, stopped))
-    if found.stopped and not found.rows:
+            timings = measured(Session(here, BRIEF if brief else WHOLE, 60 * minutes, _print_progress, stopped))
+    if timings.stopped and not timings.rows:
         raise typer.Exit(Exit.INTERRUPTED)
-    found = replace(found, rows=with_predictions(named(found.rows, gpu)))
-    for remark in filter(None, (misnamed(here, gpu), *report.remarks(found))):
+    timings = replace(timings, rows=with_predictions(named(timings.rows, gpu)))
+    for remark in filter(None, (misnamed(here, gpu), *report.remarks(timings))):
         console(stderr=True).print(Text(remark))
-    answer, result = lambda: report.measured(here, found), lambda: report.measured_json(here, found)
-    return pages.drawn(answer, result, "rows", stopped=found.stopped)
+    answer, result = lambda: report.measured(here, timings), lambda: report.measured_json(here, timings)
+    return pages.drawn(answer, result, "rows", stopped=timings.stopped)
 
 
 def _points(scenario: str, other: bool) -> Reply:

@@ -218,7 +218,7 @@ def wait_for_change(
 
 def _state_of_file(path: Path) -> Mark | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

@@ -28,8 +28,8 @@ def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     from costmodel.report.answers.search_rl import RlWords
 
     with searching(question, case) as how:
-        found = search_space(reinforced(case), question.top or TOP, question.over, question.pareto, how)
-    return search_reply(RlWords(found), question)
+        ranking = search_space(reinforced(case), question.top or TOP, question.over, question.pareto, how)
+    return search_reply(RlWords(ranking), question)
 
 
 def usual_plan(case: LoadedScenario) -> str:
@@ -42,11 +42,11 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     from costmodel.explore.answer_text.answer_summaries import rl_settings
     from costmodel.explore.rl.search_splits import found_plan
 
-    found = found_plan(reinforced(case))
+    ranking = found_plan(reinforced(case))
     which = "the plan nearest to the limits"
-    if found.works:
-        which = "the best plan" if found.is_safe else "the plan surest to fit"
-    return rl_settings(found.answer_of(found.best[0])), f"{which} of costmodel search"
+    if ranking.works:
+        which = "the best plan" if ranking.is_safe else "the plan surest to fit"
+    return rl_settings(ranking.answer_of(ranking.best[0])), f"{which} of costmodel search"
 
 
 OTHER_PLANS = "--set plan.tp=… sets another"

@@ -87,8 +87,8 @@ def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     with searching(question, case) as how:
         if question.pareto:
             return search_reply(ServiceWords(front(inputs, question.pareto, question.over, how)), question)
-        found = with_search_remedies(search_space(inputs, question.top or TOP, question.over, how))
-    return search_reply(ServiceWords(found), question)
+        ranking = with_search_remedies(search_space(inputs, question.top or TOP, question.over, how))
+    return search_reply(ServiceWords(ranking), question)
 
 
 def usual_plan(case: LoadedScenario) -> str:

@@ -44,9 +44,9 @@ def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     from costmodel.report.answers.search_training import TrainingWords
 
     with searching(question, case) as how:
-        found = search_space(training(case), question.top or TOP, pareto=question.pareto, over=question.over, how=how)
-        found = with_remedies(found)
-    return search_reply(TrainingWords(with_examples(found) if question.why_not else found), question)
+        ranking = search_space(training(case), question.top or TOP, pareto=question.pareto, over=question.over, how=how)
+        ranking = with_remedies(ranking)
+    return search_reply(TrainingWords(with_examples(ranking) if question.why_not else ranking), question)
 
 
 def usual_plan(case: LoadedScenario) -> str:
@@ -65,15 +65,15 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     from costmodel.report.terminal.plan.plan_lines import plan_settings
 
     held = training(case)
-    found = search_space(held, 1, workers=1)
-    rows = found.best or found.tally.missed_by_least
+    ranking = search_space(held, 1, workers=1)
+    rows = ranking.best or ranking.tally.missed_by_least
     if not rows:
-        most = found.tally.refused.most_common(1)
+        most = ranking.tally.refused.most_common(1)
         why = f": {REFUSALS[most[0][0]].meaning} ({most[0][0]})" if most else ""
         raise fail("C004", f"no plan of the search is valid{why}", Place(case.file), _WHY)
-    which = "the nearest to fit" if not found.best else "the best" if found.is_safe else "the surest to fit"
-    origin = f"{which} of {number_of(found.tally.candidates, 'plan')} of costmodel search"
-    return plan_settings(found.inputs_of(rows[0].variant), rows[0]), origin
+    which = "the nearest to fit" if not ranking.best else "the best" if ranking.is_safe else "the surest to fit"
+    origin = f"{which} of {number_of(ranking.tally.candidates, 'plan')} of costmodel search"
+    return plan_settings(ranking.inputs_of(rows[0].variant), rows[0]), origin
 
 
 OTHER_PLANS = "--set plan.tp=… states your own, whose other keys then take their defaults"

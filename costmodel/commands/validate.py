@@ -150,13 +150,13 @@ def validate(
         sentence = "--worth takes --by and --where, and is about the time of steps"
         raise fail("C005", sentence, Place("command line"), "leave the others out")
     chosen, left = chosen_values(where or []), [term.value for term in without or ()]
-    found = validated(tables, quantity=asked, where=chosen, without=left, count=_count_rows)
+    scored = validated(tables, quantity=asked, where=chosen, without=left, count=_count_rows)
     group = by.value if by else None
     if worth:
-        return worth_reply(found, [term.value for term in StepTerm], group, {})
+        return worth_reply(scored, [term.value for term in StepTerm], group, {})
     if quantity is ValidateQuestion.REGRET:
-        return _regret(found, group or "source", worst, left)
-    board = scoreboard(found, left_out=alone)
+        return _regret(scored, group or "source", worst, left)
+    board = scoreboard(scored, left_out=alone)
     document = lambda: report.validation(board, group, worst, left, dated=alone)  # noqa: E731
     return pages.drawn(document, lambda: report.validation_json(board, left), "rows", yes=board.holds)
 

@@ -61,14 +61,14 @@ def sweep(
     varied = axes(question.over(over))
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
     with paced("combinations") as pace:
-        found = run(workload_of(case), varied, show, best=best, alone=question.is_alone, pace=pace)
+        swept = run(workload_of(case), varied, show, best=best, alone=question.is_alone, pace=pace)
     return drawn(
-        lambda: report.sweep(found, chart=chart),
-        lambda: report.sweep_json(found),
+        lambda: report.sweep(swept, chart=chart),
+        lambda: report.sweep_json(swept),
         "points",
-        yes=any(point.works for point in found.points),
-        stopped=len(found.points) < found.total,
-        found=found,
+        yes=any(point.works for point in swept.points),
+        stopped=len(swept.points) < swept.total,
+        found=swept,
     )
 
 
@@ -116,10 +116,10 @@ def scale(
     sized = {"workload.rate": "--rate"} if rate and question.scenario else {}
     case = question.of_rate(rate).varied({"cluster.nodes": _sized_by(ranks, rate), **sized})
     with paced("sizes") as pace:
-        found = run(workload_of(case), ranks, rate, weak=weak, best=best, alone=question.is_alone, pace=pace)
-    works = any(row.found.point.works for row in found.rows)
-    document, result = lambda: report.scale(found), lambda: report.scale_json(found)
-    return drawn(document, result, "sizes", yes=works, stopped=found.stopped, found=found)
+        sizes_tried = run(workload_of(case), ranks, rate, weak=weak, best=best, alone=question.is_alone, pace=pace)
+    works = any(row.found.point.works for row in sizes_tried.rows)
+    document, result = lambda: report.scale(sizes_tried), lambda: report.scale_json(sizes_tried)
+    return drawn(document, result, "sizes", yes=works, stopped=sizes_tried.stopped, found=sizes_tried)
 
 
 @answering_in(*PAGE)
@@ -158,8 +158,8 @@ def sensitivity(
 
     asked = workload_of(with_plan(question.loaded()))
     with counted("figures") as pace:
-        found = run(asked, named_result(of, asked.columns, "--of", of) if of else "", pace)
-    return drawn(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures", found=found)
+        knobs = run(asked, named_result(of, asked.columns, "--of", of) if of else "", pace)
+    return drawn(lambda: report.sensitivity(knobs, top), lambda: report.sensitivity_json(knobs), "figures", found=knobs)
 
 
 @answering_in(*PAGE)
@@ -195,12 +195,12 @@ def solve(
     vary = f"{path}{ranged}{values}"
     case = question.varied({full(path): f"--vary {path}"} if ranged else {})
     with paced("values") as pace:
-        found = run(workload_of(case), vary, wanted, best=best, alone=question.is_alone, pace=pace)
+        solution = run(workload_of(case), vary, wanted, best=best, alone=question.is_alone, pace=pace)
     return drawn(
-        lambda: report.solve(found),
-        lambda: report.solve_json(found),
+        lambda: report.solve(solution),
+        lambda: report.solve_json(solution),
         "ranges",
-        yes=bool(found.reaches),
-        stopped=found.stopped,
-        found=found,
+        yes=bool(solution.reaches),
+        stopped=solution.stopped,
+        found=solution,
     )

@@ -80,19 +80,19 @@ def search_reply(words: SearchWords[Inputs, Plan], question: SearchQuestion) -> 
     from costmodel.report.answers.search_json import search_json
 
     next_section, next_fields, closing = _next_measurement(words, question)
-    found, count = words.found, question.top or (FRONT if question.pareto else TOP)
+    ranking, count = words.found, question.top or (FRONT if question.pareto else TOP)
     brief = None if question.top else words.brief
     rows = "refused" if question.why_not else "pareto.plans" if question.pareto else "plans"
     if next_fields:
         rows = f"measure_next.{'measurements' if question.measure_next else 'order'}"
-    works = found.works if found.best or found.front is None else bool(found.front.rows)
+    works = ranking.works if ranking.best or ranking.front is None else bool(ranking.front.rows)
     return pages.drawn(
         lambda: search(words, count, brief=brief, why_not=question.why_not, more=next_section, closing=closing),
         lambda: search_json(words) | next_fields,
         rows,
         yes=works,
-        stopped=found.stopped,
-        found=found,
+        stopped=ranking.stopped,
+        found=ranking,
     )
 
 

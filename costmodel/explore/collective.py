@@ -217,15 +217,15 @@ def collective(
     """
     operation = _operation(name)
     per_node = round(read("node", flags.node).accelerators) if measured is not None and flags.node is not None else 0
-    found = measured_collective(measured, operation, flags.gpus, per_node) if measured is not None else None
-    case, remarks = _case(flags, assignments, found)
+    measured_run = measured_collective(measured, operation, flags.gpus, per_node) if measured is not None else None
+    case, remarks = _case(flags, assignments, measured_run)
     inputs = _machine(case, algorithm)
     ranks = float(inputs.ranks)
     if ranks < 2:
         raise fail("C004", "a collective needs two accelerators or more", None, "--gpus 8, for example")
     members = group(inputs, "dp", 2.0 if operation == "send" else ranks, _rank_distance(inputs, operation))
-    rows = [_size_row(inputs, size, members, operation, algorithm) for size in _messages(sizes, found)]
-    times = {} if found is None else found.times
+    rows = [_size_row(inputs, size, members, operation, algorithm) for size in _messages(sizes, measured_run)]
+    times = {} if measured_run is None else measured_run.times
     rows = [_with_measured_time(row, times.get(row.size), float(members.ranks), operation) for row in rows]
     far = bool(members.domains > 1)
     beside = [(row.size, row.measured, row.time) for row in rows if row.measured is not None]
@@ -234,7 +234,9 @@ def collective(
     stand_in = fitted if fitted != operation else ""
     shape = (ranks, float(members.inside), float(members.domains))
     beyond = _off_fit(inputs, operation, members, rows)
-    return CollectiveAnswer(case, operation, *shape, tuple(rows), stand_in, remarks, beyond, found, sound, algorithm)
+    return CollectiveAnswer(
+        case, operation, *shape, tuple(rows), stand_in, remarks, beyond, measured_run, sound, algorithm
+    )
 
 
 def explained(answer: CollectiveAnswer) -> dict[str, ExplainedFigure]:
@@ -296,23 +298,23 @@ def _letters(name: str) -> str:
 
 
 def _case(
-    flags: ScenarioFlags, assignments: Sequence[str], found: MeasuredCollective | None
+    flags: ScenarioFlags, assignments: Sequence[str], measured_run: MeasuredCollective | None
 ) -> tuple[ResolvedScenario, tuple[str, ...]]:
     """The machine: as requested, else the measured one, else one node; and the remarks about it."""
     remarks: list[str] = []
     set_here = {path_of(assignment) for assignment in assignments}
-    if found is not None:
-        remarks += found.remarks
-        if flags.gpu is None and flags.node is None and "cluster.node" not in set_here and found.accelerator:
-            flags = replace(flags, gpu=found.accelerator)
+    if measured_run is not None:
+        remarks += measured_run.remarks
+        if flags.gpu is None and flags.node is None and "cluster.node" not in set_here and measured_run.accelerator:
+            flags = replace(flags, gpu=measured_run.accelerator)
         if flags.gpus is None and set_here.isdisjoint(("cluster.nodes", "cluster.node.accelerators")):
-            flags = replace(flags, gpus=found.ranks)
+            flags = replace(flags, gpus=measured_run.ranks)
     if flags.gpu is None and flags.node is None:
         flags = replace(flags, node=DEFAULT_NODE)
     alone = () if flags.gpus is not None else ("cluster.nodes=1",)
     case = case_of_flags(None, replace(flags, model=MODEL), (*alone, *assignments))
     remarks += case.asked.remarks
-    return case, (*remarks, *(same_group(case, found) if found is not None else ()))
+    return case, (*remarks, *(same_group(case, measured_run) if measured_run is not None else ()))
 
 
 def _machine(case: ResolvedScenario, algorithm: str | None) -> Machine:
@@ -325,12 +327,14 @@ def _machine(case: ResolvedScenario, algorithm: str | None) -> Machine:
     return Machine(case, case.efficiency.collectives, network, slowest_link(case, share), algorithms)
 
 
-def _messages(sizes: Sequence[str], found: MeasuredCollective | None) -> list[float]:
+def _messages(sizes: Sequence[str], measured_run: MeasuredCollective | None) -> list[float]:
     """The sizes of the answer, smallest first: measured sizes that are modelled, and those asked for."""
-    if found is not None:
-        measured = [size for size in found.times if size >= _SMALLEST]
+    if measured_run is not None:
+        measured = [size for size in measured_run.times if size >= _SMALLEST]
         if not measured:
-            raise fail("D008", f"every size in it is under {_SMALLEST:g} B", Place(found.file), "measure larger ones")
+            raise fail(
+                "D008", f"every size in it is under {_SMALLEST:g} B", Place(measured_run.file), "measure larger ones"
+            )
         return sorted({*measured, *map(_parse_bytes, sizes)})
     if not sizes:
         raise fail("C004", "no size is given", None, "1GB, for example, or --measured FILE")
@@ -403,11 +407,11 @@ def _size_row(inputs: Machine, size: float, members: Group, operation: Operation
 
 def _wanted_algorithms(ways: list[AloneTime], name: str | None) -> list[AloneTime]:
     """The algorithms of that name, as with NCCL_ALGO; a fault where there is none."""
-    found = [way for way in ways if name in (None, way.name)]
-    if not found:
+    times = [way for way in ways if name in (None, way.name)]
+    if not times:
         known = ", ".join(sorted(way.name for way in ways))
         raise fail("C003", f"there is no algorithm '{name}' here", Place(COMMAND_LINE), f"known: {known}")
-    return found
+    return times
 
 
 def _fits(inputs: Machine, operation: Operation, *, far: bool) -> tuple[NetworkFit | CollectiveFit, ...]:

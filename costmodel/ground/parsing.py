@@ -24,8 +24,8 @@ class _LatePattern:
         self.written, self.flags = written, flags
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = getattr(re.compile(self.written, self.flags), name)
-        return found
+        attribute = self.__dict__[name] = getattr(re.compile(self.written, self.flags), name)
+        return attribute
 
 
 def late_pattern(written: str, flags: int = 0) -> re.Pattern[str]:
@@ -409,10 +409,10 @@ def written_unit(text: str, unit: str) -> tuple[float, str]:
     (1000.0, 'ktoken/s')
     """
     own = measured(unit) in ("USD/s", "1/s")
-    found = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", _PER.sub("/", text))) if own else None
-    if found is None or not found[2]:
+    match = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", _PER.sub("/", text))) if own else None
+    if match is None or not match[2]:
         return 1.0, measured(unit)
-    name = found[2].strip()
+    name = match[2].strip()
     return parse(f"1 {name}", unit), name
 
 

@@ -40,11 +40,11 @@ class Plans:
 
     def places(self, level: int, finer: int) -> Places:
         """For each combination at a finer level, the index of its combination at a coarser level."""
-        found = self._places.get((level, finer))
-        if found is None:
-            found = self._of_plan[level] if finer == self.finest else self._of_plan[level][self.examples(finer)]
-            self._places[level, finer] = found
-        return found
+        known = self._places.get((level, finer))
+        if known is None:
+            known = self._of_plan[level] if finer == self.finest else self._of_plan[level][self.examples(finer)]
+            self._places[level, finer] = known
+        return known
 
     def examples(self, level: int) -> Places:
         """One example plan for each combination at a level."""
@@ -97,10 +97,10 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
             return self.values
         if self._finer is None:
             self._finer = {}
-        found = self._finer.get(level)
-        if found is None:
-            found = self._finer[level] = self.values.take(self.plans.places(self.level, level))
-        return found
+        values = self._finer.get(level)
+        if values is None:
+            values = self._finer[level] = self.values.take(self.plans.places(self.level, level))
+        return values
 
     __add__, __radd__ = _operator(np.add)
     __sub__, __rsub__ = _operator(np.subtract)

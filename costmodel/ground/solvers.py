@@ -158,9 +158,9 @@ def last_within(
         if some is not None and 2 * np.count_nonzero(sought) < len(places):
             places, here, there, part = places[sought], here[:, sought], there[:, sought], part[sought]
             excess, shape, sought = some(places), places.shape, np.ones(len(places), dtype=bool)
-        found = _looked_at(here[0] + part * (there[0] - here[0]), excess, shape)
-        same = (found[1] > 0) == (here[1] > 0)
-        last, there, here = np.where(same, here, there), np.where(same, there, here), found
+        solution = _looked_at(here[0] + part * (there[0] - here[0]), excess, shape)
+        same = (solution[1] > 0) == (here[1] > 0)
+        last, there, here = np.where(same, here, there), np.where(same, there, here), solution
         part = _part(here, there, last)
         inside, of_inside = np.where(here[1] <= 0, here, there)
         new = sought & (of_inside <= 0)
@@ -171,10 +171,10 @@ def last_within(
 
 def _looked_at(value: Column, excess: Callable[[Column], Values], shape: tuple[int, ...]) -> Column:
     """Two columns: tried values, and their excess."""
-    found = np.empty((2, *shape))
-    found[0] = value.reshape(shape)
-    found[1] = np.minimum(np.maximum(excess(found[0]), -STEEPEST), STEEPEST)
-    return found.reshape(2, -1)
+    pair = np.empty((2, *shape))
+    pair[0] = value.reshape(shape)
+    pair[1] = np.minimum(np.maximum(excess(pair[0]), -STEEPEST), STEEPEST)
+    return pair.reshape(2, -1)
 
 
 def _part(here: Column, there: Column, last: Column) -> Column:

@@ -97,9 +97,9 @@ def best_chance(workload: Workload, trials: Iterable[Trial]) -> Verdict:
 
 def codes_of(trials: Iterable[Trial], *shown: str) -> list[str]:
     """The codes of remarks on trials with an answer, except codes that the rows show."""
-    found = [trial for trial in trials if trial.costs]
-    without = {*shown} if all(_NO_EFFECT in trial.remarked for trial in found) else {*shown, _NO_EFFECT}
-    return list(dict.fromkeys(code for trial in found for code in trial.remarked if code not in without))
+    answered = [trial for trial in trials if trial.costs]
+    without = {*shown} if all(_NO_EFFECT in trial.remarked for trial in answered) else {*shown, _NO_EFFECT}
+    return list(dict.fromkeys(code for trial in answered for code in trial.remarked if code not in without))
 
 
 def known_results(workload: Workload) -> list[str]:
@@ -152,8 +152,8 @@ def aside_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
     """Sentences about the results that are shown, each once."""
     wanted = {"", *shown}
     kept = (trial.kept for trial in trials if trial.kept is not None)
-    found = dict.fromkeys(words for each in kept for name, words in each.asides.items() if name in wanted)
-    return [styled(f"  {words}", DIM) for words in found]
+    texts = dict.fromkeys(words for each in kept for name, words in each.asides.items() if name in wanted)
+    return [styled(f"  {words}", DIM) for words in texts]
 
 
 def remark_lines(trials: Sequence[Trial], *shown: str) -> list[Line]:
@@ -171,10 +171,10 @@ def _trial_remarks(
     trials: Sequence[Trial], *omitted: str
 ) -> tuple[list[list[str]], list[Mapping[str, float]], list[str]]:
     """Codes of remarks, results and node of each trial that has an answer."""
-    found, codes = [trial for trial in trials if trial.costs], codes_of(trials, *omitted)
-    each = [[code for code in trial.remarked if code in codes] for trial in found]
-    nodes = [trial.about.node.name for trial in found if trial.about is not None]
-    return each, [trial.costs for trial in found], nodes
+    answered, codes = [trial for trial in trials if trial.costs], codes_of(trials, *omitted)
+    each = [[code for code in trial.remarked if code in codes] for trial in answered]
+    nodes = [trial.about.node.name for trial in answered if trial.about is not None]
+    return each, [trial.costs for trial in answered], nodes
 
 
 def trial_fields(workload: Workload, trial: Trial, names: Iterable[str], varied: Sequence[str] = ()) -> dict[str, Any]:

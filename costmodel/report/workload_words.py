@@ -252,10 +252,10 @@ _OF_SERVING = Compared(
 )  # fmt: skip
 
 
-def _lines_below_sizes(found: Scaled) -> list[Line]:
+def _lines_below_sizes(sizes: Scaled) -> list[Line]:
     from costmodel.report.terminal.serving.serving_sizes import lines
 
-    return lines(found)
+    return lines(sizes)
 
 
 def _serving() -> WorkloadWords:

@@ -111,14 +111,14 @@ def schema_of(option: Option) -> dict[str, Any]:
         return dict(_SCENARIO)
     if option.name == "settings":
         return dict(_SETTINGS)
-    found = TypeAdapter(option.kind).json_schema()
-    found.pop("title", None)
-    for each in (found, *found.get("anyOf", ())):
+    schema = TypeAdapter(option.kind).json_schema()
+    schema.pop("title", None)
+    for each in (schema, *schema.get("anyOf", ())):
         if each.get("type") == "string" and "enum" not in each:
             each["type"] = ["string", "number"]
     default = {} if option.required or option.default is None else {"default": option.default}
     example = {"examples": [option.metavar]} if option.metavar else {}
-    return {**found, **example, **default, "description": option.help}
+    return {**schema, **example, **default, "description": option.help}
 
 
 _ASKED = ("estimate", "search", "memory", "buy", "explain", "validate")

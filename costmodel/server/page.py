@@ -64,7 +64,7 @@ def _yaml(asked: Asked, result: library.Result) -> str:
 def offered() -> Answered:
     """The choices of the pickers: questions, models, accelerators, software, scenarios, and flags by workload."""
     options = options_of("search")
-    found = {
+    body = {
         "questions": {name: _question(name) for name in _SHOWN},
         "models": names("model"),
         "gpus": by_maker("accelerator"),
@@ -75,7 +75,7 @@ def offered() -> Answered:
         "help": {name: options[name].help for name in flag_options()},
         "choices": {"node": by_maker("node"), "stack": names("stack"), **_CHOICES},
     }  # fmt: skip
-    return Answered(200, "application/json", json.dumps(found, ensure_ascii=False).encode())
+    return Answered(200, "application/json", json.dumps(body, ensure_ascii=False).encode())
 
 
 def _kind_of(scenario: str) -> str:

@@ -140,7 +140,7 @@ def options_of(question: str) -> Mapping[str, Option]:
     """The keys that a question takes, in the order of its command line."""
     function = library.function(library.NAMES.get(question, question))
     typed = inspect.signature(QUESTIONS[question].load()).parameters
-    found: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         written = typed.get(_FLAG_OF.get(name, name))
         if name in LOCAL or written is None:
@@ -152,8 +152,8 @@ def options_of(question: str) -> Mapping[str, Option]:
         flag = "" if isinstance(stated, ArgumentInfo) else first
         words, metavar = getattr(stated, "help", None) or "", getattr(stated, "metavar", None) or ""
         required = written.default is written.empty and name != "scenario"
-        found[name] = Option(name, parameter.annotation, parameter.default, words, flag, metavar, required)
-    return dict(sorted(found.items(), key=lambda item: item[1].flag in ("--set",)))
+        options[name] = Option(name, parameter.annotation, parameter.default, words, flag, metavar, required)
+    return dict(sorted(options.items(), key=lambda item: item[1].flag in ("--set",)))
 
 
 def _flags(stated: Any) -> Iterator[str]:
@@ -222,16 +222,16 @@ def _unknown_key(question: str, key: str, known: Mapping[str, Option]) -> Fault:
 def _json(body: bytes) -> dict[str, Any]:
     """The keys of a request; a fault for text that is not one JSON object, or that states a key twice."""
     try:
-        found = json.loads(body or b"{}", object_pairs_hook=_refuse_repeated_keys, parse_constant=_no_number)
+        tree = json.loads(body or b"{}", object_pairs_hook=_refuse_repeated_keys, parse_constant=_no_number)
     except RecursionError:
         raise fail("H001", "the JSON is nested too deeply", _REQUEST, "send a flat object") from None
     except ValueError as error:
         raise fail(
             "H001", f"the body is not JSON: {error}", _REQUEST, 'for example {"model": "llama-3.1-8b"}'
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(tree, dict):
         raise fail("H001", "the body is not an object", _REQUEST, 'for example {"model": "llama-3.1-8b"}')
-    return found
+    return tree
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -304,8 +304,8 @@ def guarded(answer: Callable[[], Answered]) -> Answered:
     except MemoryError:
         return refused(fail("H003", "the answer needs more memory than it may have", _REQUEST, "ask for less"))
     except Exception as error:
-        found = surroundings(error)
-        if found is not None:
-            return refused(found, 503)
+        fault = surroundings(error)
+        if fault is not None:
+            return refused(fault, 503)
         sentence = f"{type(error).__name__}: {str(error)[:200]}"
         return refused(fail("bug", sentence, None, "an internal error; please report it with the request"), 500)

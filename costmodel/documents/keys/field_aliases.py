@@ -398,8 +398,8 @@ def key_hint(word: str, section: str, prefix: str = "", instead: Callable[[str],
         there = tuple(other for key in inside for other in instead(key))
         meant, inside = (meant, inside) if there == (*inside,) else (Meant(there), [*there])
     section = re.sub(r"\.\d+(?=\.|$)", ".0", section)
-    found = " or ".join(f"'{key.removeprefix(f'{section}.')}'" for key in inside)
-    return " ".join(filter(None, (f"did you mean {found}?" if found else "", meant.note if found else "")))
+    hint = " or ".join(f"'{key.removeprefix(f'{section}.')}'" for key in inside)
+    return " ".join(filter(None, (f"did you mean {hint}?" if hint else "", meant.note if hint else "")))
 
 
 def value_meant(key: str, value: str, workload: str = "training") -> str:
@@ -409,7 +409,7 @@ def value_meant(key: str, value: str, workload: str = "training") -> str:
     ("did you mean 'bf16'?", 'did you mean 3?', '')
     """
     word, own = "-".join(value.lower().split()), VALUES_OF.get(workload, {}).get(key, {})
-    found = own.get(word, "") or VALUES.get(key, {}).get(word, "")
-    exact, _, note = found.partition("; ")
+    meant = own.get(word, "") or VALUES.get(key, {}).get(word, "")
+    exact, _, note = meant.partition("; ")
     short = " " not in exact or exact.startswith("{")
-    return found if not found or not short else f"did you mean {exact}?" + (f" {note}" if note else "")
+    return meant if not meant or not short else f"did you mean {exact}?" + (f" {note}" if note else "")

@@ -35,13 +35,13 @@ class ScenarioKey(NamedTuple):
 @functools.cache
 def all_keys() -> tuple[ScenarioKey, ...]:
     """All keys of scenarios and of the documents that they name, in schema order."""
-    found: dict[str, ScenarioKey] = {}
+    keys: dict[str, ScenarioKey] = {}
     for of, schema in SCENARIOS.items():
         for key in _keys_inside(schema, "", schema_tree(schema)):
-            first = found.setdefault(key.path, key._replace(of=of))
+            first = keys.setdefault(key.path, key._replace(of=of))
             if (first.of, of) == ("training", "serving"):
-                found[key.path] = first._replace(of="")
-    return tuple(found.values())
+                keys[key.path] = first._replace(of="")
+    return tuple(keys.values())
 
 
 def keys_of(prefix: str) -> list[ScenarioKey]:

@@ -81,15 +81,15 @@ def overruled(assignments: Iterable[str]) -> tuple[str, ...]:
     ('--set plan.tp=2 counts in --set plan={pp: 2}, whatever their order',)
     """
     given = list(assignments)
-    found = []
+    overrides = []
     for index, before in enumerate(given):
         path = path_of(before)
         after = next((text for text in given[index + 1 :] if f"{path}.".startswith(f"{path_of(text)}.")), "")
         if after and path_of(after) == path:
-            found.append(f"--set {before} has no effect: --set {after} counts")
+            overrides.append(f"--set {before} has no effect: --set {after} counts")
         elif after and path_of(after) not in REFERENCES:
-            found.append(f"--set {before} counts in --set {after}, whatever their order")
-    return tuple(found)
+            overrides.append(f"--set {before} counts in --set {after}, whatever their order")
+    return tuple(overrides)
 
 
 def assignment_of(text: str) -> Assignment:

@@ -60,8 +60,8 @@ def parsed(name: str, markdown: str) -> AnsweredQuestion | None:
 def questions() -> tuple[AnsweredQuestion, ...]:
     """All frequent questions with their answers, from docs/answers."""
     pages = sorted(shipped(FOLDER).glob("*.md"))
-    found = (parsed(page.stem, page.read_text(encoding="utf-8")) for page in pages)
-    return tuple(question for question in found if question is not None)
+    answered = (parsed(page.stem, page.read_text(encoding="utf-8")) for page in pages)
+    return tuple(question for question in answered if question is not None)
 
 
 def question_of(word: str) -> AnsweredQuestion | None:

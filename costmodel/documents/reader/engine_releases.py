@@ -48,22 +48,22 @@ def stack_meant(name: str) -> str:
     ('vllm-0.24', 'vllm-0.20', '')
     """
     stated = _OF_RELEASE.fullmatch(name.lower())
-    found = stack_of_release(stated["engine"], stated["release"]) if stated else None
-    return found.stack if found is not None else ""
+    stack = stack_of_release(stated["engine"], stated["release"]) if stated else None
+    return stack.stack if stack is not None else ""
 
 
 @functools.cache
 def _stacks(engine: str) -> list[tuple[tuple[int, ...], tuple[int, ...], str, str]]:
     """First and last release, name and title of each stack of an engine, oldest first."""
-    found = []
+    releases = []
     for name in names("stack"):
         if name == engine or re.fullmatch(rf"{re.escape(engine)}-[\d.]+", name):
             text = next((file_text(str(path)) for path in places("stack", name) if is_file(path)), "")
             version, title = _VERSION.search(text), _TITLE.search(text)
             ends = re.findall(r"[\d.]+", version[1]) if version and "kind: serving" in text else ()
             if ends and title:
-                found.append((_numbers(ends[0]), _numbers(ends[-1]), name, title[1]))
-    return sorted(found)
+                releases.append((_numbers(ends[0]), _numbers(ends[-1]), name, title[1]))
+    return sorted(releases)
 
 
 def _numbers(release: str) -> tuple[int, ...]:

@@ -39,15 +39,15 @@ def left_out(
     node_now, part_now = _machine(tree, accelerator_of)
     if (node, part) == (node_now, part_now):
         return ()
-    found = []
+    prices = []
     if not _is_covered(_SCENARIO, paths) and (text := _remove_key(tree.get("assume"), "price")):
-        found.append(ForeignPrice(text, node if node != node_now else part))
+        prices.append(ForeignPrice(text, node if node != node_now else part))
     stated_for = part if node == node_now else accelerator_of(node_now)
     if _ACCELERATOR in paths and stated_for != part_now and not _is_covered(_NODE, paths):
         listed = at(tree, "cluster.node.price.hourly")
         if _remove_key(at(tree, "cluster.node"), "price"):
-            found.append(ForeignPrice(f"{listed} of {node_now}", stated_for))
-    return tuple(found)
+            prices.append(ForeignPrice(f"{listed} of {node_now}", stated_for))
+    return tuple(prices)
 
 
 def _is_covered(path: str, assigned: Iterable[str]) -> bool:

@@ -322,9 +322,9 @@ def types_by_name(name: str, shape: str) -> Mapping[str, Any]:
     if kind == "bf16":
         narrow = {"stored": STORED.get(shape), "stored_experts": STORED_EXPERTS.get(shape)}
         return {key: kind for key, held in narrow.items() if held}
-    found = {"stored": kind} | ({"stored_experts": kind} if shape in STORED_EXPERTS else {})
+    types = {"stored": kind} | ({"stored_experts": kind} if shape in STORED_EXPERTS else {})
     scaled = kind in ("fp8", "nvfp4") and _SCALED.match(name.lower())
-    return found | ({"stored_cache": "fp8"} if scaled else {})
+    return types | ({"stored_cache": "fp8"} if scaled else {})
 
 
 def _stated(name: str) -> tuple[WeightType | None, str]:

@@ -54,19 +54,19 @@ def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
     """The tree of a stack, completed section by section by the stack that `like` names."""
     if not isinstance(tree, Mapping):
         return tree
-    found, parent = tree, tree.get("like")
+    merged, parent = tree, tree.get("like")
     if isinstance(parent, str):
         place = getattr(parent, "place", None)
         if depth == _DEEPEST:
             raise fail("D013", f"stacks that are like one another end at {parent}", place, "write one of them out")
         text, shown = text_of(parent, place)
         whole, _ = read_tree(text, shown)
-        found = _over(with_parent(whole, text_of, depth + 1), tree)
+        merged = _over(with_parent(whole, text_of, depth + 1), tree)
     for part in _PARTS:
-        if (inner := with_parent(found.get(part), text_of, depth)) is not found.get(part):
-            found = found if found is not tree else copied(tree)
-            found[part] = inner
-    return found
+        if (inner := with_parent(merged.get(part), text_of, depth)) is not merged.get(part):
+            merged = merged if merged is not tree else copied(tree)
+            merged[part] = inner
+    return merged
 
 
 def written_out(tree: Any, text_of: TextOf) -> Any:
@@ -129,13 +129,13 @@ def _over(parent: Any, child: Any) -> Any:
     """The child's mapping merged over the parent's; lists of the child replace those of the parent."""
     if not (isinstance(parent, Mapping) and isinstance(child, Mapping)):
         return child
-    found = copied(child)
+    merged = copied(child)
     for key, value in parent.items():
         if key not in child:
-            found[key] = value
+            merged[key] = value
         else:
-            found[key] = _over(value, child[key])
-    return found
+            merged[key] = _over(value, child[key])
+    return merged
 
 
 UNMEASURED = "unmeasured"  # the efficiency of everything that has none
@@ -165,8 +165,8 @@ def document_class(kind: str) -> type[BaseModel]:
     'PowerGrid'
     """
     module, _, name = _CLASSES[kind].partition(".")
-    found: type[BaseModel] = getattr(import_module(f"costmodel.documents.schemas.{module}"), name)
-    return found
+    schema: type[BaseModel] = getattr(import_module(f"costmodel.documents.schemas.{module}"), name)
+    return schema
 
 
 class FoundDocument(NamedTuple):
@@ -233,9 +233,9 @@ class DocumentReader:
         """The statistics of a request trace as keys of a workload."""
         path = name if name == "-" or is_text(name) else str(folder_of(place) / name)
         shown = "<stdin>" if path == "-" else as_named(Path(path))
-        found = _moments(path, shown, place)
-        self.foreign[shown], self.digests[shown] = found
-        tree: dict[str, Any] = copied(found[0].tree)
+        moments = _moments(path, shown, place)
+        self.foreign[shown], self.digests[shown] = moments
+        tree: dict[str, Any] = copied(moments[0].tree)
         return tree
 
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
@@ -250,11 +250,11 @@ class DocumentReader:
         if not isinstance(reference, str):
             return reference
         key = kind, reference, place.file if place is not None and place.line else ""
-        found = self.read.get(key) or self._document(kind, reference, place)
-        if found.shown not in self.foreign and reference not in self.hub and reference not in self.stacks:
-            self.read[key] = found
-        self.trees[found.shown] = self.origin[kind, reference] = found.tree
-        return found.document
+        stored = self.read.get(key) or self._document(kind, reference, place)
+        if stored.shown not in self.foreign and reference not in self.hub and reference not in self.stacks:
+            self.read[key] = stored
+        self.trees[stored.shown] = self.origin[kind, reference] = stored.tree
+        return stored.document
 
     def _document(self, kind: str, name: str, place: Place | None) -> FoundDocument:
         """The document of this name: costmodel's own, one in another format, or a hub model with its types."""
@@ -272,16 +272,16 @@ class DocumentReader:
 
     def documents(self, *wanted: tuple[str, Any, Place | None]) -> list[Any]:
         """The documents of several references; the faults of all of them are raised at once."""
-        found: list[Any] = []
+        loaded: list[Any] = []
         faults: list[Fault] = []
         for kind, reference, place in wanted:
             try:
-                found.append(self.document(kind, reference, place))
+                loaded.append(self.document(kind, reference, place))
             except CostModelError as error:
                 faults += error.faults
         if faults:
             raise CostModelError(*dict.fromkeys(faults))
-        return found
+        return loaded
 
 
 def _checked(kind: str, tree: Any, shown: str, faults: Sequence[Fault]) -> Any:
@@ -368,10 +368,10 @@ def accelerator_of(node: str) -> str:
 
 def held_against(accelerators: Iterable[str]) -> dict[str, HeldAgainst]:
     """The published runs that predictions for accelerators were compared with; faulty documents are skipped."""
-    found: dict[str, HeldAgainst] = {}
+    limits: dict[str, HeldAgainst] = {}
     for name in accelerators:
         with contextlib.suppress(CostModelError):
             chip: Accelerator = read("accelerator", name)
             if chip.held_against is not None:
-                found[name] = chip.held_against
-    return found
+                limits[name] = chip.held_against
+    return limits

@@ -24,7 +24,7 @@ def serves(table: MeasuredTable) -> bool:
 
 def cases(measured: MeasuredTable) -> list[tuple[Run, LoadedScenario]]:
     """Every run of a measured table with its scenario; raises the faults of all runs at once."""
-    found: list[tuple[Run, LoadedScenario]] = []
+    cases_of_runs: list[tuple[Run, LoadedScenario]] = []
     faults: list[Fault] = []
     for run in measured.runs:
         changes = {change.path: change for change in (*listed(measured.set), *listed(run.set))}
@@ -32,12 +32,12 @@ def cases(measured: MeasuredTable) -> list[tuple[Run, LoadedScenario]]:
         try:
             case = any_from(DocumentReader(), copied(measured.scenario), measured.name, inward)
             _check(run, case)
-            found.append((run, case))
+            cases_of_runs.append((run, case))
         except CostModelError as error:
             faults += error.faults
     if faults:
         raise CostModelError(*dict.fromkeys(faults))
-    return found
+    return cases_of_runs
 
 
 def _check(run: Run, case: LoadedScenario) -> None:

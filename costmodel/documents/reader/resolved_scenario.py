@@ -126,14 +126,14 @@ class LoadedScenario:
     @property
     def named_digests(self) -> dict[str, str]:
         """The digest of every document that was read, by its name in a result."""
-        found: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for shown, digest in self.digests.items():
             name = free = result_name(shown)
             same = itertools.count(2)
-            while free in found:
+            while free in digests:
                 free = f"{name} ({next(same)})"
-            found[free] = digest
-        return found
+            digests[free] = digest
+        return digests
 
     @property
     def own_names(self) -> list[str]:

@@ -137,7 +137,7 @@ def _draft(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, An
     named = plan.speculation.draft
     place = place_at(tree, "plan.speculation.draft", "plan.speculation", "plan")
     try:
-        found = reader.document("model", named, place)
+        draft = reader.document("model", named, place)
     except CostModelError as error:
         if {fault.code for fault in error.faults} != {"D009"}:
             raise
@@ -148,8 +148,8 @@ def _draft(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, An
             raise
         hint = f"{meant}a draft is {', '.join(DRAFTS)} or a model; costmodel list models shows them"
         raise fail("D009", f"there is no draft named {quoted_value(named)}", place, hint) from None
-    assert isinstance(found, Model)
-    return found
+    assert isinstance(draft, Model)
+    return draft
 
 
 def serving(loaded: LoadedScenario) -> ServingCase:

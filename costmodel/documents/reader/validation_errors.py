@@ -258,8 +258,8 @@ class _Faults:
         from costmodel.documents.keys.workload_keys import of_another_workload  # imports the schemas of all workloads
 
         path = ".".join(map(str, where))
-        found = of_another_workload(self.workload, path) if "." in path else None
-        return Fault("D003", found[0], self.spot(where, key=True), found[1]) if found is not None else None
+        fault = of_another_workload(self.workload, path) if "." in path else None
+        return Fault("D003", fault[0], self.spot(where, key=True), fault[1]) if fault is not None else None
 
     def foreign(self, detail: ErrorDetails, where: Location) -> str:
         """The hint for a key that other tools use, alone or with the first key inside it."""

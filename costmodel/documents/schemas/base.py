@@ -94,11 +94,11 @@ class PartIn:
         return handler(core_schema.definitions_schema(_built(self.found()), []))
 
 
-def _reference_to(found: Callable[[], type[BaseModel]], name: str | None = None) -> CoreSchema:
+def _reference_to(schema: Callable[[], type[BaseModel]], name: str | None = None) -> CoreSchema:
     """A schema that refers to the class of a part and imports it only when a document has the part."""
     written = core_schema.wrap_serializer_function_ser_schema(_serialise)
     return core_schema.no_info_plain_validator_function(
-        lambda value: found().model_validate(value), ref=name, serialization=written
+        lambda value: schema().model_validate(value), ref=name, serialization=written
     )
 
 

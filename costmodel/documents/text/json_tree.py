@@ -96,9 +96,9 @@ class _TokenReader:
 
     def pairs(self, depth: int) -> list[tuple[Node, Node]]:
         """The entries of an object."""
-        found: list[tuple[Node, Node]] = []
+        key_values: list[tuple[Node, Node]] = []
         while (token := self.next())[0] != "}":
-            if found:
+            if key_values:
                 if token[0] != ",":
                     raise _NoJson
                 token = self.next()
@@ -107,17 +107,17 @@ class _TokenReader:
             key = self.scalar(*token, self.mark(self.start))
             if self.next()[0] != ":":
                 raise _NoJson
-            found.append((key, self.value(depth + 1)))
-        return found
+            key_values.append((key, self.value(depth + 1)))
+        return key_values
 
     def items(self, depth: int) -> list[Any]:
         """The items of an array."""
-        found: list[Any] = []
+        values: list[Any] = []
         before = self.end
         while self.next()[0] != "]":
-            if not found:
+            if not values:
                 self.end = before
             elif self.token[0] != ",":
                 raise _NoJson
-            found.append(self.value(depth + 1))
-        return found
+            values.append(self.value(depth + 1))
+        return values

@@ -170,8 +170,8 @@ class _BlockReader:
         """The content of the next line, if it has this indentation; None if it is indented less."""
         if self.at == len(self.lines) or self.lines[self.at][1] < indent:
             return None
-        self.reading, found, content = self.lines[self.at]
-        if found > indent:
+        self.reading, line, content = self.lines[self.at]
+        if line > indent:
             raise _NotPlain
         return content
 
@@ -310,11 +310,11 @@ class _FlowReader:
             return MappingNode("map", self.pairs(depth), start, self.mark(), flow_style=True)
         origin = self.end
         quoted = _QUOTED.match(self.content, origin)
-        found = quoted or _IN_FLOW.match(self.content, origin)
-        if found is None:
+        match = quoted or _IN_FLOW.match(self.content, origin)
+        if match is None:
             raise _NotPlain
-        self.end = found.end()
-        tag, value = ("str", quoted[1] or quoted[2] or "") if quoted else (_tag(found[0]), found[0])
+        self.end = match.end()
+        tag, value = ("str", quoted[1] or quoted[2] or "") if quoted else (_tag(match[0]), match[0])
         return _scalar_node(tag, value, self.line, self.column + origin, self.column + self.end)
 
     def mark(self) -> Mark:
@@ -335,9 +335,9 @@ class _FlowReader:
     def pairs(self, depth: int) -> list[tuple[Node, Node]]:
         """The entries of a mapping."""
         self.end += 1
-        found: list[tuple[Node, Node]] = []
+        key_values: list[tuple[Node, Node]] = []
         while self.next() != "}":
-            if found:
+            if key_values:
                 self.comma()
                 self.next()
             name = _KEY.match(self.content, self.end)
@@ -345,9 +345,9 @@ class _FlowReader:
                 raise _NotPlain
             key = _scalar_node("str", name[1], self.line, self.column + name.start(), self.column + name.end() - 1)
             self.end = name.end()
-            found.append((key, self.node(depth + 1)))
+            key_values.append((key, self.node(depth + 1)))
         self.end += 1
-        return found
+        return key_values
 
     def comma(self) -> None:
         """Skips the comma between two entries."""

@@ -217,8 +217,8 @@ def found_busy(utilisation: Number, gap_variation: Number) -> Number:
     [0.066, 0.24, 0.601]
     """
     busy, square = np.clip(utilisation, 1e-9, 1 - SATURATED), np.maximum(gap_variation, 1e-2) ** 2
-    found = np.clip(_root(busy, square, count=ROUNDS), 0.0, 1.0)
-    return np.where(utilisation < 1 - SATURATED, found, 1.0)
+    root = np.clip(_root(busy, square, count=ROUNDS), 0.0, 1.0)
+    return np.where(utilisation < 1 - SATURATED, root, 1.0)
 
 
 def _root(busy: Number, square: Number, *, count: int) -> Number:
@@ -515,8 +515,8 @@ def _full_share(slots: Number, base_load: Number, utilisation: Number) -> Number
     exponent = np.maximum(factorials - _gamma_deviation(slots, mean, shape), -200.0)
     density = np.exp(exponent) * np.sqrt(shape / (2 * np.pi * slots * (slots + shape)))
     below = normal_share(np.copysign(np.sqrt(2 * np.maximum(_gamma_deviation(above, mean, shape), 0.0)), above - mean))
-    found: Number = np.clip(density / np.maximum(below, 1e-99), 1e-99, 1.0)
-    return found
+    share: Number = np.clip(density / np.maximum(below, 1e-99), 1e-99, 1.0)
+    return share
 
 
 def _gamma_deviation(many: Number, mean: Number, shape: Number) -> Number:

@@ -245,8 +245,8 @@ def chance_of_both(deviations: Number, other_deviations: Number, correlation: Nu
     gained = half * (inner + third * _pair(one, other, middle, half * PLACES[2]) + outer)
     below, other_below = normal_share(one), normal_share(other)
     chance = np.where(high, np.minimum(below, other_below) - gained, below * other_below + gained)
-    found: Number = np.clip(chance, 0.0, 1.0)
-    return found
+    bounded: Number = np.clip(chance, 0.0, 1.0)
+    return bounded
 
 
 def _pair(one: Number, other: Number, middle: Number, off: Number) -> Number:

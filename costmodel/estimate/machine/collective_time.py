@@ -108,8 +108,8 @@ def _ring_time(inputs: Machine, message: Number, group: Group, operation: Operat
 
 def _available_protocols(inputs: Machine) -> Iterator[tuple[str, Protocol]]:
     for name in ("ll", "ll128", "simple"):
-        if (found := getattr(inputs.protocols, name)) is not None:
-            yield name, found
+        if (constants := getattr(inputs.protocols, name)) is not None:
+            yield name, constants
 
 
 def rings_between(inputs: Machine, wire: Number, group: Group, rate: Number, operation: Operation) -> Number:
@@ -221,8 +221,8 @@ def algorithm_times(
     inputs: Machine, message: Number, group: Group, operation: Operation, level: Level
 ) -> dict[str, Number]:
     """Time of each available algorithm at a level."""
-    found = algorithms(inputs, operation, level)
-    return {each.name: known_as(each.name, each.time(inputs, message, group, operation)) for each in found}
+    times = algorithms(inputs, operation, level)
+    return {each.name: known_as(each.name, each.time(inputs, message, group, operation)) for each in times}
 
 
 def algorithms_taken(inputs: Machine, message: Number, group: Group, operation: Operation) -> tuple[str, ...]:
@@ -237,7 +237,6 @@ def algorithms_taken(inputs: Machine, message: Number, group: Group, operation: 
 
 
 def _fastest_time(times: dict[str, Number]) -> Number:
-    """The smallest time, row by row, of several algorithms."""
     first, *others = times.values()
     for other in others:
         first = np.minimum(first, other)

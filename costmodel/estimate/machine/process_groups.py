@@ -177,9 +177,9 @@ class Machine:
     def protocols(self) -> Protocols:
         """NCCL's protocols between domains: those of this network, else those that all have in common."""
         common = self.case.common.network
-        found = self.network.protocols or (common and common.protocols)
-        assert found
-        return found
+        known = self.network.protocols or (common and common.protocols)
+        assert known
+        return known
 
     def fitted_by(self, operation: Operation) -> str:
         """The collective whose fit an operation uses inside the scale-up domain: another one if it has no fit."""

@@ -164,9 +164,9 @@ def _timed(
     case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True, rows: int = 1
 ) -> Answer:
     """The full prediction of one optimizer step."""
-    found = _scenario(case, plan, part, packing)
-    assert found.scenario.plan is not None
-    return answer(training_inputs(found), found.scenario.plan, bands=bands, rows=rows)
+    case_of_step = _scenario(case, plan, part, packing)
+    assert case_of_step.scenario.plan is not None
+    return answer(training_inputs(case_of_step), case_of_step.scenario.plan, bands=bands, rows=rows)
 
 
 def _timed_alone(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Answer:
@@ -175,11 +175,11 @@ def _timed_alone(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing
 
 def _held(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> HeldStep:
     """The memory of one optimizer step, without its time."""
-    found = _scenario(case, plan, part, packing)
-    assert found.scenario.plan is not None
-    inputs = training_inputs(found)
-    block, _ = plan_block(inputs, found.scenario.plan)
-    return HeldStep(inputs, found.scenario.plan, block, memory_of(inputs, block))
+    case_of_step = _scenario(case, plan, part, packing)
+    assert case_of_step.scenario.plan is not None
+    inputs = training_inputs(case_of_step)
+    block, _ = plan_block(inputs, case_of_step.scenario.plan)
+    return HeldStep(inputs, case_of_step.scenario.plan, block, memory_of(inputs, block))
 
 
 def _scenario(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> ResolvedScenario:

@@ -191,7 +191,6 @@ def _peaks(case: ServingCase, recipe: Recipe, key: str) -> tuple[float, float]:
 
 
 def _unsupported_type(case: ServingCase, recipe: Recipe, key: str) -> CostModelError:
-    """The fault for a type in which an accelerator cannot multiply, with the types that it can."""
     sentence = f"{case.accelerator.name} cannot multiply in {recipe.name}"
     able = [name for name in case.stack.precisions if _multiplies(case, _recipe(case, name))]
     hint = f"it and {case.stack.name} have {', '.join(able)}: --set {key}={able[0]}" if able else f"take another {key}"

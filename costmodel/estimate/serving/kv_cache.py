@@ -142,7 +142,6 @@ def _in_flight(request: Number, window: Number, budget: Number, block: float) ->
 
 
 def _entry_rate(kind: Layers) -> float:
-    """Tokens per compressed entry of a layer."""
     return kind.compressed.entries.rate if kind.compressed and kind.compressed.entries else 0.0
 
 

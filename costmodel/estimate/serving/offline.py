@@ -275,6 +275,5 @@ def _in_waves(
 
 
 def _of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
-    """Requests of the batch on one replica; None without a batch."""
     requests = inputs.case.scenario.workload.requests
     return None if requests is None else of_each(inputs, layout, float(requests))

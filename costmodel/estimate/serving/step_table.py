@@ -115,7 +115,6 @@ class StepTable:
         return decodes if self.verified == 1 else self.verified * decodes
 
     def _with_host(self, device: Number, decodes: Number, launches: Number | None) -> Number:
-        """A step's device time with the host's time and launches."""
         launched = device if launches is None else device + launch_wait(device, launches)
         return launched + self.host.at(decodes)
 

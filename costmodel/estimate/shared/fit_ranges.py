@@ -97,6 +97,6 @@ def _beyond(fitted: Fitted | None, name: str, size: Number) -> Number:
     low, high = bounds[0], np.inf if name in _SATURATING else bounds[1]
     amount = np.asarray(size, dtype=np.float64)
     with untraced():
-        found = np.asarray(doublings_outside(np.maximum(amount, _LEAST), low, high))
-    counts = (amount > 1 if name == "ranks" else amount > 0) & (found > _NEAR)
-    return np.where(counts, found, 0.0)
+        doublings = np.asarray(doublings_outside(np.maximum(amount, _LEAST), low, high))
+    counts = (amount > 1 if name == "ranks" else amount > 0) & (doublings > _NEAR)
+    return np.where(counts, doublings, 0.0)

@@ -289,10 +289,10 @@ def all_if(block: Block, wrong: bool) -> Mask:
 
 def any_of(masks: Iterable[Mask]) -> Mask:
     """A mask that is true where any of several masks is."""
-    found: Mask = np.asarray(False)
+    union: Mask = np.asarray(False)
     for mask in masks:
-        found = found | mask
-    return found
+        union = union | mask
+    return union
 
 
 def leaves_rest(amount: Number, parts: Number) -> Mask:

@@ -77,5 +77,5 @@ def nearest_ranks(inputs: TrainingInputs, block: Block, ranks: float) -> list[fl
     left = float(inputs.ranks) / each - 1
     below = min(np.floor(ranks / each), left)
     above = np.ceil((np.floor(ranks / replica) + 1) * replica / each)
-    found = (ranks_of_whole_replicas(nodes, each, replica) for nodes in (below, above) if nodes <= left)
-    return [float(count) for count in found if count > 0]
+    sizes = (ranks_of_whole_replicas(nodes, each, replica) for nodes in (below, above) if nodes <= left)
+    return [float(count) for count in sizes if count > 0]

@@ -269,20 +269,20 @@ def odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
 
 def whole_experts(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where ep does not divide the experts."""
-    found = none(block)
+    wrong = none(block)
     for kind in inputs.model.kinds:
         if kind.experts is not None:
-            found = found | leaves_rest(kind.experts.count, block.ep)
-    return found
+            wrong = wrong | leaves_rest(kind.experts.count, block.ep)
+    return wrong
 
 
 def expert_widths(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where etp does not divide an expert's inner width."""
-    found = none(block)
+    wrong = none(block)
     for kind in inputs.model.kinds:
         if kind.experts is not None:
-            found = found | leaves_rest(kind.experts.ffn_hidden, block.etp)
-    return found
+            wrong = wrong | leaves_rest(kind.experts.ffn_hidden, block.etp)
+    return wrong
 
 
 def expert_ranks(inputs: TrainingInputs, block: Block) -> Mask:
@@ -324,22 +324,22 @@ def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
 
 def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where an exchange of heads for tokens (cp_type a2a, and every scan) would split a head."""
-    found = none(block)
+    wrong = none(block)
     if single_rank(block.cp):
-        return found
+        return wrong
     for kind in inputs.model.layers:
-        found = found | _not_whole(kind, block)
-    return (block.cp > 1) & found
+        wrong = wrong | _not_whole(kind, block)
+    return (block.cp > 1) & wrong
 
 
 def _not_whole(kind: Layers, block: Block) -> Mask:
     """Rows where an all-to-all of heads for tokens would split a head of this layer."""
     every = block.structure.cp_type == "a2a"
     counts = kind.head_counts if every else kind.scan_heads
-    found = any_of(leaves_rest(heads, block.tp * block.cp) for heads in counts)
+    wrong = any_of(leaves_rest(heads, block.tp * block.cp) for heads in counts)
     if kind.attention is None or not every:
-        return found
-    return found | leaves_rest(kv_heads_per_rank(kind.attention.kv_heads, block.tp), block.cp)
+        return wrong
+    return wrong | leaves_rest(kv_heads_per_rank(kind.attention.kv_heads, block.tp), block.cp)
 
 
 def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
@@ -411,8 +411,8 @@ def adapters(inputs: TrainingInputs, block: Block) -> Mask:
     tuning = inputs.tuning
     if tuning is None or not inputs.stack.split_adapters:
         return none(block)
-    found = leaves_rest(tuning.rank, block.tp)
-    return found | leaves_rest(tuning.rank, block.etp) if tuning.experts else found
+    wrong = leaves_rest(tuning.rank, block.tp)
+    return wrong | leaves_rest(tuning.rank, block.etp) if tuning.experts else wrong
 
 
 def widths(inputs: TrainingInputs, block: Block) -> Mask:
@@ -512,7 +512,6 @@ def _other_world(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _too_long(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows with sequences longer than the model's learned positions."""
     if inputs.model.positions != "learned":
         return none(block)
     return none(block) | (inputs.sequence > inputs.model.max_sequence)

@@ -117,16 +117,16 @@ def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> Reco
 def _of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
     """The work that a layer repeats in backward if the plan names modules to recompute."""
     modules = set(structure.recompute_modules or ())
-    found: set[str] = set()
+    names: set[str] = set()
     if "mlp" in modules if kind.experts is None else modules & {"moe", "shared-experts"}:
-        found.update(FEEDS)
+        names.update(FEEDS)
     if "moe" in modules:
-        found.update(("router", *LATENT, *ROUTED))
+        names.update(("router", *LATENT, *ROUTED))
     if "mla-up-projection" in modules and kind.latent is not None:
-        found.update(UP_PROJECTIONS)
+        names.update(UP_PROJECTIONS)
     if "attention-output" in modules:
-        found.add(OUT)
-    matrices = _matrices(inputs, kind).intersection(found) - _spared(inputs, kind)
+        names.add(OUT)
+    matrices = _matrices(inputs, kind).intersection(names) - _spared(inputs, kind)
     return RecomputedWork(
         "modules",
         matrices,

@@ -147,12 +147,12 @@ def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origi
     fit = case.efficiency.sustained
     if fit is None or case.scenario.assume.sustained is not None:
         return
-    found = number(slowdown_of(case))
+    slowdown = number(slowdown_of(case))
     capped = ", capped" if number(cap_over_rating(case)) < 1 else ""
     level = untuned(case)
     tuned = "" if level == 1 else f", {level:g} times for stacks/{case.stack.name} on {case.accelerator.vendor}"
-    power = "" if found == number(fit.factor) * level else f", by power{capped}"
-    log.note("assume.sustained", show(found, "1"), f"{origin}{power}{tuned}")
+    power = "" if slowdown == number(fit.factor) * level else f", by power{capped}"
+    log.note("assume.sustained", show(slowdown, "1"), f"{origin}{power}{tuned}")
 
 
 def mfu_peak(log: AssumptionLog, case: ResolvedScenario, recipe: Recipe) -> float:

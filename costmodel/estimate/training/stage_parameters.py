@@ -261,9 +261,9 @@ def _cut(inputs: TrainingInputs, ranks: Number) -> Number:
     return ranks if inputs.stack.split_adapters else 1.0
 
 
-def _named(tuning: Tuning, found: Iterable[Adapter]) -> Iterator[Adapter]:
+def _named(tuning: Tuning, matrices: Iterable[Adapter]) -> Iterator[Adapter]:
     """Those adapters whose matrices the fine-tuning names."""
-    return (adapter for adapter in found if tuning.modules is None or adapter.name in tuning.modules)
+    return (adapter for adapter in matrices if tuning.modules is None or adapter.name in tuning.modules)
 
 
 def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
@@ -326,8 +326,8 @@ def issued(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None =
     Those of routed experts run as grouped products.
     """
     part = shard(inputs.model, kind, 1.0)
-    found = (*adapters(inputs, part), *routed_adapters(inputs, part.routed))
-    count = sum(1.0 for adapter in found if beside is None or adapter.beside in beside)
+    matrices = (*adapters(inputs, part), *routed_adapters(inputs, part.routed))
+    count = sum(1.0 for adapter in matrices if beside is None or adapter.beside in beside)
     return share(ISSUED * count, inputs.stack.launch.operations)
 
 
@@ -340,11 +340,11 @@ def packed_matrices(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
     return (*(matrix.name for matrix in matmuls(inputs.model, part)), *routed)
 
 
-def _summed(inputs: TrainingInputs, found: Iterable[Adapter]) -> Number:
+def _summed(inputs: TrainingInputs, matrices: Iterable[Adapter]) -> Number:
     """Total parameters of several adapters."""
     assert inputs.tuning is not None
     total: Number = 0.0
-    for adapter in found:
+    for adapter in matrices:
         with term(adapter.name):
             total = total + adapter_parameters(inputs.tuning.rank, adapter.n, adapter.k / adapter.inner)
     return total
@@ -493,10 +493,10 @@ def between_of_experts(inputs: TrainingInputs, part: Routed, rows: Number) -> Nu
     return _between(inputs, routed_adapters(inputs, part), rows)
 
 
-def _between(inputs: TrainingInputs, found: Iterable[Adapter], tokens: Number) -> Number:
+def _between(inputs: TrainingInputs, matrices: Iterable[Adapter], tokens: Number) -> Number:
     """Bytes saved between the two thin matrices of these adapters for this many tokens."""
     total: Number = 0.0
-    for adapter in found:
+    for adapter in matrices:
         assert inputs.tuning is not None
         tokens_here = tokens / adapter.split
         total = total + adapter_activations(tokens_here, inputs.tuning.rank, inputs.widths.element)

@@ -438,8 +438,8 @@ class TrainingInputs(Machine):
     def sustained_narrow(self) -> Number:
         """Slowdown of products in the narrow type: by power and clocks, on the slowest of all ranks."""
         with term("by power and clocks"):
-            found = slowdown_of(self.case, self.rates.linear.sustained)
-        return self.slowest * found
+            slowdown = slowdown_of(self.case, self.rates.linear.sustained)
+        return self.slowest * slowdown
 
     def dropped(self, recompute: Recompute) -> Dropped:
         """What a recompute mode repeats in this stack; with fused attention there are no scores to recompute."""
@@ -453,16 +453,16 @@ class TrainingInputs(Machine):
 
 def training_inputs(case: ResolvedScenario) -> TrainingInputs:
     """The inputs of a case, and of each kind of node if it has several."""
-    found = _with_front(_with_slow_link(_of_one_kind(case)))
+    inputs = _with_front(_with_slow_link(_of_one_kind(case)))
     if not case.groups:
-        return found
+        return inputs
     kinds = [(nodes, _with_front(_with_slow_link(_of_one_kind(each)))) for nodes, each in case.groups]
     slowest = min(float(interface_rate(each.case, each.network_share)) for _, each in kinds)
     if (stated := case.scenario.cluster.between) is not None:
         rates = (interface_rate(with_port(each.case, stated), each.network_share) for _, each in kinds)
         slowest = min(slowest, *map(float, rates))
     groups = tuple((nodes, replace(each, between=slowest)) for nodes, each in kinds)
-    return replace(found, groups=groups, between=slowest)
+    return replace(inputs, groups=groups, between=slowest)
 
 
 def _with_front(inputs: TrainingInputs) -> TrainingInputs:

@@ -208,13 +208,15 @@ def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
     stated, structure = inputs.case.scenario.assume.compression, block.structure
     if structure.compression == "none":
         return ()
-    found = []
+    assumptions = []
     if stated.warm_up is None:
         usual = "1-bit Adam's tutorial: 15 to 25 %" if warm_up(inputs, block) else "from the first step"
-        found.append(Assumption("assume.compression.warm_up", show(warm_up(inputs, block), "1"), usual))
+        assumptions.append(Assumption("assume.compression.warm_up", show(warm_up(inputs, block), "1"), usual))
     if stated.codec is None:
-        found.append(Assumption("assume.compression.codec", "by bytes through memory", "a lower bound; measure yours"))
-    return tuple(found)
+        assumptions.append(
+            Assumption("assume.compression.codec", "by bytes through memory", "a lower bound; measure yours")
+        )
+    return tuple(assumptions)
 
 
 def _served(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:

@@ -106,11 +106,11 @@ def slower_step_spread(inputs: TrainingInputs, block: Block, step: TrainingStep,
 
 def unmeasured_assumptions(inputs: TrainingInputs, step: TrainingStep) -> Iterator[Assumption]:
     """An assumption for each unmeasured kind of mixer that takes a noticeable share of a single plan's step."""
-    found: dict[str, list[Layers]] = {}
+    layers_by_name: dict[str, list[Layers]] = {}
     for kind in inputs.model.layers:
         for name in unmeasured(inputs, kind):
-            found.setdefault(name, []).append(kind)
-    for name, kinds in found.items():
+            layers_by_name.setdefault(name, []).append(kind)
+    for name, kinds in layers_by_name.items():
         part = number(share(_time(inputs, step, kinds), step.total))
         if part >= NOTICEABLE:
             maker = inputs.case.accelerator.vendor
@@ -183,15 +183,15 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
     """Relative spread of the step time: for runs like your own if the fit used them, else for any run."""
     spread = inputs.stack.spread
     with term("software"):
-        found = combined_error(kind_spread(inputs, step), spread.step)
-        found = combined_error(found, spread.experts) if routes(inputs) else found
+        spread_of_step = combined_error(kind_spread(inputs, step), spread.step)
+        spread_of_step = combined_error(spread_of_step, spread.experts) if routes(inputs) else spread_of_step
     untuned = inputs.stack.elsewhere
     if untuned is not None and inputs.case.accelerator.vendor in untuned.slower:
         with term("kernels that are not tuned"):
-            found = combined_error(found, untuned.spread)
+            spread_of_step = combined_error(spread_of_step, untuned.spread)
     with term("source"):
         scale = _sources_apart(inputs)
-        return found if scale is None else combined_error(found, heavy_tail_spread(scale, FREEDOM))
+        return spread_of_step if scale is None else combined_error(spread_of_step, heavy_tail_spread(scale, FREEDOM))
 
 
 def _sources_apart(inputs: TrainingInputs) -> Number | None:

@@ -116,7 +116,7 @@ def row_facts(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
     varied: paths that change from row to row, where a fact that is read from them is null
     """
     each = "cluster.node.accelerators"
-    found: dict[str, tuple[Any, tuple[str, ...]]] = {
+    facts_by_key: dict[str, tuple[Any, tuple[str, ...]]] = {
         "model": (facts.model.name, ("model",)),
         "cluster": (facts.node.name, ("cluster.node",)),
         "nodes": (without_point(facts.nodes), ("cluster.nodes", *(("cluster.node",) if facts.asked else ()))),
@@ -124,7 +124,8 @@ def row_facts(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
         **facts.sizes,
     }
     return {
-        name: None if any(varies(path, varied) for path in paths) else value for name, (value, paths) in found.items()
+        name: None if any(varies(path, varied) for path in paths) else value
+        for name, (value, paths) in facts_by_key.items()
     }
 
 

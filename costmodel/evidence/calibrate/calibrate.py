@@ -56,16 +56,16 @@ def calibrated(paths: Sequence[str], node: str | None = None) -> Calibrated:
 def calibration(tables: list[Timings], node: str | None = None) -> Calibrated:
     """Every possible fit of these timings, ordered by document, part and entry."""
     shelf = CachedReader()
-    found = gathered(tables, shelf, node)
+    samples = gathered(tables, shelf, node)
     fits = []
-    for key in sorted(found.shapes, key=lambda key: (key.of, key.part, key.entry, key.detail, key.aside)):
+    for key in sorted(samples.shapes, key=lambda key: (key.of, key.part, key.entry, key.detail, key.aside)):
         try:
-            fits += _fits(kernels_of(key, found, shelf))
+            fits += _fits(kernels_of(key, samples, shelf))
         except UnusedRow as reason:
-            found.left_out[str(reason)] += len(found.shapes[key])
+            samples.left_out[str(reason)] += len(samples.shapes[key])
     files = {table.file: table.digest for table in tables}
     remarks = tuple(remark for table in tables for remark in table.remarks)
-    return Calibrated(files, fits, dict(sorted(found.left_out.items())), remarks)
+    return Calibrated(files, fits, dict(sorted(samples.left_out.items())), remarks)
 
 
 def _fits(kernels: KernelTimings) -> list[Fit]:

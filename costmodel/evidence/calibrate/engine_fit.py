@@ -160,9 +160,9 @@ def shipped_entry(leaf: LeafPath, shelf: CachedReader) -> Any:
 
 def _versions(leaf: LeafPath, shelf: CachedReader) -> Iterator[Any]:
     """All versions of the document that has a number: that of the working folder first, the default one last."""
-    found = [path for path in places(leaf.kind, leaf.document) if path.is_file()]
-    yield from (shelf.document(leaf.kind, str(path)) for path in found)
-    if not any(map(is_shipped, found)):
+    paths = [path for path in places(leaf.kind, leaf.document) if path.is_file()]
+    yield from (shelf.document(leaf.kind, str(path)) for path in paths)
+    if not any(map(is_shipped, paths)):
         yield beginning("accelerator", leaf.document)
 
 
@@ -327,31 +327,29 @@ def serving_problem(
 
 
 def _mask_of_rows(which: Mask | None, first: int, last: int) -> Collection[bool]:
-    """The rows of a group that a mask over all rows selects."""
     return [True] * (last - first) if which is None else which[first:last].tolist()
 
 
 def _predicted_figures(case: ServingCase, rows: Sequence[ServingRow]) -> list[Figures]:
     """The predicted figures of rows that fit; constants of engines do not change which layouts fit."""
-    found = of_group(inputs_of(case), rows)
-    assert not any(isinstance(each, CannotModel) for each in found)
-    return [each for each in found if isinstance(each, Mapping)]
+    predictions = of_group(inputs_of(case), rows)
+    assert not any(isinstance(each, CannotModel) for each in predictions)
+    return [each for each in predictions if isinstance(each, Mapping)]
 
 
 def _scaled_residual(figures: Figures, row: ServingRow, name: ServingQuantity) -> float:
-    """The log of predicted over measured, divided by its spread; NaN without a measurement."""
     value, column = measured(row, name), COLUMN[name]
     return math.log(figures[column] / value) / figures[f"{column}_spread"] if value else math.nan
 
 
 def errors_of(figures: Sequence[Figures], rows: Sequence[ServingRow]) -> dict[str, Errors]:
     """The errors of each quantity, over the rows that measure it."""
-    found: dict[str, Errors] = {}
+    errors: dict[str, Errors] = {}
     for name in QUANTITIES:
         pairs = [(each, value) for each, row in zip(figures, rows, strict=True) if (value := measured(row, name))]
         if pairs:
-            found[name] = _errors_of_column(pairs, COLUMN[name])
-    return found
+            errors[name] = _errors_of_column(pairs, COLUMN[name])
+    return errors
 
 
 def _errors_of_column(pairs: Sequence[tuple[Figures, float]], column: str) -> Errors:
@@ -516,15 +514,15 @@ def _fit(
     priors, values = problem.values(problem.prior), problem.values(whole.logs)
     constants = tuple(map(RefinedConstant, problem.constants, priors, values, spreads.tolist(), free.tolist()))
     now, fitted = errors_of(shipped, rows), errors_of(problem.figures(whole.logs), rows)
-    found = EngineFit(tables, len(rows), left, constants, now, fitted, leave_out)
-    return with_left_out(found, problem, whole, shipped, shelf) if leave_out else found
+    fit = EngineFit(tables, len(rows), left, constants, now, fitted, leave_out)
+    return with_left_out(fit, problem, whole, shipped, shelf) if leave_out else fit
 
 
 def with_left_out(
-    found: EngineFit, problem: ServingProblem, whole: Linearised, shipped: Sequence[Figures], shelf: CachedReader
+    fit: EngineFit, problem: ServingProblem, whole: Linearised, shipped: Sequence[Figures], shelf: CachedReader
 ) -> EngineFit:
     """Adds the errors of each value's rows, predicted with constants fitted to all other rows."""
-    rows, values = problem.rows, _values(problem, found.grouping, shelf)
+    rows, values = problem.rows, _values(problem, fit.grouping, shelf)
     unseen, parts = list(shipped), []
     for value in sorted(set(values), key=lambda value: (-values.count(value), value)):
         which = np.array([each == value for each in values])
@@ -536,31 +534,31 @@ def with_left_out(
         now = errors_of([shipped[place] for place in places], asked)
         constants = zip((constant.name for constant in problem.constants), problem.values(others.logs), strict=True)
         parts.append(LeftOutRows(value, now, errors_of(figures, asked), dict(constants)))
-    return replace(found, unseen=errors_of(unseen, rows), by_value=tuple(parts))
+    return replace(fit, unseen=errors_of(unseen, rows), by_value=tuple(parts))
 
 
 def _values(problem: ServingProblem, grouping: str, shelf: CachedReader) -> list[str]:
     """The value of each row in a column; the values of several columns are joined by " on "."""
-    found = []
+    texts = []
     for group in problem.groups:
         for row in group.rows:
             cells = groups_of_row(row.row, "", shelf)
             cells |= {"model_name": cells["model"], "accelerator_family": group.case.accelerator.family}
-            found.append(" on ".join(cells[name] for name in grouping.split(",")))
-    return found
+            texts.append(" on ".join(cells[name] for name in grouping.split(",")))
+    return texts
 
 
 def identified_fit(problem: ServingProblem, start: Linearised, rows: Mask) -> tuple[Linearised, Array, Mask]:
     """The fit that moves only identified constants, the spread of each constant, and which are identified."""
     everything = np.ones(len(problem.prior), bool)
-    found, spreads = most_probable(problem, start, rows, everything)
-    each = zip(problem.spreads, spreads, found.logs - problem.prior, strict=True)
+    optimum, spreads = most_probable(problem, start, rows, everything)
+    each = zip(problem.spreads, spreads, optimum.logs - problem.prior, strict=True)
     free = np.array([is_identified(*map(float, numbers)) for numbers in each])
     if not free.all():
-        logs = np.where(free, found.logs, problem.prior)
-        found = Linearised(logs, problem.residuals(problem.figures(logs)), found.slopes)
-        found, _ = most_probable(problem, found, rows, free)
-    return found, spreads, free
+        logs = np.where(free, optimum.logs, problem.prior)
+        optimum = Linearised(logs, problem.residuals(problem.figures(logs)), optimum.slopes)
+        optimum, _ = most_probable(problem, optimum, rows, free)
+    return optimum, spreads, free
 
 
 def most_probable(problem: ServingProblem, start: Linearised, rows: Mask, free: Mask) -> tuple[Linearised, Array]:
@@ -601,12 +599,12 @@ def robust_step(
 # --- fitted constants of serving engines in documents of the working folder
 
 
-def engine_texts(found: EngineFit) -> dict[Path, str]:
+def engine_texts(fit: EngineFit) -> dict[Path, str]:
     """The documents with what the benchmarks identify; comments and order stay."""
-    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
+    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in fit.tables) + f", {fit.runs} runs"
     source, shelf = own_source(where), CachedReader()
     fitted: dict[LeafPath, str] = {}
-    for each in found.constants if not found.why else ():
+    for each in fit.constants if not fit.why else ():
         if each.identified:
             fitted |= dict.fromkeys(each.constant.leaves, written(each.constant, each.value))
     entries: dict[tuple[str, str], dict[tuple[str, ...], dict[str, Any]]] = {}
@@ -615,7 +613,7 @@ def engine_texts(found: EngineFit) -> dict[Path, str]:
         note = f"{' and '.join(mine)} fitted on own benchmarks; all else is of {shipped_entry(leaf, shelf).source}"
         fields: dict[str, Any] = {**mine, "source": source, "check": None, "note": note}
         if leaf.kind == "efficiency":
-            errors = found.fitted["tpot"]
+            errors = fit.fitted["tpot"]
             residual = {"median": f"{100 * errors.median:.2g} %", "p90": f"{100 * errors.p90:.2g} %"}
             fields["fitted"] = {"points": errors.runs, **residual, "out_of": "fit"}
         entries.setdefault((leaf.kind, leaf.document), {})[leaf.path] = fields

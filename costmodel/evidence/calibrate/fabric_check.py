@@ -67,13 +67,13 @@ def beside(fit: Fit) -> list[SizeComparison]:
     """For each message size, the median measured and predicted time, in the order of the measurements."""
     sample, ours = fit.sample, predicted(fit)
     sizes = np.array(sample.groups)
-    found = []
+    comparisons = []
     for group in dict.fromkeys(sample.groups):
         rows = sizes == group
         size = " · ".join(itertools.starmap(_size_words, zip(sample.grouped, group.split(), strict=True)))
         times = (float(np.median(array[rows])) for array in (sample.measured, ours))
-        found.append(SizeComparison(size, int(rows.sum()), *times))
-    return sorted(found, key=lambda item: item.measured)
+        comparisons.append(SizeComparison(size, int(rows.sum()), *times))
+    return sorted(comparisons, key=lambda item: item.measured)
 
 
 def _size_words(name: str, value: str) -> str:

@@ -168,12 +168,12 @@ def _changes(fit: Fit, source: str, shelf: CachedReader, *, new: bool) -> dict[t
     entry = {**values, "fitted": fitted, "source": source, "check": None}
     if new or _source_at(shelf.document("efficiency", fit.sample.of), path) != source:
         entry["note"] = None  # it spoke of figures from elsewhere
-    found = {path: entry}
+    entries = {path: entry}
     if part == "matmul" and path[1] == "bf16" and _twin(fit, shelf):
-        found["matmul", "fp16"] = entry
+        entries["matmul", "fp16"] = entry
     if part == "attention" and new:
-        found[path[:2]] = {"forward_share": values["forward_share"], "source": source, "check": None, "note": None}
-    return found
+        entries[path[:2]] = {"forward_share": values["forward_share"], "source": source, "check": None, "note": None}
+    return entries
 
 
 def _twin(fit: Fit, shelf: CachedReader) -> bool:
@@ -308,12 +308,12 @@ def _refitted(
 ) -> tuple[Array, Array]:
     """Constants and curvature fitted to the runs in `others`; fixed constants stay at their priors."""
     free = np.array([prior.name not in problem.kept for prior in problem.priors])
-    found = np.where(free, scaled, problem.prior_means)
+    constants = np.where(free, scaled, problem.prior_means)
     for _ in range(ROUNDS):
-        here = errors + slopes @ (found - scaled)
-        uphill, curved = problem.turned(found, here, slopes * free, others.astype(float))
-        found = found - np.linalg.solve(curved, uphill)
-    return found, curved
+        here = errors + slopes @ (constants - scaled)
+        uphill, curved = problem.turned(constants, here, slopes * free, others.astype(float))
+        constants = constants - np.linalg.solve(curved, uphill)
+    return constants, curved
 
 
 def _spreads(curved: Array) -> Array:
@@ -441,9 +441,9 @@ class Unexplained:
 
 def spreads(widths: Mapping[str, float], kinds: Array, mixed: NDArray[np.bool_], *, unseen: bool = True) -> Array:
     """The spread of each run under these widths; `unseen` adds the spread of a source that was not fitted."""
-    found = combined_error(kinds, widths[STEP])
-    found = np.where(mixed, combined_error(found, widths[EXPERTS]), found)
-    return np.asarray(combined_error(found, heavy_tail_spread(widths[UNSEEN], FREEDOM)) if unseen else found)
+    spread = combined_error(kinds, widths[STEP])
+    spread = np.where(mixed, combined_error(spread, widths[EXPERTS]), spread)
+    return np.asarray(combined_error(spread, heavy_tail_spread(widths[UNSEEN], FREEDOM)) if unseen else spread)
 
 
 def fitted_widths(runs: Unexplained, priors: Sequence[Prior]) -> dict[str, float]:

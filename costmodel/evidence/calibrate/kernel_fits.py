@@ -177,10 +177,10 @@ def _matmul_samples(kernels: KernelTimings) -> list[Sample]:
         columns |= {name: now[name] for name in names[1:]}
         return [kernels.sample(BACKWARD, columns, ("n", "k"), {"backward_share": float(entry.backward_share)})]
     path = ("matmul", key.entry) if key.entry in WRITTEN and not key.detail else ()
-    found = [kernels.sample(MATMUL, columns, ("n", "k"), now, path)]
+    samples = [kernels.sample(MATMUL, columns, ("n", "k"), now, path)]
     if key.entry not in WRITTEN and not key.detail:
-        found.append(kernels.sample(QUANTISED, columns, ("n", "k"), None))
-    return found
+        samples.append(kernels.sample(QUANTISED, columns, ("n", "k"), None))
+    return samples
 
 
 def _attention_samples(kernels: KernelTimings) -> list[Sample]:

@@ -114,9 +114,9 @@ def _minimise(residuals: Callable[[Array], Array], point: Array, low: Array, hig
         for _ in range(_TRIES):
             damped = curvature + damping * np.diag(np.diag(curvature) + 1e-9)
             there = np.clip(point - np.linalg.solve(damped, gradient), low, high)
-            found = residuals(there)
-            if (fallen := float(np.sum(_loss_of_residuals(found)))) < loss:
-                point, here, loss, damping = there, found, fallen, max(damping / 3, 1e-9)
+            errors = residuals(there)
+            if (fallen := float(np.sum(_loss_of_residuals(errors)))) < loss:
+                point, here, loss, damping = there, errors, fallen, max(damping / 3, 1e-9)
                 break
             damping *= 4
         if before - loss <= 1e-10 * before:

@@ -97,22 +97,22 @@ def _constants_without_fit(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
     shelf = CachedReader()
     accelerator: Accelerator = shelf.document("accelerator", name)
     common: Efficiency = shelf.document("efficiency", UNMEASURED)
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    entries: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry, kind in {recipe.fit: recipe.type for recipe in RECIPES.values()}.items():
         if entry in common.matmul and (best := unmeasured_shares(common.matmul[entry], accelerator, kind)):
             shares = {key: _three_digits(value) for key, value in best.items()}
-            found["matmul", entry] = {**shares, "check": None, "note": "Shares by the best measured matmul"}
+            entries["matmul", entry] = {**shares, "check": None, "note": "Shares by the best measured matmul"}
     fit, power, peak = common.sustained, accelerator.power, accelerator.peak.wide
     assert fit
     wide, narrow = (by_power(factor, fit, accelerator) for factor in (fit.factor, fit.narrow * fit.factor))
-    found["sustained",] = {
+    entries["sustained",] = {
         "factor": _three_digits(wide),
         "power": f"{power.max:g} W" if power and peak else None,
         "peak": f"{peak / 1e12:g} TFLOP/s" if power and peak else None,
         "narrow": _three_digits(share(narrow, wide)),
         "note": f"As {UNMEASURED} has it, " + ("by power for peak" if power and peak else "whatever the power"),
     }
-    return found
+    return entries
 
 
 def _three_digits(value: Number) -> float:
@@ -295,7 +295,7 @@ def timed(
     rows: Sequence[CsvRow], shelf: CachedReader, grouping: str = FAMILY
 ) -> tuple[list[TimedRun], list[SkippedRow]]:
     """The runs among these rows that have a time and are modelled, and the reason for each other row."""
-    found, left = [], []
+    runs, left = [], []
     for row in rows:
         try:
             stated(row, "time")
@@ -310,8 +310,8 @@ def timed(
         if grouping == "layer_kind":
             group = layer_words(case.model)
         group = derived.get(grouping, group)
-        found.append(TimedRun(row.id, case, step_time(row, model), family, group))
-    return found, left
+        runs.append(TimedRun(row.id, case, step_time(row, model), family, group))
+    return runs, left
 
 
 def _group_name(row: CsvRow, columns: str) -> str:
@@ -405,11 +405,11 @@ class Problem:
 
     def offsets(self, errors: Array, others: Array | None = None) -> Array:
         """The common error of each family's runs, shrunk towards zero the fewer they are."""
-        found = np.zeros(self.member.shape[1])
+        offsets_of_sources = np.zeros(self.member.shape[1])
         for _ in range(ROUNDS if self.apart else 0):
-            pulls = self._pulls(errors - self.member @ found, others)
-            found = self.member.T @ (pulls * errors) / (self.member.T @ pulls + self.apart**-2)
-        return found
+            pulls = self._pulls(errors - self.member @ offsets_of_sources, others)
+            offsets_of_sources = self.member.T @ (pulls * errors) / (self.member.T @ pulls + self.apart**-2)
+        return offsets_of_sources
 
     def turned(self, scaled: Array, errors: Array, slopes: Array, others: Array | None = None) -> tuple[Array, Array]:
         """Gradient and curvature of the loss in the constants, over the runs in `others` or all."""
@@ -432,8 +432,8 @@ def within(errors: Array, spreads: Array) -> NDArray[np.bool_]:
     """Which measured times lie inside the bands of these spreads."""
     low, high = tenth_percentile(1.0, spreads), ninetieth_percentile(1.0, spreads)
     ratios = np.exp(-errors)
-    found: NDArray[np.bool_] = (low <= ratios) & (ratios <= high)
-    return found
+    inside: NDArray[np.bool_] = (low <= ratios) & (ratios <= high)
+    return inside
 
 
 def _log_error(run: TimedRun, step: TrainingStep) -> float:

@@ -231,20 +231,20 @@ class UnusedRow(Exception):
 
 def gathered(tables: list[Timings], shelf: CachedReader, node: str | None = None) -> Gathered:
     """Shapes and times of all rows, by the document entry that they determine."""
-    found = Gathered()
+    samples = Gathered()
     tables = [replace(table, rows=tuple(_row_on_machine(row, shelf, node) for row in table.rows)) for table in tables]
     for table in tables:
         if table.kind in UNFITTED:
-            found.left_out[UNFITTED[table.kind]] += len(table.rows)
+            samples.left_out[UNFITTED[table.kind]] += len(table.rows)
             continue
         for row in table.rows:
             try:
                 for key, shape in _READERS[table.kind](row, shelf):
-                    found.shapes[key].append(shape)
-                    found.files[key][stem(table.file)] = table.digest
+                    samples.shapes[key].append(shape)
+                    samples.files[key][stem(table.file)] = table.digest
             except UnusedRow as reason:
-                found.left_out[str(reason)] += 1
-    return found
+                samples.left_out[str(reason)] += 1
+    return samples
 
 
 def _row_on_machine(row: CsvRow, shelf: CachedReader, node: str | None) -> CsvRow:
@@ -296,7 +296,6 @@ def _weight_checked(accelerator: Accelerator, precision: str, shape: Mapping[str
 
 
 def _matmul_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """Key, sizes and time of one row of matmuls."""
     accelerator, precision = accelerator_of(row, shelf), _precision_of(row)
     shape = _size_columns(row, "m", "n", "k", "time_us")
     _weight_checked(accelerator, precision, shape)
@@ -304,7 +303,6 @@ def _matmul_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _grouped_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """Key, sizes and time of one row of grouped matmuls."""
     accelerator, precision = accelerator_of(row, shelf), _precision_of(row)
     shape = _size_columns(row, "m", "n", "k", "groups", "time_us")
     _weight_checked(accelerator, precision, shape)

@@ -227,7 +227,6 @@ def _both_passes(function: Callable[..., Any], operands: tuple[Any, ...], dy: An
 
 
 def _timed_both(session: Session, shape: Timing, calls: list[Calls]) -> Timing:
-    """The shape with the times of forward and backward calls."""
     forward = session.timed([forward for forward, _ in calls])
     return replace(shape, fwd_us=forward, bwd_us=session.timed([backward for _, backward in calls]))
 
@@ -269,9 +268,9 @@ def _time_block(session: Session, shape: Timing) -> Timing:
     layer, weights = _layer(session, hidden)
     x, dy = session.operands((1, tokens, hidden), (1, tokens, hidden))
     calls = _both_passes(lambda x, *_: layer(x), (x, *weights), dy)
-    found = _timed_both(session, shape, [calls])
+    timing = _timed_both(session, shape, [calls])
     del calls
-    return replace(found, peak_bytes=_peak(session, layer, (x, *weights), dy, before))
+    return replace(timing, peak_bytes=_peak(session, layer, (x, *weights), dy, before))
 
 
 def _memory_allocated(session: Session) -> int:

@@ -95,15 +95,15 @@ def _conduct_ranks(wires: Sequence[socket.socket], nbytes: int) -> list[Any]:
         return [json.loads(line.readline()) for line in lines]
 
 
-def _summary(found: Sequence[tuple[int, bool, Any]]) -> RingRun:
+def _summary(reports: Sequence[tuple[int, bool, Any]]) -> RingRun:
     """Combines the reports of all ranks; a step ends when the last rank has finished it."""
-    moments = np.max([own for _, _, own in found], axis=0)  # repeats × (probes and steps), each with its start
+    moments = np.max([own for _, _, own in reports], axis=0)  # repeats × (probes and steps), each with its start
     small, large = (float(np.min(moments[:, at + 1] - moments[:, at])) for at in (0, 2))
     steps = np.diff(moments[:, 4:], axis=1)
     fastest = steps[int(np.argmin(steps.sum(axis=1)))]
     rate = (PROBES[1] - PROBES[0]) / max(large - small, 1e-9)
     latency = max(small - PROBES[0] / rate, 0.0)
-    sent, summed = max(sent for sent, _, _ in found), all(right for _, right, _ in found)
+    sent, summed = max(sent for sent, _, _ in reports), all(right for _, right, _ in reports)
     return RingRun(tuple(fastest.tolist()), sent, summed, latency, rate, os.cpu_count() or 1)
 
 

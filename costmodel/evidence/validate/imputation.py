@@ -391,11 +391,11 @@ def known_whole(filling: Filling, shelf: CachedReader) -> dict[str, Any] | None:
     if model is None or row.number("layers") != layer_count(model) or row.number("hidden") != model.hidden:
         return None
     filling.put("shape", model.name)
-    found = {name: getattr(model, name) for name in ("vocab", "tied", "positions", "norm")}
+    keys = {name: getattr(model, name) for name in ("vocab", "tied", "positions", "norm")}
     if model.prediction is not None:
         filling.put("mtp", model.prediction.depth)
-        found["prediction"] = model.prediction.model_dump(exclude_none=True)
-    return found | {"layers": [kind.model_dump(exclude_none=True) for kind in model.layers]}
+        keys["prediction"] = model.prediction.model_dump(exclude_none=True)
+    return keys | {"layers": [kind.model_dump(exclude_none=True) for kind in model.layers]}
 
 
 def with_experts(model: Model) -> Layers | None:

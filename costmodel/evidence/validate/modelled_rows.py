@@ -54,10 +54,10 @@ class Modelled:
 
 def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
     """The prediction for one row, or the reason why there is none."""
-    (found,) = modelled_rows([row], shelf)
-    if isinstance(found, CannotModel):
-        raise found
-    return found
+    (models,) = modelled_rows([row], shelf)
+    if isinstance(models, CannotModel):
+        raise models
+    return models
 
 
 def uncounted(done: int, rows: int) -> None:
@@ -71,20 +71,20 @@ def modelled_rows(
 
     count: is given the rows that are done, and all of them
     """
-    found = dict[int, Modelled | CannotModel]()
+    models = dict[int, Modelled | CannotModel]()
     blocks = dict[str, list[tuple[int, RowScenario]]]()
     for place, row in enumerate(rows):
         count(place // 2, len(rows))  # to read a row is half the work
         try:
             asked = row_scenario(row, shelf)
         except CannotModel as refused:
-            found[place] = refused
+            models[place] = refused
             continue
         blocks.setdefault(_structure(asked), []).append((place, asked))
     for block in blocks.values():
-        count((len(rows) + len(found)) // 2, len(rows))
-        found.update(zip((place for place, _ in block), _of_block([asked for _, asked in block], shelf), strict=True))
-    return [found[place] for place in range(len(rows))]
+        count((len(rows) + len(models)) // 2, len(rows))
+        models.update(zip((place for place, _ in block), _of_block([asked for _, asked in block], shelf), strict=True))
+    return [models[place] for place in range(len(rows))]
 
 
 def _structure(asked: RowScenario) -> str:
@@ -113,7 +113,6 @@ def _columns(asked: RowScenario) -> set[Key]:
 
 
 def _is_plain(size: float) -> bool:
-    """Whether a size is a positive whole number that may become a column."""
     return 1 <= size <= _LARGEST and size == int(size)
 
 
@@ -132,15 +131,15 @@ def _of_block(row_scenarios: Sequence[RowScenario], shelf: CachedReader) -> list
     block = Block(own.structure, *sizes)
     masks = refused_rows(_with_columns(inputs, columns), block)
     first = {int(place): code for code in reversed(masks) for place in np.flatnonzero(masks[code])}
-    found: dict[int, Modelled | CannotModel] = {place: invalid(code) for place, code in first.items()}
+    models: dict[int, Modelled | CannotModel] = {place: invalid(code) for place, code in first.items()}
     valid = [place for place in range(len(row_scenarios)) if place not in first]
     if valid:
         inputs = _with_columns(inputs, {key: column[valid] for key, column in columns.items()})
         evaluation = banded(inputs, evaluate(inputs, block.at(np.array(valid))))
-        found |= {
+        models |= {
             place: Modelled(inputs, evaluation, at, row_scenarios[place].filled) for at, place in enumerate(valid)
         }
-    return [found[place] for place in range(len(row_scenarios))]
+    return [models[place] for place in range(len(row_scenarios))]
 
 
 def _with_columns(inputs: TrainingInputs, columns: Mapping[Key, Rows]) -> TrainingInputs:

@@ -118,12 +118,12 @@ def outcome(row: CsvRow, model: Modelled, quantity: Quantity) -> ComparedFigure:
     if quantity == "time":
         time, low, high = (model.figure(f"step_time{end}") for end in ("", "_low", "_high"))
         parts = shares_of_step({name: model.of_row(value) for name, value in model.evaluation.step.terms.items()})
-        found = ComparedFigure("step_time", step_time(row, model), time, low, high, parts=parts)
+        compared = ComparedFigure("step_time", step_time(row, model), time, low, high, parts=parts)
     else:
-        found = _memory(row, model)
-    if not (math.isfinite(found.predicted) and math.isfinite(found.measured)):
+        compared = _memory(row, model)
+    if not (math.isfinite(compared.predicted) and math.isfinite(compared.measured)):
         raise CannotModel("V006", "cells too large to compute with")
-    return found
+    return compared
 
 
 def shares_of_step(terms: Mapping[str, Number]) -> dict[str, float]:
@@ -249,9 +249,9 @@ def outcomes_over(
     rows: Sequence[tuple[CsvRow, Modelled | CannotModel]], quantity: Quantity, shelf: CachedReader
 ) -> list[RowOutcome]:
     """The outcome of each row, with a band over the plans that its cells leave open; evaluated together."""
-    found = [_outcome(row, model, quantity) for row, model in rows]
+    outcomes = [_outcome(row, model, quantity) for row, model in rows]
     opened = list[tuple[int, str, CsvRow]]()
-    for place, ((row, _), own) in enumerate(zip(rows, found, strict=True)):
+    for place, ((row, _), own) in enumerate(zip(rows, outcomes, strict=True)):
         if isinstance(own, CannotModel) or own[0].quantity == FITS or own[0].low is None:
             continue
         for name, values in _open_cells(row, own[1]).items():
@@ -265,7 +265,7 @@ def outcomes_over(
         alike[place] += predicted if name in UNRULED else []
     return [
         own if isinstance(own, CannotModel) else (_middle(own[0], alike[place], every[place]), own[1].filled)
-        for place, own in enumerate(found)
+        for place, own in enumerate(outcomes)
     ]
 
 
@@ -283,10 +283,10 @@ def _outcome(
 
 def _predicted_alternative(row: CsvRow, model: Modelled | CannotModel, quantity: Quantity) -> list[float]:
     """The figure of an alternative plan; empty where the software does not allow the plan or it does not fit."""
-    found = _outcome(row, model, quantity)
-    if isinstance(found, CannotModel):
+    outcome_of_row = _outcome(row, model, quantity)
+    if isinstance(outcome_of_row, CannotModel):
         return []
-    figure, model = found
+    figure, model = outcome_of_row
     return [figure.predicted] if model.figure("memory_share") <= 1 and figure.predicted > 0 else []
 
 
@@ -418,11 +418,11 @@ class Validated:
 def meant(where: Where, tables: Sequence[MeasuredTable | Table]) -> Where:
     """The selection with columns as the tables spell them; a fault for a column that no table has."""
     known = sorted({column for table in tables for column in _grouping_columns(table)})
-    found = {column: column if column in known else column.lower() for column in where}
-    for column, name in found.items():
+    conditions = {column: column if column in known else column.lower() for column in where}
+    for column, name in conditions.items():
         if name not in known:
             raise fail("C005", f"no table has a column '{column}'", Place("command line"), f"known: {', '.join(known)}")
-    return {found[column]: values for column, values in where.items()}
+    return {conditions[column]: values for column, values in where.items()}
 
 
 def nothing_chosen(where: Where, tables: Sequence[MeasuredTable | Table], shelf: CachedReader) -> CostModelError:

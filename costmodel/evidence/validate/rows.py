@@ -69,12 +69,12 @@ _NAMED_OTHERWISE = {"node": "nic_gbps_per_gpu"}  # keys, and the imputed cell th
 def settings_of(filling: Filling) -> list[str]:
     """The settings of a row, each as --set takes it."""
     settings = [text.strip() for text in filling.row.text(COLUMN).split(BETWEEN)]
-    found = [text for text in settings if text]
-    for text in found:
+    assignments = [text for text in settings if text]
+    for text in assignments:
         path, _, value = text.partition("=")
         if path.split(".")[0].strip() not in TAKEN or not value:
             raise CannotModel("V006", f"{COLUMN}: '{text[:80]}' is no key=value of {', '.join(TAKEN)}")
-    return found
+    return assignments
 
 
 def put_settings(tree: dict[str, Any], filling: Filling) -> None:
@@ -157,12 +157,12 @@ def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, Defaul
     """The accelerator of the run and its proxy node, or why the run cannot be modelled."""
     row = filling.row
     name = filling.accelerator()
-    found = proxy_node(shelf, name) if shelf.has("accelerator", name) else None
-    if found is None:
+    proxy = proxy_node(shelf, name) if shelf.has("accelerator", name) else None
+    if proxy is None:
         stated, memory = row.text("accelerator") or row.text("gpu") or "(not named)", row.number("gpu_mem_gb")
         sized = "" if memory is None else f" with {memory:g} GB"
         raise CannotModel("V001", f"no document of the accelerator {stated}{sized} and its node")
-    return shelf.document("accelerator", name), _wide_enough(found, name, row.number("gpus_per_node"), shelf)
+    return shelf.document("accelerator", name), _wide_enough(proxy, name, row.number("gpus_per_node"), shelf)
 
 
 def _wide_enough(stand: DefaultNode, accelerator: str, each: float | None, shelf: CachedReader) -> DefaultNode:
@@ -196,7 +196,6 @@ def adapters_of(row: CsvRow) -> str:
 
 
 def _usual_rank(row: CsvRow) -> int:
-    """The LoRA rank that the row's framework uses by default; 0 if it is unknown."""
     framework = row.text("framework").lower()
     return next((rank for name, rank in _RANKS.items() if name in framework), 0)
 
@@ -267,16 +266,16 @@ def _layers(filling: Filling, shelf: CachedReader, *, ffn: float, gated: bool) -
     }
     if has_experts(row):
         next(needed(row, "n_experts", "topk"))
-        found = expert_layers(filling, shelf, dense)
+        layers_tree = expert_layers(filling, shelf, dense)
     else:
-        found = {"layers": [dense]} | known_dense(filling, shelf, dense)
-    plain = all("attention" in kind for kind in found["layers"] if kind.keys() & {"mlp", "experts"})
+        layers_tree = {"layers": [dense]} | known_dense(filling, shelf, dense)
+    plain = all("attention" in kind for kind in layers_tree["layers"] if kind.keys() & {"mlp", "experts"})
     if plain and (other := _other_mixer(row)):
         whole = known_whole(filling, shelf)
         if whole is None:
             raise CannotModel("V006", f"{other} of unstated widths")
         return whole
-    return found
+    return layers_tree
 
 
 def _other_mixer(row: CsvRow) -> str:
@@ -368,12 +367,12 @@ def expert_layers(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) 
     """The layers of a row with experts, dense layers first; the shipped model fills missing columns."""
     row, known = filling.row, known_model(filling, shelf)
     layers, plain = row.number("layers") or 0.0, row.number("n_dense_layers") or 0.0
-    found: dict[str, Any] = {}
+    layers_tree: dict[str, Any] = {}
     if known is not None and layers == layer_count(known):
         if known.prediction is not None and not _NO_PREDICTION.search(row.text("notes")):
             filling.put("mtp", known.prediction.depth)
-            found["prediction"] = known.prediction.model_dump(exclude_none=True)
-        return found | {"layers": [kind.model_dump(exclude_none=True) for kind in known.layers]}
+            layers_tree["prediction"] = known.prediction.model_dump(exclude_none=True)
+        return layers_tree | {"layers": [kind.model_dump(exclude_none=True) for kind in known.layers]}
     kind, shape = with_experts(known) if known else None, dict(dense)
     mixer = {"attention": shape.pop("attention")}
     if kind is not None and kind.latent is not None:
@@ -388,10 +387,10 @@ def expert_layers(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) 
         "gated": feeding["gated"],
     }
     experts |= _shared_experts(filling, kind, experts)
-    found["layers"] = [{**shape, **mixer, "count": layers - plain, "experts": experts}]
+    layers_tree["layers"] = [{**shape, **mixer, "count": layers - plain, "experts": experts}]
     if plain:
-        found["layers"].insert(0, {**shape, **mixer, "count": plain, "leading": True, "mlp": feeding})
-    return found
+        layers_tree["layers"].insert(0, {**shape, **mixer, "count": plain, "leading": True, "mlp": feeding})
+    return layers_tree
 
 
 def _shared_experts(filling: Filling, kind: Layers | None, experts: dict[str, Any]) -> dict[str, Any]:

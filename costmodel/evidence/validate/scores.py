@@ -114,14 +114,14 @@ class LayoutRegret:
     worst: Sequence[LayoutSweep]  # the largest regret first
 
 
-def layout_regret(found: Sequence[LayoutSweep]) -> LayoutRegret:
+def layout_regret(layouts: Sequence[LayoutSweep]) -> LayoutRegret:
     """The scores of these sweeps."""
     return LayoutRegret(
-        found,
-        [choice([sweep]) for sweep in found],
-        choice(found),
-        {column: choices(found, column) for column in GROUPINGS},
-        sorted(found, key=lambda sweep: -(sweep.regret or 0.0)),
+        layouts,
+        [choice([sweep]) for sweep in layouts],
+        choice(layouts),
+        {column: choices(layouts, column) for column in GROUPINGS},
+        sorted(layouts, key=lambda sweep: -(sweep.regret or 0.0)),
     )
 
 
@@ -134,7 +134,6 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 def _rank_numbers(values: Sequence[float]) -> np.ndarray:
-    """The rank of each value, with mean ranks for equal values."""
     _, place, count = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     middle: np.ndarray = (last - (count - 1) / 2)[place]
@@ -192,21 +191,21 @@ def _measured_layout(layout: str, same: Sequence[Compared]) -> MeasuredLayout:
     return MeasuredLayout(same[0].run, layout, middle, same[0].predicted)
 
 
-def choice(found: Sequence[LayoutSweep]) -> RegretScore:
+def choice(layouts: Sequence[LayoutSweep]) -> RegretScore:
     """The mean regret and errors of choosing layouts by prediction, over these sweeps."""
-    regrets = [sweep.regret for sweep in found if sweep.regret is not None]
-    correlations = [sweep.correlation for sweep in found if sweep.correlation is not None]
-    errors = [error for sweep in found for error in sweep.errors]
+    regrets = [sweep.regret for sweep in layouts if sweep.regret is not None]
+    correlations = [sweep.correlation for sweep in layouts if sweep.correlation is not None]
+    errors = [error for sweep in layouts for error in sweep.errors]
     return RegretScore(
-        sweeps=len(found),
+        sweeps=len(layouts),
         modelled=len(regrets),
-        layouts=sum(len(sweep.layouts) for sweep in found),
+        layouts=sum(len(sweep.layouts) for sweep in layouts),
         mean_regret=_summary_or_none(statistics.fmean, regrets),
         median_regret=_summary_or_none(statistics.median, regrets),
         worst_regret=_summary_or_none(max, regrets),
         correlation=_summary_or_none(statistics.fmean, correlations),
         best_picked=_summary_or_none(
-            statistics.fmean, [float(sweep.found_best) for sweep in found if sweep.regret is not None]
+            statistics.fmean, [float(sweep.found_best) for sweep in layouts if sweep.regret is not None]
         ),
         mean_error=_summary_or_none(statistics.fmean, errors),
     )
@@ -216,10 +215,10 @@ def _summary_or_none(summary: Callable[[Sequence[float]], float], values: Sequen
     return float(summary(values)) if values else None
 
 
-def choices(found: Sequence[LayoutSweep], grouping: str) -> dict[str, RegretScore]:
+def choices(layouts: Sequence[LayoutSweep], grouping: str) -> dict[str, RegretScore]:
     """Regret scores by the values of a column, in the order of the tables."""
     groups: dict[str, list[LayoutSweep]] = {}
-    for sweep in found:
+    for sweep in layouts:
         groups.setdefault(sweep.groups[grouping], []).append(sweep)
     return {name: choice(members) for name, members in groups.items()}
 
@@ -230,15 +229,15 @@ KINDS = ("dense", "with experts")
 
 def left_out() -> dict[str, Any]:
     """The shipped record of held-out errors: its date, the number of runs, and errors by group and by source."""
-    found: dict[str, Any] = json.loads(shipped_file(LEFT_OUT).read_text("utf-8"))
-    return found
+    stored: dict[str, Any] = json.loads(shipped_file(LEFT_OUT).read_text("utf-8"))
+    return stored
 
 
 def left_out_by_kind() -> dict[str, Any]:
     """The shipped held-out errors of dense models, of mixtures of experts, and of services."""
-    found = left_out()
-    kinds = {kind: found["groups"][kind] for kind in KINDS}
-    return {"date": found["date"], "runs": found["runs"], **kinds, "services": found["services"]}
+    stored = left_out()
+    kinds = {kind: stored["groups"][kind] for kind in KINDS}
+    return {"date": stored["date"], "runs": stored["runs"], **kinds, "services": stored["services"]}
 
 
 @record

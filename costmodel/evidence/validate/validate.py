@@ -78,16 +78,16 @@ def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") ->
         shown = {name: value for name in DOCUMENTED[quantity] if (value := getattr(run.measured, name)) is not None}
         if not shown:
             continue
-        found = _predicted_run(case, shown)
-        left = found if isinstance(found, CannotModel) else None
+        predicted = _predicted_run(case, shown)
+        left = predicted if isinstance(predicted, CannotModel) else None
         groups = _groups_of_case(table, case, left.code if left else "modelled")
         for name, value in shown.items():
             tolerance = getattr(table.tolerance, name)
-            if isinstance(found, CannotModel):
+            if isinstance(predicted, CannotModel):
                 none = Compared(run.name, name, value, None, tolerance, groups=groups, subject=case)
-                yield replace(none, refused=found.code, why=found.why)
+                yield replace(none, refused=predicted.code, why=predicted.why)
                 continue
-            ends, parts = found
+            ends, parts = predicted
             ours, low, high = ends[name]
             parts = parts if name in OF_STEPS else {}
             yield Compared(run.name, name, value, ours, tolerance, low, high, groups=groups, subject=case, parts=parts)
@@ -132,11 +132,11 @@ def _with_ends(answer: Answer, name: str) -> tuple[float, float, float]:
 
 def _groups_of_case(table: MeasuredTable, case: LoadedScenario, reason: str) -> dict[str, str]:
     """The value of a scenario in each column by which results can be grouped."""
-    found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
+    labels = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
     kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
     stack = _stack(case)
     parts = (case.accelerator.vendor, stack, layer_words(case.model))
-    groups = (*found, case.scenario.workload.precision, stack, kind, reason, *parts)
+    groups = (*labels, case.scenario.workload.precision, stack, kind, reason, *parts)
     return dict(zip(GROUPINGS, groups, strict=True))
 
 
@@ -152,8 +152,8 @@ def compared_rows(rows: Sequence[CsvRow], quantity: Quantity, shelf: CachedReade
     left = len(rows) - len(asked)
     known = iter(modelled_rows(asked, shelf, lambda done, _: count(left + done, len(rows))))
     models = [refused or next(known) for refused in unstated]
-    found = outcomes_over(list(zip(rows, models, strict=True)), quantity, shelf)
-    compared = zip(rows, models, found, strict=True)
+    outcomes = outcomes_over(list(zip(rows, models, strict=True)), quantity, shelf)
+    compared = zip(rows, models, outcomes, strict=True)
     return [_compared_figure(row, model, each, quantity, shelf) for row, model, each in compared]
 
 
@@ -223,15 +223,15 @@ def validated(
     if quantity and not tables:
         asked = _shipped_of(quantity)
     shelf, where = CachedReader(), meant(where or {}, asked)
-    found = [_validated_table(table, quantity, where, shelf, count) for table in asked]
-    if where and not any(part.figures for part in found):
+    scored = [_validated_table(table, quantity, where, shelf, count) for table in asked]
+    if where and not any(part.figures for part in scored):
         raise nothing_chosen(where, asked, shelf)
     if not without:
-        return found
-    trained = [part for part in found if not isinstance(part.table, ServingTable)]
+        return scored
+    trained = [part for part in scored if not isinstance(part.table, ServingTable)]
     of_steps = [part for part in trained if any(figure.parts for figure in part.figures)]
-    if not of_steps or (tables and len(of_steps) < len(found)):
-        other = next((part.table for part in found if part not in of_steps), None)
+    if not of_steps or (tables and len(of_steps) < len(scored)):
+        other = next((part.table for part in scored if part not in of_steps), None)
         named = "these tables" if other is None else other.name if isinstance(other, MeasuredTable) else other.file
         sentence = f"--without leaves out terms of training steps, and {named} has no predicted time of one"
         raise fail("C005", sentence, Place("command line"), "leave the table out, or --without; --quantity time")
@@ -242,8 +242,8 @@ def _of_source(name: str) -> Sequence[str]:
     """The measured documents of a source name; the name itself if it is no source."""
     if name in names("measured") or not name.replace("-", "").replace(".", "").isalnum():
         return (name,)
-    found = [each for each in names("measured") if _key_of_source(each) == name]
-    return found or (name,)
+    tables = [each for each in names("measured") if _key_of_source(each) == name]
+    return tables or (name,)
 
 
 def _key_of_source(name: str) -> str:
@@ -405,20 +405,20 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
     spread = max(math.sqrt(sum(each**2 for each in kept) / freedom), _ROUNDED)
     changes = np.array([_slower(each) - own.get(_run_key(each), groups[_group_key(each)]) for each in new])
     whole = float(changes @ changes)
-    found = sorted(_fitted_factors(new, changes), key=lambda each: each.left)
+    factors = sorted(_fitted_factors(new, changes), key=lambda each: each.left)
     chance = spread * math.sqrt(1 + len(own) / len(known)) if repeated else spread  # of a run beside a mean of others
-    best, widest = found[0], _WIDE * chance
+    best, widest = factors[0], _WIDE * chance
     moved = whole - best.left > (_SURE * chance) ** 2 or float(np.abs(changes).max()) > widest
     slower = moved and (best.factor > 1 or float(changes.max()) > widest)
-    alike = [each.term for each in found[1:] if each.left - best.left < _APART * chance**2]
-    terms = tuple(MovedTerm(each.term, each.factor, each.left / whole if whole else 1.0) for each in found)
+    alike = [each.term for each in factors[1:] if each.left - best.left < _APART * chance**2]
+    terms = tuple(MovedTerm(each.term, each.factor, each.left / whole if whole else 1.0) for each in factors)
     change = math.exp(float(np.mean(changes)))
     return Moved(len(known), len(new), spread, change, moved, slower, terms, tuple(alike if moved else ()))
 
 
 def _fitted_factors(new: Sequence[Compared], changes: NDArray[np.float64]) -> list[MovedTerm]:
     """For each term the factor that best explains the changes, with the residuals that it leaves."""
-    found = list[MovedTerm]()
+    factors = list[MovedTerm]()
     for term in [ALL, *dict.fromkeys(name for each in new for name in each.parts)]:
         shares = np.array([1.0 if term == ALL else each.parts.get(term, 0.0) for each in new])
         if shares.max() < _SHARE:
@@ -426,8 +426,8 @@ def _fitted_factors(new: Sequence[Compared], changes: NDArray[np.float64]) -> li
         expected = np.log(np.asarray(slowed_step(shares[:, None], _FACTORS[None, :])))
         left = ((changes[:, None] - expected) ** 2).sum(axis=0)
         place = int(np.argmin(left))
-        found.append(MovedTerm(term, float(_FACTORS[place]), float(left[place])))
-    return found
+        factors.append(MovedTerm(term, float(_FACTORS[place]), float(left[place])))
+    return factors
 
 
 def _offsets(known: Sequence[Compared], like: Callable[[Compared], tuple[str, ...]]) -> Mapping[tuple[str, ...], float]:

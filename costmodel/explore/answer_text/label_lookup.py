@@ -129,9 +129,9 @@ def _values(case: LoadedScenario, answer: PlanAnswer, label: str) -> Iterator[tu
     written = leaves(case)
     fitted = [path for path in written if path.endswith(f".efficiency.{label.removeprefix(_OF_FITS)}")]
     for path in (full(label), f"plan.{label}", *(fitted if label.startswith(_OF_FITS) else ())):
-        found = written.get(path)
+        value = written.get(path)
         stated = next((item for item in answer.assumed if item.path == path), None)
         if stated is not None:
             yield path, stated.value, stated.origin
-        elif found is not None:
-            yield path, found.text, str(found.place) if found.place is not None else "default"
+        elif value is not None:
+            yield path, value.text, str(value.place) if value.place is not None else "default"

@@ -125,12 +125,12 @@ def _stop(kind: Kind, code: str, answer: PlanAnswer) -> CheckResult:
 
 def _limits(workload: Workload, answer: PlanAnswer, *, endless: bool) -> list[CheckResult]:
     """A check for every limit that the scenario states; all of them fail where queues grow without end."""
-    found = []
+    results = []
     for limit in stated_limits(workload.case.scenario.limits):
         value = float(answer.costs[limit.column])
         place, kept = getattr(limit.value, "place", None), limit.holds(value) and not endless
-        found.append(CheckResult("limit", limit.column, kept, value, float(limit.value), limit, limit.within, place))
-    return found
+        results.append(CheckResult("limit", limit.column, kept, value, float(limit.value), limit, limit.within, place))
+    return results
 
 
 def _exact_result(changes: Sequence[MovedFigure], now: Mapping[str, float]) -> CheckResult:
@@ -144,7 +144,7 @@ def _regressions(
     limits = workload.case.scenario.limits
     own = {key: bound.within for key, bound in limits if bound.within is not None and bound.target is None}
     own = {("memory_peak" if key == "memory" else key): share for key, share in own.items()}
-    found = []
+    results = []
     for column, about in workload.columns.items():
         name = machine_name(column)
         if column not in (*workload.watched, *own) or (name not in before and name not in now):
@@ -152,8 +152,8 @@ def _regressions(
         old, new, allowed = before.get(name, math.nan), now.get(name, math.nan), float(own.get(column, within))
         worse = old - new if about.better == "higher" else new - old
         kept, place = worse <= allowed * abs(old) * (1 + 1e-9), getattr(own.get(column), "place", None)
-        found.append(CheckResult("regression", column, kept, new, old, None, allowed, place))
-    return found
+        results.append(CheckResult("regression", column, kept, new, old, None, allowed, place))
+    return results
 
 
 def _changed_inputs(before: Entry, workload: Workload, answer: PlanAnswer) -> list[Input]:

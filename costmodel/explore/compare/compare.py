@@ -48,16 +48,18 @@ def _plain_value(value: Any) -> Any:
 def figures(answer: Answer) -> dict[str, float]:
     """Every figure that is known, by its name with unit."""
     evaluation = answer.evaluation
-    found = {machine_name(name): value for name, value in evaluation.costs.row().items()}
+    figures_by_name = {machine_name(name): value for name, value in evaluation.costs.row().items()}
     peaks = [number(peak) for peak in evaluation.ledger.peaks]
     worst = peaks.index(max(peaks))
     for name, values in evaluation.ledger.lines.items():
-        found[f"{MEMORY}{name}_bytes"] = number(values[worst])
+        figures_by_name[f"{MEMORY}{name}_bytes"] = number(values[worst])
     for transfer in evaluation.step.transfers:
         name = f"{TRAFFIC}{transfer.group.name} {transfer.operation}".replace("_", "-")
         for key, value in ((f"{name}.time_s", transfer.total_time), (f"{name}.volume_bytes", transfer.volume)):
-            found[key] = found.get(key, 0.0) + number(value)
-    return {name: value for name, value in found.items() if math.isfinite(value) and not _is_silent(name, value)}
+            figures_by_name[key] = figures_by_name.get(key, 0.0) + number(value)
+    return {
+        name: value for name, value in figures_by_name.items() if math.isfinite(value) and not _is_silent(name, value)
+    }
 
 
 def _is_silent(name: str, value: float) -> bool:
@@ -218,14 +220,14 @@ def _is_equal(before: float | None, after: float | None) -> bool:
 def _inputs(before: Side, after: Side) -> list[Input]:
     """Inputs that differ; for a document that was exchanged for another, only its name."""
     names = dict.fromkeys((*after.values, *before.values))
-    found = []
+    changes = []
     for path in names:
         old, new = before.values.get(path), after.values.get(path)
         if (old and old.value) == (new and new.value) and (old is None) == (new is None):
             continue
-        found.append(Input(path, *_texts(path, before, after), new.place if new else None))
-    exchanged = [f"{change.path}." for change in found if change.path in REFERENCES]
-    kept = [change for change in found if not any(change.path.startswith(prefix) for prefix in exchanged)]
+        changes.append(Input(path, *_texts(path, before, after), new.place if new else None))
+    exchanged = [f"{change.path}." for change in changes if change.path in REFERENCES]
+    kept = [change for change in changes if not any(change.path.startswith(prefix) for prefix in exchanged)]
     return kept + _documents(before.documents, after.documents)
 
 

@@ -97,7 +97,7 @@ def _ledger_of_stages(stages: list[dict[str, Any]]) -> dict[str, float]:
 
 def _bytes_by_transfer(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Seconds and bytes of each collective of a stored result, by name."""
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for row in rows:
         if not all(_is_number(row.get(key)) for key in ("time_s", "count", "volume_bytes")):
             continue
@@ -106,5 +106,5 @@ def _bytes_by_transfer(rows: list[dict[str, Any]]) -> dict[str, float]:
             (f"{name}.time_s", row["time_s"] * row["count"]),
             (f"{name}.volume_bytes", row["volume_bytes"]),
         ):
-            found[key] = found.get(key, 0.0) + value
-    return found
+            totals[key] = totals.get(key, 0.0) + value
+    return totals

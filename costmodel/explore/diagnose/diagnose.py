@@ -263,8 +263,8 @@ class SecondRun:
         if own is None:
             return self.base.step
         if cause.way != "added":
-            found = with_figure(self.answer.inputs.case, self.answer.plan, cause.path, value)
-            return math.nan if found is None else found.step
+            terms = with_figure(self.answer.inputs.case, self.answer.plan, cause.path, value)
+            return math.nan if terms is None else terms.step
         added = value if cause.unit == "s" else (value - 1) * own.part
         return self.base.step + added
 
@@ -439,10 +439,10 @@ def _solve_value(
     def left(turned: float) -> float:
         """The predicted step minus the measured one if the cause's value changes by this factor."""
         if turned not in seen:
-            found = with_figure(case, plan, cause.path, _value(cause, turned))
-            if found is None:
+            terms = with_figure(case, plan, cause.path, _value(cause, turned))
+            if terms is None:
                 return math.nan
-            seen[turned] = found
+            seen[turned] = terms
         return seen[turned].step - base.step - gap
 
     low, over = _bracket(left, end, gap)

@@ -76,10 +76,10 @@ def with_figure(case: ResolvedScenario, plan: Plan, path: str, value: float) -> 
     try:
         other: Any = changed(case, path, value)
         with np.errstate(all="ignore"):
-            found = predicted(training_inputs(other), plan)
+            terms = predicted(training_inputs(other), plan)
     except (CostModelError, ValidationError):
         return None
-    return found if np.isfinite(found.step) else None
+    return terms if np.isfinite(terms.step) else None
 
 
 # Of an axis, its communication whether hidden or not, beside the part that is exposed.
@@ -184,10 +184,10 @@ def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: flo
 def step_of(inputs: TrainingInputs, base: PredictedTerms, text: str, option: str) -> float:
     """The time of a step from a figure of it: a time, or an MFU in percent."""
     name = "mfu" if text.endswith("%") else "step_time"
-    found = _as_step(inputs, base, name, _parsed_time(name, text, option))
-    if found <= 0:
+    seconds = _as_step(inputs, base, name, _parsed_time(name, text, option))
+    if seconds <= 0:
         raise fail("C023", "a measured step time must be positive", None, "for example --also global_batch=2048:35s")
-    return found
+    return seconds
 
 
 def _parsed_time(name: str, text: str, where: str) -> float:
@@ -220,12 +220,12 @@ def _term_name(name: str) -> str:
     """The name of a term, which may be written as its label in `estimate`, or as the axis of its communication."""
     plain = name.casefold().replace(" ", "_")
     label = (meaning_of(name) or ("", ""))[1]
-    found = next((each for each in (plain, f"{plain}_time", label) if each in (*TERMS, IDLE)), "")
-    if not found:
+    term = next((each for each in (plain, f"{plain}_time", label) if each in (*TERMS, IDLE)), "")
+    if not term:
         close = nearest(name, TERMS)
         hint = f"did you mean '{close}'?" if close else f"one of {', '.join(TERMS)}"
         raise fail("C023", f"'{name[:60]}' is no term of a step", None, hint)
-    return found
+    return term
 
 
 def _of_table(path: str) -> list[tuple[str, float]]:
@@ -267,7 +267,7 @@ def _of_log(path: str, text: str) -> list[tuple[str, float]]:
 
 def _terms_of_lines(path: str, text: str) -> list[tuple[str, float]]:
     """The terms in lines of name,value."""
-    found = []
+    terms = []
     for number_of_line, line in enumerate(text.splitlines(), 1):
         name, separator, value = (part.strip() for part in line.partition(","))
         if not line.strip() or line.startswith("#") or (number_of_line == 1 and value in ("time", "value")):
@@ -278,7 +278,7 @@ def _terms_of_lines(path: str, text: str) -> list[tuple[str, float]]:
         if name not in (*TERMS, *WHOLE):
             raise fail("C023", f"'{name[:60]}' is no term of a step", place, f"one of {', '.join((*WHOLE, *TERMS))}")
         try:
-            found.append((name, _quantity(name, value)))
+            terms.append((name, _quantity(name, value)))
         except UnitError as error:
             raise fail("C023", str(error), place, "for example dp_exposed,0.5 s") from None
-    return found
+    return terms

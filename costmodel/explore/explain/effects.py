@@ -162,12 +162,12 @@ def _of_sites(answer: Answer, sites: Sites) -> Effect:
     plan = answer.plan.model_copy(update={"sites": sites.model_copy(update={"link": FREE, "latency": 0.0})})
     free = replace(case, scenario=case.scenario.model_copy(update={"plan": plan}))
     alone = _step_time(answered(training_inputs(free), plan))
-    found = exchange(answer.inputs, sites, np.float64(alone))
-    link, every = map(number, to_use_well(sites, found, np.float64(alone)))
-    used = significant(100 * number(found.utilisation), 3)
-    less = number(local_traffic_share(number(found.message) / number(found.raw), sites.every))
+    exchanged = exchange(answer.inputs, sites, np.float64(alone))
+    link, every = map(number, to_use_well(sites, exchanged, np.float64(alone)))
+    used = significant(100 * number(exchanged.utilisation), 3)
+    less = number(local_traffic_share(number(exchanged.message) / number(exchanged.raw), sites.every))
     words = (
-        f"{show_time(number(found.time))} each {sites.every:.0f} steps; sites compute {used} % of the time",
+        f"{show_time(number(exchanged.time))} each {sites.every:.0f} steps; sites compute {used} % of the time",
         f"to compute 95 % of it: {significant(8 * link / 1e9, 3)} Gbit/s, or every {math.ceil(max(every, 1.0))} steps",
         f"{significant(1 / less, 3)} times fewer bytes than fp32 gradients in each step",
     )
@@ -296,16 +296,16 @@ class ExplainedAnswer(Answer):
 
 def explained(answer: Answer) -> ExplainedAnswer:
     """Adds fixes, effects and outlook to an answer; imports the search for fixes only if the plan needs some."""
-    against, found, of_run = answer.refused or answer.broken, {}, None
+    against, fixes_by_code, of_run = answer.refused or answer.broken, {}, None
     if against:
         from costmodel.explore.explain.fixes import remedies
 
-        found = {code: tuple(remedies(answer, code)) for code in against}
+        fixes_by_code = {code: tuple(remedies(answer, code)) for code in against}
     if answer.inputs.run is not None:
         from costmodel.explore.explain.run_levers import outlook
 
         of_run = outlook(answer)
-    return ExplainedAnswer(**vars(answer), fixes=found, effects=tuple(effects(answer)), outlook=of_run)
+    return ExplainedAnswer(**vars(answer), fixes=fixes_by_code, effects=tuple(effects(answer)), outlook=of_run)
 
 
 def explained_plan(case: ResolvedScenario) -> ExplainedAnswer:

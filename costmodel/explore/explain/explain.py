@@ -137,7 +137,6 @@ def _knowing_block(inputs: TrainingInputs, plan: Plan) -> Block:
 
 
 def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
-    """The origin and the unit of a figure in a traced evaluation."""
     if quantity in TRAINING_COLUMNS:
         return origin_of(evaluation.costs.columns[quantity], quantity), TRAINING_COLUMNS[quantity].unit
     return _of_line(evaluation, quantity), "B"
@@ -202,8 +201,8 @@ def _unit(origins: Sequence[Origin]) -> str:
     for origin in origins:
         if isinstance(origin, Step) and origin.equation.contract.unit != "u":
             return origin.equation.contract.unit
-        if not isinstance(origin, Leaf) and (found := _unit(_beneath(origin))):
-            return found
+        if not isinstance(origin, Leaf) and (unit := _unit(_beneath(origin))):
+            return unit
     return ""
 
 

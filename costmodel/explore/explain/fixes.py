@@ -65,17 +65,17 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
     if code in OF_RUN:
         return list(_of_the_run(answer, code))
     smaller, preferred = code != "T001", preferred_chance(answer.inputs.case)
-    found: list[Remedy] = []
+    fixes: list[Remedy] = []
     steps: tuple[Callable[[], list[Remedy]], ...] = (
         lambda: [*_fused_attention(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=smaller)],
         lambda: _of_the_plan(answer, OTHERS),
         lambda: _together(answer) if smaller else [],
     )
     for others in steps:
-        found = safest([*found, *others()], preferred)
-        if any(has_chance(remedy.chance, preferred) for remedy in found):
+        fixes = safest([*fixes, *others()], preferred)
+        if any(has_chance(remedy.chance, preferred) for remedy in fixes):
             break
-    return [_noted(answer, remedy) for remedy in found]
+    return [_noted(answer, remedy) for remedy in fixes]
 
 
 def _noted(answer: Answer, remedy: Remedy) -> Remedy:
@@ -139,11 +139,11 @@ def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
             path, value, place, _ = asked[row]
             remedy = _make_remedy(((f"{path}={value_text(value)}",),), costs, price="time")
             works.setdefault(path, []).append((costs["step_time"], place, remedy))
-    found = []
+    fixes = []
     for path in (path for path in tried_paths if path in works):
         in_order = (remedy for *_, remedy in sorted(works[path], key=lambda each: each[:2]))
-        found.append(safest(in_order, preferred)[0])
-    return sorted(safest(found, preferred), key=lambda remedy: remedy.step_time or 0.0)[:_MOST_OF_TIME]
+        fixes.append(safest(in_order, preferred)[0])
+    return sorted(safest(fixes, preferred), key=lambda remedy: remedy.step_time or 0.0)[:_MOST_OF_TIME]
 
 
 def _with_value(answer: Answer, path: str, value: Any) -> Block | None:
@@ -203,7 +203,7 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
 def _together(answer: Answer) -> list[Remedy]:
     """Combined changes that fix what no single change does, cheapest first."""
     preferred = preferred_chance(answer.inputs.case)
-    found: list[Remedy] = []
+    fixes: list[Remedy] = []
     settings: tuple[str, ...] = ()
     _, least = _reasons_with_settings(answer, ())
     for change in _worth_joining(answer):
@@ -216,8 +216,8 @@ def _together(answer: Answer) -> list[Remedy]:
         if not left:
             if has_chance(costs["fit_chance"], preferred):
                 return [_fewest(answer, _make_remedy((settings,), costs))]
-            found.append(_make_remedy((settings,), costs))
-    return found
+            fixes.append(_make_remedy((settings,), costs))
+    return fixes
 
 
 def _worth_joining(answer: Answer) -> Iterator[str]:
@@ -286,10 +286,7 @@ def _reasons_with_settings(answer: Answer, settings: Iterable[str]) -> Tried:
 
 
 def _judge_plan(inputs: TrainingInputs, plan: Plan, *, figures: bool, fitting: bool = False) -> Tried:
-    """Reasons against a plan: why it is invalid, or on request what a valid one breaks; and its results.
-
-    fitting: of a plan that does not fit, only its share of the memory is of interest
-    """
+    """Reasons against a plan and its results; `fitting`: of a plan that does not fit, only its share of the memory."""
     block, _ = plan_block(inputs, plan)
     left = refusals(inputs, block)
     if left or not figures:
@@ -321,15 +318,17 @@ def host_figures(answer: Answer) -> tuple[tuple[str, ...], str]:
 
 def _alike(answer: Answer) -> Iterator[Node]:
     """Shipped nodes with known host memory, the most similar first."""
-    found = []
+    inputs_of_unit = []
     for name in names("node"):
         try:
             node: Node = read("node", name)
         except CostModelError:
             continue
         if node.memory is not None:
-            found.append((node.accelerator != answer.inputs.case.accelerator.name, node.memory.capacity, name, node))
-    yield from (node for *_, node in sorted(found, key=lambda each: each[:3]))
+            inputs_of_unit.append(
+                (node.accelerator != answer.inputs.case.accelerator.name, node.memory.capacity, name, node)
+            )
+    yield from (node for *_, node in sorted(inputs_of_unit, key=lambda each: each[:3]))
 
 
 def _node_setting(node: Node, group: str) -> str:

@@ -124,10 +124,10 @@ def page_or_nearest(words: str) -> Page:
     try:
         return page(words)
     except CostModelError as error:
-        found = nearest_pages(words, _texts())
-        if not is_sure(found):
-            raise _with_pages(error, found) from None
-        return replace(page(found[0].word), nearest_to=words, others=tuple(found[1:]))
+        nearest = nearest_pages(words, _texts())
+        if not is_sure(nearest):
+            raise _with_pages(error, nearest) from None
+        return replace(page(nearest[0].word), nearest_to=words, others=tuple(nearest[1:]))
 
 
 @functools.cache
@@ -217,9 +217,9 @@ def _as_keys(word: str) -> Iterator[str]:
 
 def _as_leaves(word: str) -> str:
     """The scenario keys that end with a word, each with its meaning; empty if there is none."""
-    found = [key for key in all_keys() if key.path.endswith(f".{word}")]
-    lines = [f"{key.path}: {key.meaning}" for key in found[:_MOST]]
-    return "\n".join(lines + [f"and {len(found) - _MOST} more"] * (len(found) > _MOST))
+    keys = [key for key in all_keys() if key.path.endswith(f".{word}")]
+    lines = [f"{key.path}: {key.meaning}" for key in keys[:_MOST]]
+    return "\n".join(lines + [f"and {len(keys) - _MOST} more"] * (len(keys) > _MOST))
 
 
 def _key(path: str) -> Page:
@@ -273,8 +273,10 @@ def _key_elsewhere(path: str) -> Page:
 def _named_alike(word: str) -> str:
     """Accelerators, nodes, models and stacks whose names begin with a word, such as tpu or llama."""
     kinds = ("accelerator", "node", "model", "stack")
-    found = {kind: [name for name in sorted(names(kind)) if f"{name}-".startswith(word.lower())] for kind in kinds}
-    lines = [f"{kind}s: {', '.join(listed)}" for kind, listed in found.items() if listed]
+    names_by_kind = {
+        kind: [name for name in sorted(names(kind)) if f"{name}-".startswith(word.lower())] for kind in kinds
+    }
+    lines = [f"{kind}s: {', '.join(listed)}" for kind, listed in names_by_kind.items() if listed]
     return "\n".join([*lines, "costmodel show NAME prints one"]) if len(word) > 2 and lines else ""
 
 
@@ -295,7 +297,6 @@ def _strategies() -> dict[str, str]:
 
 
 def _strategy_page(word: str) -> Page:
-    """The page of a strategy: what it is, when it pays off, what it costs."""
     entry = strategies()[word]
     stated = (entry["what"], f"When it pays: {entry['pays']}", f"What it costs: {entry['costs']}")
     formulas = tuple(EQUATIONS[name] for name in entry["equations"])

@@ -131,15 +131,15 @@ def key_of(text: str) -> frozenset[str]:
 @functools.cache
 def _index() -> dict[frozenset[str], str]:
     """The page of each phrase that leads to it, from the index and from the frequent questions."""
-    found: dict[frozenset[str], str] = {}
+    pages: dict[frozenset[str], str] = {}
     for word, listed in phrases().items():
         for phrase in listed:
-            found.setdefault(key_of(str(phrase)), word)
+            pages.setdefault(key_of(str(phrase)), word)
     for asked in questions():
         parts = re.split(r"[,:?]", asked.question)
         for phrase in (*asked.words, asked.question, *(part for part in parts if len(key_of(part)) > 1)):
-            found.setdefault(key_of(phrase), asked.words[0])
-    return {key: word for key, word in found.items() if key}
+            pages.setdefault(key_of(phrase), asked.words[0])
+    return {key: word for key, word in pages.items() if key}
 
 
 def page_of_phrase(words: str) -> str | None:
@@ -169,11 +169,11 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
     for phrase, page in _index().items():
         if both := phrase & asked:
             alike[page] = max(alike.get(page, 0.0), 2 * weight(both) / (whole + weight(phrase)))
-    found = []
+    matches = []
     for page, (strong, weak) in pages.items():
         anywhere = (weight(asked & strong) + 0.5 * weight((asked & weak) - strong)) / whole
-        found.append((max(alike.get(page, 0.0), _ANYWHERE * anywhere), -len(strong), page))
-    best = sorted(found, reverse=True)[:3]
+        matches.append((max(alike.get(page, 0.0), _ANYWHERE * anywhere), -len(strong), page))
+    best = sorted(matches, reverse=True)[:3]
     return [Found(page, share) for share, _, page in best if share >= _NAMED]
 
 

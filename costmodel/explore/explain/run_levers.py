@@ -54,11 +54,11 @@ def outlook(answer: Answer) -> RunOutlook | None:
 
 def _all_levers(answer: Answer, run: RunInputs) -> list[RunLever]:
     """Each possible change to the run with the goodput that results, the best first."""
-    found = [
+    levers = [
         RunLever(words, settings, number(_run_figures(answer, changed).goodput))
         for words, settings, changed in _changes(run, answer)
     ]
-    return sorted(found, key=lambda lever: -lever.goodput)
+    return sorted(levers, key=lambda lever: -lever.goodput)
 
 
 def _with_best_interval(run: RunInputs) -> RunInputs:

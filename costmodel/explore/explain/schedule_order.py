@@ -232,12 +232,12 @@ def _both_ways(ranks: int, batches: int) -> tuple[tuple[Group, ...], ...]:
     moment = 0
     while any(len(each) < 2 * batches for each in shown):
         for rank in range(ranks):
-            found = _ready(ranks, batches // 2, batches, rank, moment, done, counts)
-            if found is None:
+            operation = _ready(ranks, batches // 2, batches, rank, moment, done, counts)
+            if operation is None:
                 continue
-            kind, chunk, batch = found
+            kind, chunk, batch = operation
             counts[rank, kind, chunk] += 1
-            shown[rank].append((found,) if kind == "F" else (found, ("W", chunk, batch)))
+            shown[rank].append((operation,) if kind == "F" else (operation, ("W", chunk, batch)))
             done[kind, stage_of("chimera", ranks, rank, chunk), batch] = moment + 1
         moment += 1
     return tuple(map(tuple, shown))
@@ -254,7 +254,7 @@ def _ready(
 ) -> Operation | None:
     """The first backward whose time has come, else the first forward."""
     live = sum(counts[rank, "F", chunk] - counts[rank, "B", chunk] for chunk in (0, 1))
-    found: list[tuple[int, int, Operation]] = []
+    startable: list[tuple[int, int, Operation]] = []
     for chunk, batches_of in ((0, range(half)), (1, range(half, batches))):
         stage = stage_of("chimera", ranks, rank, chunk)
         for kind in ("B", "F"):
@@ -266,8 +266,8 @@ def _ready(
             if kind == "B":
                 before = ("B", stage + 1, batch) if stage < ranks - 1 else ("F", stage, batch)
             if before is None or done.get(before, moment + 1) <= moment:
-                found.append((kind == "F", place, (kind, chunk, batch)))
-    return min(found)[2] if found else None
+                startable.append((kind == "F", place, (kind, chunk, batch)))
+    return min(startable)[2] if startable else None
 
 
 # An event clock of pipeline schedules: when each rank works on which micro-batch, from the times of its stages.

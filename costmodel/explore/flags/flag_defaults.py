@@ -51,12 +51,12 @@ _WIDTH, _WIDEST, _DEPTH, _LAYERS = 1024, 32_768, 128, 4  # widths, width over la
 
 def values_of(changes: Iterable[str | Assignment]) -> dict[str, Any]:
     """Values by the paths that flags and --set put them at; what cannot be read is left to the scenario's reader."""
-    found = dict[str, Any]()
+    values = dict[str, Any]()
     for change in changes:
         with suppress(CostModelError):
             each = assignment_of(change) if isinstance(change, str) else change
-            found[each.path] = each.value
-    return found
+            values[each.path] = each.value
+    return values
 
 
 def value_at(values: Mapping[str, Any], path: str) -> Any:
@@ -100,10 +100,10 @@ def own_fp8(case: LoadedScenario) -> Assumption | None:
     """The first fp8 recipe of the software that does not use delayed scaling."""
     stack = getattr(case, "stack", None)
     recipes = getattr(getattr(stack, "low_precision", None), "recipes", ())
-    found = next((str(name) for name in recipes if RECIPES[name].type == "fp8"), "fp8")
-    if found == "fp8" or case.scenario.workload.precision != "fp8":
+    recipe = next((str(name) for name in recipes if RECIPES[name].type == "fp8"), "fp8")
+    if recipe == "fp8" or case.scenario.workload.precision != "fp8":
         return None
-    return Assumption("workload.precision", found, f"fp8 of {getattr(stack, 'name', '')}")
+    return Assumption("workload.precision", recipe, f"fp8 of {getattr(stack, 'name', '')}")
 
 
 def usual_stack(case: ResolvedScenario) -> str:

@@ -108,8 +108,8 @@ class ScenarioFlags:
     @property
     def given(self) -> dict[str, str]:
         """The flags that are given, as they were typed."""
-        found = ((flag.name, getattr(self, flag.name)) for flag in fields(self))
-        return {name: str(value) for name, value in found if value is not None}
+        values = ((flag.name, getattr(self, flag.name)) for flag in fields(self))
+        return {name: str(value) for name, value in values if value is not None}
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -246,10 +246,10 @@ def _kind_of_stack(name: str | None) -> str:
     if name is None:
         return ""
     try:
-        found = CachedReader().document("stack", name)
+        stack = CachedReader().document("stack", name)
     except CostModelError:  # the scenario's reader reports the place
         return ""
-    return str(getattr(found, "kind", "training"))
+    return str(getattr(stack, "kind", "training"))
 
 
 def unstated_job(flags: ScenarioFlags, set_here: Collection[str]) -> str:
@@ -296,14 +296,14 @@ def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assi
     """The assignments of all flags except the number of GPUs, and a default node where no flag names one."""
     keys = keys_of(kind)
     given = {name: text for name, text in flags.given.items() if (name, text) != ("safe", OFF)}
-    found = [flag_assignment(name, path, given[name]) for name, path in keys.items() if name in given]
+    assignments = [flag_assignment(name, path, given[name]) for name, path in keys.items() if name in given]
     if flags.gpu is not None:
         changes, assumed = node_of_gpu(flags.gpu, flags.node)
-        return [*changes, *found], assumed
+        return [*changes, *assignments], assumed
     if flags.node is not None or not alone:
-        return found, []
+        return assignments, []
     default = Assumption("cluster.node", DEFAULT_NODE, "the default machine; --gpu or --node names another")
-    return [default_assignment(default.path, DEFAULT_NODE), *found], [default]
+    return [default_assignment(default.path, DEFAULT_NODE), *assignments], [default]
 
 
 def flag_assignment(name: str, path: str, text: str) -> Assignment:
@@ -365,13 +365,15 @@ def _sizes(
         return [], []
     placeholders = [default_assignment(path, placeholder(path)) for path in open_sizes]
     first = any_from(DocumentReader(), copied(tree), shown, (*changes, *placeholders))
-    found = []
+    assignments = []
     if wanted and flags.gpus is not None:
         place = flag_place("--gpus", "cluster.nodes", str(flags.gpus))
-        found = list(nodes_of(first, flags.gpus, place, varies="cluster.node" in varied))
+        assignments = list(nodes_of(first, flags.gpus, place, varies="cluster.node" in varied))
     left = [path for path in open_sizes if path != "cluster.nodes" or not wanted]
     assumed = list(default_sizes(first, left)) if left else []
-    return [*found, *(default_assignment(item.path, value) for item, value in assumed)], [item for item, _ in assumed]
+    return [*assignments, *(default_assignment(item.path, value) for item, value in assumed)], [
+        item for item, _ in assumed
+    ]
 
 
 # --- what flags replace

@@ -155,12 +155,12 @@ def with_varied_load(written: Mapping[str, Any], varied: Collection[str]) -> Map
 
 def of_one_kind(given: Collection[str]) -> dict[str, list[str]]:
     """The given flags that only one workload has, grouped by that workload."""
-    found: dict[str, list[str]] = {}
+    flags_by_workload: dict[str, list[str]] = {}
     for name in given:
         owners = [kind for kind, flags in FLAGS.items() if name in flags.keys]
         if len(owners) == 1:
-            found.setdefault(owners[0], []).append(name)
-    return found
+            flags_by_workload.setdefault(owners[0], []).append(name)
+    return flags_by_workload
 
 
 def kind_by_flags(given: Collection[str], software: str) -> str:

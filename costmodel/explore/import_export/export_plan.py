@@ -152,11 +152,11 @@ _SAME = ("iteration_time", "generation", "update_time", "memory_peak", "training
 
 def export_iteration(case: RlCase, to: str, rank: int | None = None) -> ExportedIteration:
     """The scenario's plan as a configuration, or the best of its search."""
-    found = predict_rl(planned(case), bands=False) if rank is None else ranked_split(case, rank)
-    if found.refused:
+    answer = predict_rl(planned(case), bands=False) if rank is None else ranked_split(case, rank)
+    if answer.refused:
         hint = "costmodel estimate SCENARIO shows what to change"
-        raise fail("C004", f"the plan is invalid: {found.refused[0]}", Place(case.file), hint)
-    job, target = rl_job_of(found), next(entry for entry in RL_FORMATS.values() if entry.name == to)
+        raise fail("C004", f"the plan is invalid: {answer.refused[0]}", Place(case.file), hint)
+    job, target = rl_job_of(answer), next(entry for entry in RL_FORMATS.values() if entry.name == to)
     remarks = Remarks(case.file)
     if job.stack.name != to:
         hint = f"--to {job.stack.name}, or --set stack={to}"
@@ -167,20 +167,20 @@ def export_iteration(case: RlCase, to: str, rank: int | None = None) -> Exported
         remarks.refuse("model", f"{job.model.name} has no checkpoint on the hub", "--set model=OWNER/NAME")
     if len(remarks.faults) == 0:
         text = target.write(job, remarks.refuse)
-        _check_same(found, text, target, remarks)
+        _check_same(answer, text, target, remarks)
     else:
         text = ""
     notes = tuple(f"give --{flag} beside it: the data decide that" for flag in ("prompt", "answer"))
-    return ExportedIteration(found, job, ExportedConfiguration(target, text, tuple(remarks.faults), notes))
+    return ExportedIteration(answer, job, ExportedConfiguration(target, text, tuple(remarks.faults), notes))
 
 
 def ranked_split(case: RlCase, rank: int) -> RlAnswer:
     """The plan of a rank in the search for splits."""
-    found = search_splits(case, rank)
-    if len(found.best) < rank:
-        sentence = f"the search finds {len(found.best)} splits, so none of rank {rank}"
+    ranking = search_splits(case, rank)
+    if len(ranking.best) < rank:
+        sentence = f"the search finds {len(ranking.best)} splits, so none of rank {rank}"
         raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
-    return found.answer_of(found.best[rank - 1])
+    return ranking.answer_of(ranking.best[rank - 1])
 
 
 def rl_job_of(answer: RlAnswer) -> RlJob:

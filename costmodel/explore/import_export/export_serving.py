@@ -109,17 +109,17 @@ def export_engine(case: ServingCase, to: str, rank: int | None = None) -> Export
     """The scenario's plan as a command; on another engine than the scenario's with the same pool for the cache."""
     target, translated = ENGINES[to], ""
     check_hardware(case, _shipped(target.stack))
-    found, chosen = _asked_plan(case, rank)
-    _check_exportable(found)
-    if found.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
-        found, translated = _translate_engine(found, _shipped(target.stack))
-    found, bound = with_longest_context(found, step_holds_request=target.step_holds_request)
-    jobs = [_job(found, layout, use, bound) for layout, use in kinds_of(found.evaluation)]
+    planned, chosen = _asked_plan(case, rank)
+    _check_exportable(planned)
+    if planned.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
+        planned, translated = _translate_engine(planned, _shipped(target.stack))
+    planned, bound = with_longest_context(planned, step_holds_request=target.step_holds_request)
+    jobs = [_job(planned, layout, use, bound) for layout, use in kinds_of(planned.evaluation)]
     job = jobs[-1]
     if len(jobs) == 1:
-        job = replace(job, printed=_printed_averages(found))
-        return ExportedEngine(found, job, exported_command(target, job), chosen, translated)
-    return ExportedEngine(found, job, exported_apart(target, jobs[0], job), chosen, translated, jobs[0])
+        job = replace(job, printed=_printed_averages(planned))
+        return ExportedEngine(planned, job, exported_command(target, job), chosen, translated)
+    return ExportedEngine(planned, job, exported_apart(target, jobs[0], job), chosen, translated, jobs[0])
 
 
 def _shipped(name: str) -> Engine:
@@ -146,45 +146,44 @@ def _asked_plan(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str
     return ranked, _of_budget(f"rank {wanted} of costmodel search", ranked)
 
 
-def _of_budget(origin: str, found: ServingAnswer) -> str:
-    """The origin of the plan, with the token budget of a step."""
-    return f"plan: {origin}; token budget {_number(found.inputs.budget):,.0f}"
+def _of_budget(origin: str, planned: ServingAnswer) -> str:
+    return f"plan: {origin}; token budget {_number(planned.inputs.budget):,.0f}"
 
 
-def _check_exportable(found: ServingAnswer) -> None:
+def _check_exportable(planned: ServingAnswer) -> None:
     """A fault for a plan that is invalid, that does not fit, or that is of several kinds of nodes."""
-    place = Place(found.inputs.case.file)
-    if found.refused:
+    place = Place(planned.inputs.case.file)
+    if planned.refused:
         hint = "costmodel estimate SCENARIO shows what to change"
-        raise fail("C004", f"the plan is invalid: {found.refused[0]}", place, hint)
-    if "M001" in found.broken:
+        raise fail("C004", f"the plan is invalid: {planned.refused[0]}", place, hint)
+    if "M001" in planned.broken:
         hint = "costmodel memory SCENARIO shows where the memory goes"
         raise fail("C004", "the plan does not fit: M001", place, hint)
-    if found.groups:
+    if planned.groups:
         hint = "export each kind alone: --set 'cluster={node: …, nodes: …}' with its plan and its share of the load"
-        at = found.inputs.case.place("cluster.groups")
+        at = planned.inputs.case.place("cluster.groups")
         raise fail("X009", "cluster.groups: one command is of nodes of one kind", at, hint)
 
 
-def _translate_engine(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, str]:
+def _translate_engine(planned: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, str]:
     """The plan on another engine, whose share of memory leaves the cache as large a pool."""
-    before = found.inputs.engine
+    before = planned.inputs.engine
     kept = {key: getattr(before, key) for key in _KEPT} | {
-        "budget": found.inputs.budget,
-        "sequences": found.inputs.sequences,
+        "budget": planned.inputs.budget,
+        "sequences": planned.inputs.sequences,
         "host_cache": _moved_host_cache(before, engine),
         "dispatch": _moved_dispatch(before, engine),
-        "chunked": _moved_chunking(found, engine),
+        "chunked": _moved_chunking(planned, engine),
     }
     moved = engine.model_copy(update=kept)
-    plan = found.plan.model_copy(update={"replicas": _number(found.evaluation.layout.replicas)})
+    plan = planned.plan.model_copy(update={"replicas": _number(planned.evaluation.layout.replicas)})
 
     def with_share(share: float | None) -> ServingAnswer:
         memory = moved.memory.model_copy(update={"share": share})
-        held = replace(found.inputs.case, stack=moved.model_copy(update={"memory": memory}))
+        held = replace(planned.inputs.case, stack=moved.model_copy(update={"memory": memory}))
         return answer(inputs_of(held), plan, bands=False)
 
-    pool, own = _number(found.evaluation.memory.pool), _number(found.evaluation.memory.fraction)
+    pool, own = _number(planned.evaluation.memory.pool), _number(planned.evaluation.memory.fraction)
     share = _share_for(pool, with_share)
     same = 0 < share < 1
     again = with_share(rounded_share(share) if same else engine.memory.share)
@@ -198,13 +197,13 @@ def _translate_engine(found: ServingAnswer, engine: Engine) -> tuple[ServingAnsw
     return again, f"{text}; times are of {engine.name}{lost}"
 
 
-def _moved_chunking(found: ServingAnswer, engine: Engine) -> bool:
+def _moved_chunking(planned: ServingAnswer, engine: Engine) -> bool:
     """Whether the other engine uses chunked prefill: as stated, else its default, or if a prompt needs it."""
-    before, own = found.inputs.engine, (_shipped(target.stack) for target in ENGINES.values())
+    before, own = planned.inputs.engine, (_shipped(target.stack) for target in ENGINES.values())
     usual = next(each.chunked for each in own if each.memory.definition == before.memory.definition)
     if before.chunked != usual:
         return before.chunked
-    return engine.chunked or (before.chunked and _number(found.inputs.load.computed) > found.inputs.budget)
+    return engine.chunked or (before.chunked and _number(planned.inputs.load.computed) > planned.inputs.budget)
 
 
 def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:
@@ -232,10 +231,10 @@ def _number(value: Number) -> float:
     return float(np.asarray(value, dtype=np.float64).reshape(-1)[0])
 
 
-def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound: str) -> ServingJob:
+def _job(planned: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound: str) -> ServingJob:
     """An answer's plan, or one instance of a kind, with everything that it was evaluated with, nothing left open."""
-    inputs, case = found.inputs, found.inputs.case
-    plan = found.plan.model_copy(update={"replicas": _number(layout.replicas)})
+    inputs, case = planned.inputs, planned.inputs.case
+    plan = planned.plan.model_copy(update={"replicas": _number(layout.replicas)})
     if plan.prefill is not None:
         degrees = {name: _number(getattr(layout, name)) for name in ("tp", "ep", "dp_attention", "dcp")}
         plan = plan.model_copy(update={**degrees, "replicas": 1.0, "prefill": None, "decode": None})
@@ -267,9 +266,9 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
     )
 
 
-def _printed_averages(found: ServingAnswer) -> str:
+def _printed_averages(planned: ServingAnswer) -> str:
     """The averages that the benchmark of a closed loop prints, in words; it starts all of its users at once."""
-    costs = with_benchmark(found).benchmark
+    costs = with_benchmark(planned).benchmark
     if costs is None:
         return ""
     first, token = (show_time(costs[name]) for name in ("ttft", "tpot"))
@@ -325,10 +324,10 @@ def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> t
     return taken, f"{bound}; workload.context sets another"
 
 
-def _tokens_held(found: ServingAnswer) -> int:
+def _tokens_held(planned: ServingAnswer) -> int:
     """Tokens that one request can have in the KV-cache pool, one standard deviation below its prediction."""
-    engine, block = found.inputs.engine, float(found.inputs.engine.block)
-    pools = (_number(use.logged) / _number(layout.dp_attention) for layout, use in kinds_of(found.evaluation))
+    engine, block = planned.inputs.engine, float(planned.inputs.engine.block)
+    pools = (_number(use.logged) / _number(layout.dp_attention) for layout, use in kinds_of(planned.evaluation))
     return min(math.floor(pool * (1.0 - engine.spread.pool) / block) * round(block) for pool in pools)
 
 
@@ -338,10 +337,10 @@ def kinds_of(evaluation: AnyEvaluation) -> list[tuple[PlanColumns, EngineMemoryU
     return [*ahead, (evaluation.layout, evaluation.memory)]
 
 
-def _of_length(found: ServingAnswer, tokens: int) -> ServingAnswer:
+def _of_length(planned: ServingAnswer, tokens: int) -> ServingAnswer:
     """The same plan, evaluated for requests of up to `tokens` tokens."""
-    inputs, draft = found.inputs, found.inputs.draft
+    inputs, draft = planned.inputs, planned.inputs.draft
     load = replace(inputs.load, longest=Figure(float(tokens)))
     if draft is not None:
         draft = replace(draft, load=replace(draft.load, longest=load.longest))
-    return answer(replace(inputs, load=load, draft=draft), found.plan, bands=False)
+    return answer(replace(inputs, load=load, draft=draft), planned.plan, bands=False)

@@ -89,8 +89,8 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     _refuse_load(texts, beside)
     if len(texts) == 1 and first.format == CONFIG and not beside.assignments:
         _refuse_unused(beside)
-        found = imported_model(first.text, first.file)
-        return _imported_file(first.file, found, DocumentReader().checked("model", found.document, first.file))
+        imported = imported_model(first.text, first.file)
+        return _imported_file(first.file, imported, DocumentReader().checked("model", imported.document, first.file))
     if first.format in TOOLS:
         return _machine(texts, beside)
     selected = _selected_accelerators(texts)
@@ -108,20 +108,20 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         part = layered(texts, size, beside.assignments)
     file = " and ".join(text.file for text in texts)
     part = replace(part, warnings=(*part.warnings, *other_selected(given, selected)))
-    found = _scenario(part, first.file, beside, given, fills=not serves)
-    if found.missing:
-        return _imported_file(file, found, None)
-    case = any_from(DocumentReader(), copied(found.document), first.file, ())
+    imported = _scenario(part, first.file, beside, given, fills=not serves)
+    if imported.missing:
+        return _imported_file(file, imported, None)
+    case = any_from(DocumentReader(), copied(imported.document), first.file, ())
     invalid = invalid_plan(serving(case)) if serves else ()
-    return _imported_file(file, replace(found, warnings=(*found.warnings, *invalid)), case.model)
+    return _imported_file(file, replace(imported, warnings=(*imported.warnings, *invalid)), case.model)
 
 
 def _selected_accelerators(texts: Sequence[OpenedFile]) -> list[OriginValue]:
     """The accelerators that manifests among the files select."""
-    found = [
+    numbers = [
         selected_accelerators(text.text, text.file) for text in texts if is_served([text]) and is_manifest(text.text)
     ]
-    return [stated for each in found for stated in each]
+    return [stated for each in numbers for stated in each]
 
 
 def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFile:
@@ -133,8 +133,8 @@ def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFi
     if len(texts) > 1:
         raise fail("X004", f"{first.format} is read alone", Place(texts[1].file), "import the two apart")
     shape = machine_shape(first.text, first.file, first.format)
-    found = imported_machine(shape, beside.node, beside.nodes, beside.gpu)
-    return ImportedFile(first.file, found, None, None, "")
+    machine = imported_machine(shape, beside.node, beside.nodes, beside.gpu)
+    return ImportedFile(first.file, machine, None, None, "")
 
 
 def _refuse_load(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> None:
@@ -308,10 +308,10 @@ def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelera
 def _part(shape: MachineShape, accelerator: str) -> str:
     """The accelerator that is stated or printed; empty if neither is known."""
     stated = accelerator or shape.product
-    found = accelerator_named(stated) if stated else ""
-    if accelerator and not found:
+    known = accelerator_named(stated) if stated else ""
+    if accelerator and not known:
         raise fail("D009", f"there is no accelerator named '{accelerator}'", None, "costmodel list accelerators")
-    return found
+    return known
 
 
 def _library_nodes() -> Iterator[Node]:

@@ -133,9 +133,9 @@ def _layouts(log: Path, layouts: Sequence[Path], folder: Path) -> list[Path]:
     """The files that describe the layout of a log: those in the nearest folder that has some."""
     key = log.name.split(".")[0]
     for parent in (log.parent, *log.parent.parents):
-        found = [path for path in layouts if path.parent == parent and path.name.split(".")[0] == key]
-        if found or parent == folder:
-            return found
+        siblings = [path for path in layouts if path.parent == parent and path.name.split(".")[0] == key]
+        if siblings or parent == folder:
+            return siblings
     return []
 
 
@@ -153,11 +153,11 @@ def _read_training(name: str, configs: Sequence[str], beside: GivenBesideFile, s
 
 def _read_results(name: str, configs: Sequence[str], beside: GivenBesideFile, source: str) -> Table:
     """Results of a benchmark client as a table."""
-    found = import_results([name], configs, beside)
-    assert found is not None  # by its kind
-    if found.open:
-        raise fail("C005", f"no file states its {', '.join(found.open)}", Place(name), _launch_file_hint(name))
-    return _joined_table(ServingTable, name, [{**row, "source": source} for row in found.rows], serving_table.COLUMNS)
+    results = import_results([name], configs, beside)
+    assert results is not None  # by its kind
+    if results.open:
+        raise fail("C005", f"no file states its {', '.join(results.open)}", Place(name), _launch_file_hint(name))
+    return _joined_table(ServingTable, name, [{**row, "source": source} for row in results.rows], serving_table.COLUMNS)
 
 
 def _launch_file_hint(name: str) -> str:
@@ -170,8 +170,8 @@ _READ: dict[str, _Reader] = {"table": _read_table, "log": _read_training, "resul
 
 def _joined_table(kind: type[Table], name: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> Table:
     names = [column for column in columns if any(column in row for row in rows)]
-    found = [row_of(Place(name), names, row_texts(row, names), columns) for row in rows]
-    return kind(name, tuple(names), tuple(found), digest(file_head(name, MOST_BYTES)[0]))
+    table_rows = [row_of(Place(name), names, row_texts(row, names), columns) for row in rows]
+    return kind(name, tuple(names), tuple(table_rows), digest(file_head(name, MOST_BYTES)[0]))
 
 
 def followed(name: str, beside: GivenBesideFile, node: str | None = None) -> FollowedFolder:
@@ -189,11 +189,11 @@ def followed(name: str, beside: GivenBesideFile, node: str | None = None) -> Fol
         unread = [f"{each.file}: {each.why}" for each in read.unread]
         raise fail("C005", f"nothing in {name} can be fitted", Place(name), next(iter([*remarks, *unread]), ""))
     decisions = [] if kernels is None else decide(kernels, replace=False)
-    found = [] if training is None else [texts(training)]
-    found += [engine_texts(fit) for fit in engines]
+    texts_of_fits = [] if training is None else [texts(training)]
+    texts_of_fits += [engine_texts(fit) for fit in engines]
     if decisions:
-        found.append(dict(updated_document(decisions, None)))
-    for documents in found:
+        texts_of_fits.append(dict(updated_document(decisions, None)))
+    for documents in texts_of_fits:
         if double := [str(path) for path in documents if path in changed]:
             remarks.append(
                 f"{', '.join(double)}: fits of kernels are left out; ask again when those of runs are written"

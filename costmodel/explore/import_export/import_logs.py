@@ -110,26 +110,26 @@ class ImportedResults:
 
 def import_results(names: Sequence[str], configs: Sequence[str], beside: GivenBesideFile) -> ImportedResults | None:
     """Rows of benchmark results, completed with engine, plan and machine from files; None for other logs."""
-    found = []
+    imported = []
     for name in names:
         results = benchmark_results(file_head(name, MOST_BYTES)[0].replace("\r\n", "\n"), name)
         if results is None:
             return None
-        found.append(results)
+        imported.append(results)
     rows = [
         _row(name, number, each, configs, beside)
-        for name, results in zip(names, found, strict=True)
+        for name, results in zip(names, imported, strict=True)
         for number, each in enumerate(results.rows, 1)
     ]
     left = tuple(name for name in OF_RUNS if any(name not in row and REPLACES.get(name) not in row for row in rows))
     return ImportedResults(
         " and ".join(names),
-        " and ".join(dict.fromkeys(results.program for results in found)),
+        " and ".join(dict.fromkeys(results.program for results in imported)),
         tuple(rows),
         left,
-        tuple(dict.fromkeys(row.remark for results in found for row in results.rows if row.remark)),
-        tuple({(key.name, key.verdict): key for results in found for key in results.keys}.values()),
-        tuple(dict.fromkeys(loss for results in found for loss in results.losses)),
+        tuple(dict.fromkeys(row.remark for results in imported for row in results.rows if row.remark)),
+        tuple({(key.name, key.verdict): key for results in imported for key in results.keys}.values()),
+        tuple(dict.fromkeys(loss for results in imported for loss in results.losses)),
     )
 
 
@@ -225,10 +225,10 @@ def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
 def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
     """A warning if the columns of a row are not enough to repeat the prediction for its layout."""
     try:
-        found = modelled(row_of(Place(file), list(row), row_texts(row, row), COLUMNS), CachedReader())
+        models = modelled(row_of(Place(file), list(row), row_texts(row, row), COLUMNS), CachedReader())
     except CannotModel as error:
         return [Fault("X004", f"validate cannot predict this row: {error.why}", Place(file), _COMPARE)]
-    theirs, ours = (float(one.evaluation.costs.column("step_time")[0]) for one in (found, answer))
+    theirs, ours = (float(one.evaluation.costs.column("step_time")[0]) for one in (models, answer))
     if abs(theirs - ours) <= _APART * ours:
         return []
     sentence = f"validate predicts {theirs:.3g} s for this row, and estimate {ours:.3g} s for its layout"
@@ -313,8 +313,8 @@ _OF_NO_STEP = ("tokens", "critical_batch", "learning_rate", "price", "server_pri
 
 def settings_cell(scenario: Mapping[str, Any]) -> str | None:
     """The keys of a scenario that columns do not have; none where they have all."""
-    found = list(_settings(scenario))
-    return BETWEEN.join(f"{path}={_text(value)}" for path, value in found) or None
+    assignments = list(_settings(scenario))
+    return BETWEEN.join(f"{path}={_text(value)}" for path, value in assignments) or None
 
 
 def _settings(scenario: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

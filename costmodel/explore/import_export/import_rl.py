@@ -68,20 +68,20 @@ def rl_of_files(
 def _layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
     """The facts of an RL configuration, of the files that it overrides, and of trainer files that it names."""
     entry = RL_FORMATS[opened_file.format]
-    found = _text(opened_file.text, opened_file.file, entry)
-    losses = _with_those_beneath(found, opened_file.file, entry, 0)
-    left = fill_references(found.tree)
-    layer = entry.read(found.tree, opened_file.file)
+    text = _text(opened_file.text, opened_file.file, entry)
+    losses = _with_those_beneath(text, opened_file.file, entry, 0)
+    left = fill_references(text.tree)
+    layer = entry.read(text.tree, opened_file.file)
     for name in left:
         if name in entry.table and entry.table[name].fills:
             losses.append(Loss("not expressible", f"{name}: a resolver computes it", Place(opened_file.file)))
     layer.losses += losses
-    layer.named += found.of_trainer
-    layer.faults += found.faults
-    layer.unless += found.unless
+    layer.named += text.of_trainer
+    layer.faults += text.faults
+    layer.unless += text.unless
     quoted_near(layer)
     layers = with_named(layer, opened_file.file, read_named, given)
-    for ahead in found.ahead:
+    for ahead in text.ahead:
         as_trainer(ahead)
         ahead.weak = {path: value for path, value in ahead.weak.items() if path not in layer.weak}
         layer.join(ahead)

@@ -104,11 +104,11 @@ def with_model_of(layers: list[Layer], files: Sequence[OpenedFile], settle: Sett
         elif (named := layer.facts.get("model")) is not None and named.value != shipped:
             words = f"{named.origin.text}: {name_words(str(named.value), shipped)}"
             layer.facts["model"] = named._replace(origin=named.origin._replace(text=words))
-    found = settle(layers, file, model, shipped)
+    imported = settle(layers, file, model, shipped)
     if missing is not None:
-        other = [fault for fault in found.missing if "the model" not in fault.sentence]
-        found = replace(found, missing=(missing, *other))
-    return found
+        other = [fault for fault in imported.missing if "the model" not in fault.sentence]
+        imported = replace(imported, missing=(missing, *other))
+    return imported
 
 
 def _stated_model(layers: Sequence[Layer]) -> OriginValue | None:

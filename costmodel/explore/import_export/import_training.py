@@ -86,8 +86,8 @@ def layered(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[
         _named_by_shape(layers)
     layers.append(given_beside(assignments))
     settle_size(layers, size)
-    found = settled(layers, files[-1].file, _depth(layers, model))
-    return found if model is None else with_model(found, model)
+    imported = settled(layers, files[-1].file, _depth(layers, model))
+    return imported if model is None else with_model(imported, model)
 
 
 def _named_by_shape(layers: Sequence[Layer]) -> None:
@@ -119,13 +119,13 @@ def with_named(
 
     given: files that are read for themselves
     """
-    found = [layer]
+    layers = [layer]
     for name, place in layer.named if depth < _DEEPEST else ():
         text, path = named_text(name, file, place)
         if path.resolve() not in given:
             inner = unquoted(read_named, text, path)
-            found += with_named(inner, str(path), read_named, given, depth + 1)
-    return found
+            layers += with_named(inner, str(path), read_named, given, depth + 1)
+    return layers
 
 
 def named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
@@ -148,12 +148,12 @@ def read_named(text: str, name: str) -> Layer:
 def unquoted(read: Callable[[str, str], Read], text: str, path: Path) -> Read:
     """A file that another one names; faults show no text of files outside the working folder."""
     try:
-        found = read(text, as_named(path))
+        parsed = read(text, as_named(path))
     except CostModelError as error:
         raise CostModelError(*(_hide_private_path(fault, path) for fault in error.faults)) from None
-    if isinstance(found, Layer):
-        quoted_near(found)
-    return found
+    if isinstance(parsed, Layer):
+        quoted_near(parsed)
+    return parsed
 
 
 def quoted_near(layer: Layer) -> None:
@@ -213,8 +213,8 @@ def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
     named = [layer.facts["model"].value for layer in layers if "model" in layer.facts]
     if not named or not any("layers_per_stage" in layer.facts for layer in layers):
         return None
-    found: Model = read("model", str(named[-1]))
-    return round(sum(kind.count for kind in found.layers))
+    stored: Model = read("model", str(named[-1]))
+    return round(sum(kind.count for kind in stored.layers))
 
 
 def with_model(imported: Imported, model: Imported) -> Imported:

@@ -65,7 +65,7 @@ class Roof:
 
 def operations(evaluation: Evaluation, most: int = 40) -> list[Operation]:
     """The distinct matrix products behind the step time of a traced evaluation, those that take longest first."""
-    found: dict[str, Operation] = {}
+    operations_by_name: dict[str, Operation] = {}
     for step in _steps(origin_of(evaluation.costs.columns["step_time"])):
         if step.equation.name not in PRODUCTS:
             continue
@@ -75,16 +75,16 @@ def operations(evaluation: Evaluation, most: int = 40) -> list[Operation]:
             continue
         name = ", ".join(step.labels) or step.equation.name
         sizes = (inputs["flop"], inputs["nbytes"], seconds, inputs["peak"], inputs["bandwidth"])
-        found.setdefault(name, Operation(name, *sizes, step))
-    return sorted(found.values(), key=lambda item: -item.seconds)[:most]
+        operations_by_name.setdefault(name, Operation(name, *sizes, step))
+    return sorted(operations_by_name.values(), key=lambda item: -item.seconds)[:most]
 
 
-def operation_nodes(trees: dict[str, Any], found: list[Operation]) -> dict[str, ExplainedFigure]:
+def operation_nodes(trees: dict[str, Any], measured: list[Operation]) -> dict[str, ExplainedFigure]:
     """The trees of the figures of operations: `operations.0.seconds`, `.intensity`, `.attained` and `.of_peak`."""
     nodes: dict[str, ExplainedFigure] = {}
     book = Book(trees, TRAINING_COLUMNS, TERM_COLUMNS)
     units = {"seconds": "s", "flop": "FLOP", "nbytes": "B", "peak": "FLOP/s"}
-    for place, item in enumerate(found):
+    for place, item in enumerate(measured):
         origins: dict[str, Origin] = {"seconds": item.step}
         origins |= {name: item.step.inputs[name] for name in ("flop", "nbytes", "peak")}
         known = trees_of(book, origins, units)
@@ -99,9 +99,9 @@ def operation_nodes(trees: dict[str, Any], found: list[Operation]) -> dict[str, 
     return nodes
 
 
-def roofs(found: list[Operation]) -> list[Roof]:
+def roofs(measured: list[Operation]) -> list[Roof]:
     """The roofs that these operations have, the highest first."""
-    made = {(item.peak, item.bandwidth) for item in found}
+    made = {(item.peak, item.bandwidth) for item in measured}
     return [Roof(*limits) for limits in sorted(made, reverse=True)]
 
 
@@ -168,12 +168,12 @@ def stage_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Exp
             for stage, rank in zip(STAGES, evaluation.step.ranks, strict=True)
             for name in ("forward", "backward")
         }
-    found = trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
+    trees = trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
     for stage in STAGES:
-        each = [found[f"stages.{stage}.{name}"] for name in ("forward", "backward")]
+        each = [trees[f"stages.{stage}.{name}"] for name in ("forward", "backward")]
         both = sum(node.value for node in each)
-        found[f"stages.{stage}.both"] = ExplainedFigure("both", both, "s", operation="sum", beneath=each)
-    return {key: replace(node, name=key.rpartition(".")[2]) for key, node in found.items()}
+        trees[f"stages.{stage}.both"] = ExplainedFigure("both", both, "s", operation="sum", beneath=each)
+    return {key: replace(node, name=key.rpartition(".")[2]) for key, node in trees.items()}
 
 
 def held_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
@@ -187,9 +187,9 @@ def held_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Expl
             for place in places
             for name in LINES
         }
-    found = trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "B"))
-    names = {key: key.rpartition(".")[2].removesuffix("_bytes") for key in found}
-    return {key: replace(node, name=names[key]) for key, node in found.items()}
+    trees = trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "B"))
+    names = {key: key.rpartition(".")[2].removesuffix("_bytes") for key in trees}
+    return {key: replace(node, name=names[key]) for key, node in trees.items()}
 
 
 def _compute_parts(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Number]:
@@ -246,12 +246,12 @@ class PlanFacts:
             for name in self.evaluation.costs.columns
             if name in TRAINING_COLUMNS and not missing_input(inputs, name)
         ]
-        found = nodes_of(inputs, self.evaluation, known) | held_nodes(inputs, self.evaluation)
-        found |= transfer_nodes(inputs.case.trees, list(filter(is_sent, self.evaluation.step.transfers)))
-        found |= operation_nodes(inputs.case.trees, self.operations)
+        trees = nodes_of(inputs, self.evaluation, known) | held_nodes(inputs, self.evaluation)
+        trees |= transfer_nodes(inputs.case.trees, list(filter(is_sent, self.evaluation.step.transfers)))
+        trees |= operation_nodes(inputs.case.trees, self.operations)
         if self.pipelined:
-            found |= stage_nodes(inputs, self.evaluation)
-        return found | loss_nodes(inputs, self.evaluation) | share_nodes(inputs, self.evaluation)
+            trees |= stage_nodes(inputs, self.evaluation)
+        return trees | loss_nodes(inputs, self.evaluation) | share_nodes(inputs, self.evaluation)
 
     @functools.cached_property
     def operations(self) -> list[Operation]:
@@ -271,8 +271,8 @@ class PlanFacts:
     @functools.cached_property
     def pipeline(self) -> Pipeline | None:
         """The pipeline of the plan with its stage times; None for a single stage."""
-        found = clock(self.answer.inputs, self.answer.plan)
-        return found if found.ranks > 1 else None
+        clocked = clock(self.answer.inputs, self.answer.plan)
+        return clocked if clocked.ranks > 1 else None
 
     @functools.cached_property
     def windows(self) -> list[Window]:

@@ -109,21 +109,21 @@ class Reachable:
 def reachable(case: ResolvedScenario) -> list[Ranked]:
     """The plans of the scenario's space, one for each combination of the axes; none of a space that is too large."""
     inputs = training_inputs(case)
-    found = Reachable(case.scenario.objective, {})
+    plans = Reachable(case.scenario.objective, {})
     if sum(map(len, grids(inputs))) > MOST_CANDIDATES:
         return []
-    _visit_equations(inputs, found)
-    if len(found.plans) > MOST_PLANS:
+    _visit_equations(inputs, plans)
+    if len(plans.plans) > MOST_PLANS:
         return []
-    return [found.plans[key][1] for key in sorted(found.plans, key=str)]
+    return [plans.plans[key][1] for key in sorted(plans.plans, key=str)]
 
 
-def _visit_equations(inputs: TrainingInputs, found: Reachable) -> None:
-    """Evaluates every valid plan of the search space and adds the results to `found`."""
+def _visit_equations(inputs: TrainingInputs, plans: Reachable) -> None:
+    """Evaluates every valid plan of the search space and adds the results to `plans`."""
     refused: Counter[str] = Counter()
     for grid in grids(inputs):
         for block, counts in valid_blocks(inputs, grid, stem(inputs, grid, refused), refused):
-            found.add(block, evaluate(inputs, block).costs, counts)
+            plans.add(block, evaluate(inputs, block).costs, counts)
 
 
 FRONT = "memory_peak,step_time"
@@ -182,10 +182,10 @@ def with_plan(case: ResolvedScenario) -> ResolvedScenario:
 def runs_on(accelerator: str) -> list[Compared]:
     """Shipped runs on an accelerator that are modelled, with predictions: step times, then FLOP rates."""
     tables = (read("measured", name) for name in names("measured"))
-    found = [
+    figures = [
         figure for table in tables if _may_be_on(accelerator, table) for figure in compared(table, "time", accelerator)
     ]
-    modelled = [figure for figure in found if figure.error is not None and figure.quantity in OF_STEPS]
+    modelled = [figure for figure in figures if figure.error is not None and figure.quantity in OF_STEPS]
     return sorted(modelled, key=lambda figure: figure.quantity != "step_time")
 
 

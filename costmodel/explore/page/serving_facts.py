@@ -53,8 +53,8 @@ class ServingFacts:
         if self.answer.refused or "M001" in self.answer.broken:
             return []
         asked = workload_of(self.case)
-        found = [tried(asked, [setting], paths=[setting.partition("=")[0]]) for setting in self._load_assignments()]
-        return [trial for trial in found if math.isfinite(trial.costs.get("ttft", math.nan))]
+        trials = [tried(asked, [setting], paths=[setting.partition("=")[0]]) for setting in self._load_assignments()]
+        return [trial for trial in trials if math.isfinite(trial.costs.get("ttft", math.nan))]
 
     @functools.cached_property
     def sizes(self) -> Scaled | None:

@@ -53,13 +53,13 @@ class FleetRow:
         """What each job takes, and what all of them take, leave idle and cost, with the origin of each figure."""
         jobs = [money_of(row, MONTH) for row in self.jobs if row.works]
         placed = (place for place, row in enumerate(self.jobs, 1) if row.works)
-        found: dict[str, Number] = {f"job {place}": job["GPUs"] for place, job in zip(placed, jobs, strict=True)}
+        numbers: dict[str, Number] = {f"job {place}": job["GPUs"] for place, job in zip(placed, jobs, strict=True)}
         if self.each_works:
             for job, row in zip(jobs, self.jobs, strict=True):
                 job["idle"] = job["nodes"] * row.built - job["GPUs"]
             names = ("GPUs", "nodes", "idle", *(["rent"] if all("rent" in job for job in jobs) else []))
-            found |= {name: sum((job[name] for job in jobs[1:]), start=jobs[0][name]) for name in names}
-        return found
+            numbers |= {name: sum((job[name] for job in jobs[1:]), start=jobs[0][name]) for name in names}
+        return numbers
 
     @property
     def each_works(self) -> bool:
@@ -141,8 +141,8 @@ class Fleet:
         from costmodel.explore.explain.explain import traced_figures
 
         units = UNITS | {f"job {place}": "1" for place in range(1, len(self.jobs) + 1)}
-        found = ((row, traced_figures(row.figures, units)) for row in self.rows)
-        return {f"{name} of {row.machine.name}": tree for row, trees in found for name, tree in trees.items()}
+        traced = ((row, traced_figures(row.figures, units)) for row in self.rows)
+        return {f"{name} of {row.machine.name}": tree for row, trees in traced for name, tree in trees.items()}
 
     @property
     def one_gpu(self) -> tuple[int, ...]:
@@ -175,10 +175,12 @@ def fleet(jobs: Sequence[Bought], most: float = MOST, power: float = math.inf) -
     of_each = [{row.machine: row for row in job.rows} for job in jobs]
     machines = [machine for machine in of_each[0] if all(machine in rows for rows in of_each)]
     room = most if most < MOST else math.inf
-    found = [FleetRow(machine, tuple(rows[machine] for rows in of_each), room, power) for machine in machines]
+    rows_of_machines = [
+        FleetRow(machine, tuple(rows[machine] for rows in of_each), room, power) for machine in machines
+    ]
 
     def order(row: FleetRow) -> tuple[bool, bool, float, float]:
         """Sort key of a machine: those with room for all jobs first, then by rent."""
         return not row.works, not row.each_works, math.inf if math.isnan(row.rent) else row.rent, row.gpus
 
-    return Fleet(tuple(jobs), tuple(sorted(found, key=order)))
+    return Fleet(tuple(jobs), tuple(sorted(rows_of_machines, key=order)))

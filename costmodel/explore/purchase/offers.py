@@ -238,9 +238,9 @@ def _usual(spelling: str) -> dict[str, str]:
 def _with_gpu(shelf: CachedReader, spelling: str) -> Iterator[Machine]:
     """The offers for nodes with an accelerator and a price; without any, the usual node."""
     wanted = _accelerator(shelf, spelling)
-    found = [node for node in _priced(shelf) if _part(node) == wanted]
-    yield from map(_machine, sorted(found, key=hourly_price))
-    if not found:
+    nodes = [node for node in _priced(shelf) if _part(node) == wanted]
+    yield from map(_machine, sorted(nodes, key=hourly_price))
+    if not nodes:
         yield _usual_machine(spelling, wanted)
 
 
@@ -355,9 +355,9 @@ def _of_cells(table: Sheet) -> list[Fault]:
 
 def _one_of_commas(faults: list[Fault]) -> list[Fault]:
     """The faults, with only the first of those that a decimal comma causes."""
-    found = [fault for fault in faults if _is_of_comma(fault)]
-    others = [fault for fault in faults if fault not in found]
-    return [*(replace(fault, hint=f"{_POINT}; {fault.hint}") for fault in found[:1]), *others]
+    comma_faults = [fault for fault in faults if _is_of_comma(fault)]
+    others = [fault for fault in faults if fault not in comma_faults]
+    return [*(replace(fault, hint=f"{_POINT}; {fault.hint}") for fault in comma_faults[:1]), *others]
 
 
 def _is_of_comma(fault: Fault) -> bool:
@@ -487,14 +487,14 @@ def hourly_rates(text: str) -> list[float]:
 def _rates(texts: Sequence[str], place: Place) -> list[float]:
     """The hourly rates in these texts; a fault if they are no rates of a day."""
     try:
-        found = [float(text) for text in texts]
+        rates = [float(text) for text in texts]
     except ValueError:
-        found = []
-    if below := next((text.strip() for text, rate in zip(texts, found, strict=False) if rate < 0), ""):
+        rates = []
+    if below := next((text.strip() for text, rate in zip(texts, rates, strict=False) if rate < 0), ""):
         raise fail(
             "D018", f"a rate of {below} is below 0", place, "a rate is positive, or 0 in an hour without requests"
         )
-    if not 2 <= len(found) <= _MOST_HOURS or not max(found) > 0 or not max(found) < math.inf:
+    if not 2 <= len(rates) <= _MOST_HOURS or not max(rates) > 0 or not max(rates) < math.inf:
         sentence = f"from 2 to {_MOST_HOURS} rates of at least 0 are expected, one of them above 0"
         raise fail("D018", sentence, place, "for example --day 2,2,5,9,9,5")
-    return found
+    return rates

@@ -172,13 +172,13 @@ class RankSizes:
             return SizedTrial(ranks, Trial(tuple(settings), fault), text)
         try:
             varied = self.asked.of(vary_any(self.asked.case, settings))
-            found = varied.answer(best=self.best)
+            answer = varied.answer(best=self.best)
         except CostModelError as error:
             return SizedTrial(ranks, Trial(tuple(settings), error.faults[0]), text)
-        point = trial_of(varied, settings, found)
-        if found.refused:
+        point = trial_of(varied, settings, answer)
+        if answer.refused:
             return SizedTrial(ranks, point, text)
-        return SizedTrial(ranks, point, text, found.assumed, *self.growth.paces(varied.case, found))
+        return SizedTrial(ranks, point, text, answer.assumed, *self.growth.paces(varied.case, answer))
 
 
 def part_of_node(each: float, ranks: float) -> Fault | None:
@@ -269,8 +269,8 @@ def explained_plan(workload: Workload, settings: Sequence[str], names: Sequence[
     ends = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
     wanted = [*dict.fromkeys((*names, workload.chance, *ends))]
     wanted = [name for name in wanted if math.isfinite(answer.costs.get(name, math.nan))]
-    found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
-    return {**found, CHANCE: _explained_chance(workload, answer.costs, found)}
+    trees = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
+    return {**trees, CHANCE: _explained_chance(workload, answer.costs, trees)}
 
 
 def explained_results(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
@@ -338,11 +338,11 @@ def ladder_of(most: float) -> list[float]:
     >>> ladder_of(20.0)
     [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 18.0, 20.0]
     """
-    found, size = [], 1.0
+    ladder, size = [], 1.0
     while size <= most:
-        found.append(size)
+        ladder.append(size)
         size += max(2.0 ** math.floor(math.log2(size)) / EIGHTHS, 1.0)
-    return found
+    return ladder
 
 
 def _fits(trial: Trial) -> bool:
@@ -379,9 +379,9 @@ class _Sizes:
         price, plan = self.known.get(nodes, (math.inf, {}))
         if math.isnan(price) or price > float(self.asked.facts.price.each):
             return None
-        found = tried(self.asked, [f"{NODES}={nodes:.0f}", *(f"{path}={value}" for path, value in plan.items())])
-        dear = self._cost(found, nodes) > _FAR * self._budget
-        return replace(found, settings=found.settings[:1]) if found.works or dear else None
+        trial = tried(self.asked, [f"{NODES}={nodes:.0f}", *(f"{path}={value}" for path, value in plan.items())])
+        dear = self._cost(trial, nodes) > _FAR * self._budget
+        return replace(trial, settings=trial.settings[:1]) if trial.works or dear else None
 
     def chance(self, nodes: float) -> float:
         """The chance that this plan meets every limit; 0 for one that fails by expected figures."""
@@ -486,8 +486,8 @@ class _Sizes:
             if good(ladder[0]):
                 return 0
             largest = self._first_within(powers, good)
-            found = None if largest is None else ladder.index(largest)
-            return found and self._between(ladder, found, good)
+            index = None if largest is None else ladder.index(largest)
+            return index and self._between(ladder, index, good)
         low, high, steps = -1, start, 0
         while not good(ladder[high]):
             if high == len(ladder) - 1:

@@ -38,8 +38,8 @@ def explain_all(answer: RlAnswer) -> dict[str, ExplainedFigure]:
         _, _, results = evaluate(replace(answer.inputs, trainer=traced), answer.memory, valid=not answer.refused)
         origins = {name: origin_of(value, name) for name, value in results.items() if math.isfinite(answer.costs[name])}
     book = Book(answer.inputs.case.trees, {**STEP, **RL_COLUMNS}, TERM_COLUMNS)
-    found = trees_of(book, origins, {name: RL_COLUMNS[name].unit for name in origins})
-    return {**found, **_run_shares(answer), **_ledger(answer)}
+    trees = trees_of(book, origins, {name: RL_COLUMNS[name].unit for name in origins})
+    return {**trees, **_run_shares(answer), **_ledger(answer)}
 
 
 def _run_shares(answer: RlAnswer) -> dict[str, ExplainedFigure]:

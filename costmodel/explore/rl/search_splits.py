@@ -154,13 +154,13 @@ class SplitSpace(Space[RlSearched, RankedSplit, RolloutPlan]):
 
     def searched(self, inputs: RlSearched, piece: RolloutPlan, keep: Keep | None) -> Tally[RankedSplit]:
         """The best plan of a split."""
-        found = self.empty()
-        trials = _Trials(self, inputs, found, keep)
+        tally = self.empty()
+        trials = _Trials(self, inputs, tally, keep)
         best = _best_of_split(trials, piece)
-        found.top.rows = [] if best is None else [best]
-        found.part().best = best
-        found.better_than_yours = sum(self.bar is not None and self.order(row) < self.bar for row in found.top.rows)
-        return found
+        tally.top.rows = [] if best is None else [best]
+        tally.part().best = best
+        tally.better_than_yours = sum(self.bar is not None and self.order(row) < self.bar for row in tally.top.rows)
+        return tally
 
     def read(self, written: dict[str, Any]) -> RankedSplit:
         """A plan; JSON has no tuples."""
@@ -243,8 +243,8 @@ def found_plan(case: RlCase) -> RlSearch:
 
 def best_answer(case: RlCase) -> RlAnswer:
     """The answer about that plan."""
-    found = found_plan(case)
-    return found.answer_of(found.best[0])
+    plan = found_plan(case)
+    return plan.answer_of(plan.best[0])
 
 
 def with_plan_of(case: RlCase, answer: RlAnswer) -> RlCase:
@@ -462,12 +462,12 @@ def _cuts(case: RlCase, ranks: float) -> list[tuple[float, float, float]]:
     most["ep"] = _MOST_CUT if case.model.has_experts else 1.0
     every = itertools.product(*(_powers(most[axis] if case.trainer.has(axis) else 1.0) for axis in most))
     held = _LEAST_BYTES * float(model_parameters(case.model)) / float(case.accelerator.memory.usable)
-    found = [
+    degrees = [
         (tp, pp, ep)
         for tp, pp, ep in every
         if ranks % (tp * pp) == 0 and (ranks / pp) % ep == 0 and pp * ep > 1 and pp * max(tp, ep) > held
     ]
-    return sorted(found, key=math.prod)
+    return sorted(degrees, key=math.prod)
 
 
 def _engines(case: RlCase, split: RolloutPlan) -> Iterator[RolloutPlan]:

@@ -253,10 +253,7 @@ def _worthwhile(now: Expected, errors: Sequence[PlanErrors], job: float) -> Iter
 
 
 def _possible(now: Expected, errors: Sequence[PlanErrors]) -> Iterator[tuple[str, tuple[int, ...], float, list[int]]]:
-    """The possible measurements: a name or the lines that run, accelerators, and the errors that each reveals.
-
-    A run also shows what all plans have in common, so that two runs may show more of their order than twice one.
-    """
+    """The possible measurements: a name or the lines that run, accelerators, and the errors that each reveals."""
     unknown = [place for place in range(len(errors)) if now.is_open(place)]
     for places in ([place] for place in unknown):
         yield "", (places[0] + 1,), errors[places[0]].ranks, places

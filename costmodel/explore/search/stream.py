@@ -130,7 +130,6 @@ class Task(Generic[Inputs, Plan, Piece]):
         return found.of_variant(unit.variant)
 
     def _without_plans(self, unit: WorkUnit[Piece], fault: Fault | None) -> Tally[Plan]:
-        """The result of a variant that has no plans, for the reason given."""
         found = self.space.empty()
         found.part().fault = fault
         found.work = unit.work

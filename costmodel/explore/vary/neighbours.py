@@ -40,12 +40,12 @@ class Neighbour:
 
 def neighbours(workload: Workload, answer: PlanAnswer) -> list[Neighbour]:
     """Every neighbour that software and model allow, in the order of their questions; each plan once."""
-    found = dict[tuple[str, ...], Neighbour]()
+    nearby = dict[tuple[str, ...], Neighbour]()
     for question, values in workload.neighbours(answer):
         settings = tuple(f"{path}={value_text(value)}" for path, value in values.items())
-        if settings not in found:
-            found[settings] = Neighbour(question, values, tried(workload, settings))
-    return [each for each in found.values() if each.trial.fault is None]
+        if settings not in nearby:
+            nearby[settings] = Neighbour(question, values, tried(workload, settings))
+    return [each for each in nearby.values() if each.trial.fault is None]
 
 
 def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Change]:

@@ -55,8 +55,8 @@ def sensitivity(workload: Workload, result: str = "", pace: Watcher = UNWATCHED)
         raise fail("C004", f"there is no {result} to move: {reason}", Place(workload.case.file), hint or _SHOWS)
 
     ask = _memoised_result(held, result, pace)
-    found = (*_figures(held.case, ask, value), *_chosen_knobs(held, ask, value))
-    moving = (knob for knob in found if knob.swing > 1e-9)
+    knobs = (*_figures(held.case, ask, value), *_chosen_knobs(held, ask, value))
+    moving = (knob for knob in knobs if knob.swing > 1e-9)
     return Sensitivity(workload, base, result, value, tuple(sorted(moving, key=lambda knob: (-knob.swing, knob.path))))
 
 
@@ -64,8 +64,8 @@ def _chosen_knobs(workload: Workload, ask: _Ask, value: float) -> Iterator[Knob]
     """Figures that users choose, turned by a step to either side."""
     for choice in workload.choices():
         ends = (choice.value - choice.step, choice.value + choice.step)
-        found = [*ask([{choice.path: ends[0]}]), *ask([{choice.path: ends[1]}])]
-        low, high = (0.0 if each is None else each / value - 1 for each in found)
+        ends_found = [*ask([{choice.path: ends[0]}]), *ask([{choice.path: ends[1]}])]
+        low, high = (0.0 if each is None else each / value - 1 for each in ends_found)
         turned = scaled(choice.text, ends[0] / choice.value), scaled(choice.text, ends[1] / choice.value)
         yield Knob(choice.path, choice.text, choice.kind, choice.step / choice.value, low, high, turned)
 
@@ -125,10 +125,10 @@ def _memoised_result(workload: Workload, result: str, pace: Watcher) -> _Ask:
         new = {each: _possible(workload.case, dict(each)) for each in asked if each not in known}
         known.update(dict.fromkeys(new))
         possible = {each: variant for each, variant in new.items() if variant is not None}
-        found = workload.results_of([*possible.values()], result)
+        results = workload.results_of([*possible.values()], result)
         for place, each in enumerate(possible):
             pace.go(place, len(possible))
-            known[each] = next(found)
+            known[each] = next(results)
         return [known[each] for each in asked]
 
     return ask
@@ -144,18 +144,18 @@ def _still(case: LoadedScenario, ask: _Ask, units: Sequence[_Unit], value: float
 
 def _still_downward(ask: _Ask, units: Sequence[_Unit], value: float) -> tuple[list[_Unit], list[_Unit]]:
     """Units whose figures, turned down together, do not move the result; and the units that do."""
-    found = ask([{turn.path: turn.end(-1.0) for turn in unit} for unit in units])
-    still = [unit for unit, each in zip(units, found, strict=True) if each == value]
-    return still, [unit for unit, each in zip(units, found, strict=True) if each != value]
+    results = ask([{turn.path: turn.end(-1.0) for turn in unit} for unit in units])
+    still = [unit for unit, each in zip(units, results, strict=True) if each == value]
+    return still, [unit for unit, each in zip(units, results, strict=True) if each != value]
 
 
 def _still_upward(ask: _Ask, units: Sequence[_Unit], value: float) -> list[_Unit]:
     """Units that do not move the result when turned up either: all are tried at once, then halves of them."""
     still, parts = list[_Unit](), [units] if units else []
     while parts:
-        found = ask([{turn.path: turn.end(1.0) for unit in part for turn in unit} for part in parts])
-        still += [unit for part, each in zip(parts, found, strict=True) if each == value for unit in part]
-        moving = [part for part, each in zip(parts, found, strict=True) if each != value and len(part) > 1]
+        results = ask([{turn.path: turn.end(1.0) for unit in part for turn in unit} for part in parts])
+        still += [unit for part, each in zip(parts, results, strict=True) if each == value for unit in part]
+        moving = [part for part, each in zip(parts, results, strict=True) if each != value and len(part) > 1]
         parts = [half for part in moving for half in (part[: len(part) // 2], part[len(part) // 2 :])]
     return still
 

@@ -246,11 +246,11 @@ def _place_of_path(path: str) -> Place:
     return Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
 
 
-def _cut_short(found: SolveResult, texts: Sequence[str], seen: Mapping[str, Trial]) -> None:
+def _cut_short(solution: SolveResult, texts: Sequence[str], seen: Mapping[str, Trial]) -> None:
     """Completes the answer from the values tried so far, after a stop."""
-    found.stopped, found.how = True, "scan"
-    found.reaches = _scan_ranges(texts, [found.target.reached(seen[text]) for text in texts])
-    found.tried = (texts[0], texts[-1]) if texts else found.tried
+    solution.stopped, solution.how = True, "scan"
+    solution.reaches = _scan_ranges(texts, [solution.target.reached(seen[text]) for text in texts])
+    solution.tried = (texts[0], texts[-1]) if texts else solution.tried
 
 
 def _number(text: str) -> float:
@@ -292,11 +292,11 @@ def _ranges_to_try(scenario: type[BaseModel], path: str, now: InputValue | None)
     if samples is None:
         return []
     zero = _QUANTITY.match(now.text) if now is not None else None
-    found = [] if zero is None else [Span(0.0, 100.0, zero[2] or "")]
+    spans = [] if zero is None else [Span(0.0, 100.0, zero[2] or "")]
     for sample in samples:
         number, _, unit = sample.partition(" ")
-        found.append(Span(float(number) / _ABOUT, float(number) * _ABOUT, unit))
-    return [*found, Span(1.0, 100.0, ""), Span(1.0, 100.0, "%")]
+        spans.append(Span(float(number) / _ABOUT, float(number) * _ABOUT, unit))
+    return [*spans, Span(1.0, 100.0, ""), Span(1.0, 100.0, "%")]
 
 
 def _takes(case: LoadedScenario, path: str, text: str) -> bool:
@@ -419,23 +419,23 @@ def _complete(solution: SolveResult, seen: Mapping[str, Trial], wanted: str) -> 
 
 def _explain_result(trials: _Trials) -> SolveResult:
     """Adds whole answers at the ends of ranges, and the reasons against the first value past them, or against all."""
-    found, seen, values = trials.found, trials.seen, trials.values
-    if found.stopped:
-        return found
-    whole = partial(_whole_answer, found, trials.safety)
-    full = functools.cache(partial(_full_trial, found, trials.safety))
-    found.ends = [(full(reach.low), full(reach.high)) for reach in found.reaches]
-    if found.reaches and not values and not found.reaches[-1].open_high:
-        high = _number(found.reaches[-1].high)
-        past = min((text for text in seen if _number(text) > high and not found.target.reached(seen[text])),
+    solution, seen, values = trials.found, trials.seen, trials.values
+    if solution.stopped:
+        return solution
+    whole = partial(_whole_answer, solution, trials.safety)
+    full = functools.cache(partial(_full_trial, solution, trials.safety))
+    solution.ends = [(full(reach.low), full(reach.high)) for reach in solution.reaches]
+    if solution.reaches and not values and not solution.reaches[-1].open_high:
+        high = _number(solution.reaches[-1].high)
+        past = min((text for text in seen if _number(text) > high and not solution.target.reached(seen[text])),
                    key=_number, default=None)  # fmt: skip
-        found.beyond = None if past is None else whole(past)
-    if not found.reaches:
+        solution.beyond = None if past is None else whole(past)
+    if not solution.reaches:
         counts = Counter(code for trial in seen.values() for code in trial.codes or ("",))
         for code, count in counts.most_common(_MOST_AGAINST):
             text = next(text for text, trial in seen.items() if code in (trial.codes or ("",)))
-            found.against[code] = count, whole(text)
-    return found
+            solution.against[code] = count, whole(text)
+    return solution
 
 
 def _full_trial(solution: SolveResult, safety: Safety, text: str) -> Trial:

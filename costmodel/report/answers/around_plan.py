@@ -105,7 +105,7 @@ def _of_search(words: SearchWords[Inputs, Plan] | None) -> Iterator[Section]:
 _LEAST = 0.002  # share of the time below which a change of one of its terms is ignored
 
 
-def neighbours(view: PlanView, found: Sequence[Neighbour]) -> AnswerDocument:
+def neighbours(view: PlanView, nearby: Sequence[Neighbour]) -> AnswerDocument:
     """The scenario's plan and neighbouring plans by question, and whether one of them is better."""
     asked = workload_of(view.case)
     words, costs, time = words_of(view.case.kind), view.answer.costs, asked.usual
@@ -117,7 +117,7 @@ def neighbours(view: PlanView, found: Sequence[Neighbour]) -> AnswerDocument:
     columns.append(Column("what changes, or why it is rejected", "l"))
     rows: list[list[Cell]] = [["this plan", *_figures(asked, costs, costs, shown), ""]]
     settings, last = [dict[str, str]()], ""
-    for each in found:
+    for each in nearby:
         if each.asked != last:
             rows.append([each.asked, *[""] * (len(columns) - 1)])
             settings.append({})
@@ -184,10 +184,10 @@ def _moved(workload: Workload, mapping: Mapping[str, float], each: Neighbour) ->
     return (name, apart[name]) if name and abs(apart[name]) > _LEAST * mapping[workload.usual] else ("", 0.0)
 
 
-def _closing(view: PlanView, workload: Workload, found: Sequence[Neighbour]) -> list[Line]:
+def _closing(view: PlanView, workload: Workload, nearby: Sequence[Neighbour]) -> list[Line]:
     """The best neighbour that is faster and as sure to work, else one that is only faster; and the next command."""
     own, name = view.answer.costs[workload.usual], workload.usual
-    works = [each for each in found if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
+    works = [each for each in nearby if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
     sure = [work for work in works if not _risk(workload, view.answer.costs, work)]
     if not works:
         return [styled("No neighbour that works is faster."), following(view.case, "search")]
@@ -215,10 +215,10 @@ def _risk(workload: Workload, mapping: Mapping[str, float], each: Neighbour) -> 
     return f"{rounded_percent(chance)} {workload.aim}" if each.trial.works and chance < least else ""
 
 
-def neighbours_json(view: PlanView, found: Sequence[Neighbour]) -> dict[str, Any]:
+def neighbours_json(view: PlanView, nearby: Sequence[Neighbour]) -> dict[str, Any]:
     """The plan and its neighbours as plain values."""
     asked = workload_of(view.case)
-    return {**view.plain(), "neighbours": [_fields(asked, view.answer.costs, each) for each in found]}
+    return {**view.plain(), "neighbours": [_fields(asked, view.answer.costs, each) for each in nearby]}
 
 
 def _fields(workload: Workload, mapping: Mapping[str, float], each: Neighbour) -> dict[str, Any]:

@@ -440,8 +440,8 @@ def _is_known(row: Purchase, name: str) -> bool:
 
 def _capital(row: Purchase) -> Cell:
     """The capital for a machine's nodes; empty if they are rented."""
-    found = opening(money_cell(row.capital, "capital_usd"), f"capital of {row.machine.name}")
-    return "" if math.isnan(row.capital) else found
+    cell = opening(money_cell(row.capital, "capital_usd"), f"capital of {row.machine.name}")
+    return "" if math.isnan(row.capital) else cell
 
 
 def _sourced(row: Purchase) -> Cell:

@@ -102,14 +102,12 @@ def kernels(calibrated_fits: Calibrated, decisions: Sequence[Decision], written:
 
 
 def _written_words(better: int, fitted: int, written: Sequence[Path]) -> str:
-    """The conclusion of a calibration: how many fits are better, and what was written."""
     if written:
         return f"{better} fits written to {', '.join(map(str, written))}"
     return f"{better} of {fitted} fits would be written (✓): add --write" if better else "nothing to write"
 
 
 def _fit_row(decision: Decision) -> tuple[str, ...]:
-    """The table row of a fit: its document, its size, its errors."""
     fit = decision.fit
     bias = fit.now or fit.inside
     errors = (*map(_median_and_p90, (fit.inside, fit.outside, fit.now)), signed(bias.bias) if bias else "–")
@@ -124,11 +122,11 @@ def _sizes(decisions: Sequence[Decision], most: int) -> Table:
     """A table of measured and predicted times for some sizes of each fit, from shortest to longest."""
     rows = []
     for decision in decisions:
-        found = decision.sizes
-        last, count = len(found) - 1, min(len(found), most)
+        sizes = decision.sizes
+        last, count = len(sizes) - 1, min(len(sizes), most)
         places = [round(step * last / max(1, count - 1)) for step in range(count)]
         for number, place in enumerate(places):
-            one = found[place]
+            one = sizes[place]
             named = "" if number else fit_title(decision.fit)
             rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), signed(one.error)))
     return Table(columns(("fit", "size", "measured", "predicted", "error"), "llrrr", ("fit",)), rows, rest="all sizes")
@@ -136,14 +134,16 @@ def _sizes(decisions: Sequence[Decision], most: int) -> Table:
 
 def _is_slow(decision: Decision) -> Iterator[Line]:
     """Whether a fabric is slower than healthy fabrics."""
-    found = decision.soundness
-    if found is None:
+    soundness = decision.soundness
+    if soundness is None:
         return
-    rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} in healthy fabrics"
-    by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
-    words = f"{by} healthy fabrics, which differ by up to {percent(found.apart, 2)}"
-    style = WARN if found.verdict == "slower" else ""
-    yield styled(f"  {fit_title(decision.fit)} from {show(found.message, 'B')}: {rates}: {words}", style)
+    rates = f"{soundness.measured / 1e9:.3g} GB/s busbw, {soundness.predicted / 1e9:.3g} in healthy fabrics"
+    by = (
+        "as fast as" if soundness.verdict == "sound" else f"{percent(abs(soundness.error), 2)} {soundness.verdict} than"
+    )
+    words = f"{by} healthy fabrics, which differ by up to {percent(soundness.apart, 2)}"
+    style = WARN if soundness.verdict == "slower" else ""
+    yield styled(f"  {fit_title(decision.fit)} from {show(soundness.message, 'B')}: {rates}: {words}", style)
 
 
 def fit_title(fit: Fit) -> str:
@@ -323,7 +323,7 @@ def followed_json(folder_fits: FollowedFolder, written: Iterable[Path]) -> dict[
 
 
 def _refined(
-    found: Refined | EngineFit,
+    fit: Refined | EngineFit,
     title: str,
     what: str,
     identified: str,
@@ -341,12 +341,12 @@ def _refined(
     ]
     sections += [Section(f"by-{name}", f"Errors by {name}", table=table) for name, table in groups]
     lines = [each for words in stated for each in (Text(), styled(words))]
-    lines += [Text(), *not_modelled(found.left)] if found.left else []
-    lines += [Text(), styled(f"not to be written: {found.why}", WARN)] if found.why else []
-    lines += [*mistaken(found.tables), *(styled(f"wrote {path}") for path in written)]
+    lines += [Text(), *not_modelled(fit.left)] if fit.left else []
+    lines += [Text(), styled(f"not to be written: {fit.why}", WARN)] if fit.why else []
+    lines += [*mistaken(fit.tables), *(styled(f"wrote {path}") for path in written)]
     sections += [Section("remarks", "Remarks", beneath=lines, apart=False)] if lines else []
-    conclusion = found.why or f"The fit describes the {what}."
-    return AnswerDocument(None, title, [], conclusion, "bad" if found.why else "plain", sections)
+    conclusion = fit.why or f"The fit describes the {what}."
+    return AnswerDocument(None, title, [], conclusion, "bad" if fit.why else "plain", sections)
 
 
 def _error_cells(errors: Errors) -> tuple[str, ...]:
@@ -354,16 +354,16 @@ def _error_cells(errors: Errors) -> tuple[str, ...]:
     return f"{errors.runs}", *shares
 
 
-def _refined_fields(found: Refined | EngineFit, of: str, written: Iterable[Path], **more: Any) -> dict[str, Any]:
+def _refined_fields(fit: Refined | EngineFit, of: str, written: Iterable[Path], **more: Any) -> dict[str, Any]:
     """A fit to runs or benchmarks as plain values, with `more` keys."""
     return _calibration_fields(
         of,
-        {table.file: table.digest for table in found.tables},
+        {table.file: table.digest for table in fit.tables},
         written,
-        rows=found.runs + len(found.left),
-        modelled=found.runs,
-        refused=[{"id": left.run, "refused": left.refused, "why": left.why, "rows": 1} for left in found.left],
-        why=found.why,
+        rows=fit.runs + len(fit.left),
+        modelled=fit.runs,
+        refused=[{"id": left.run, "refused": left.refused, "why": left.why, "rows": 1} for left in fit.left],
+        why=fit.why,
         **more,
     )
 
@@ -551,9 +551,9 @@ _TIMES = ("fwd_us", "bwd_us", "predicted_fwd_us", "predicted_bwd_us", "time_us")
 _NEXT = "Keep them with -o mine.csv, then: costmodel calibrate mine.csv"
 
 
-def measured(device: Device, found: MeasuredKernels) -> AnswerDocument:
+def measured(device: Device, timings: MeasuredKernels) -> AnswerDocument:
     """Every operation with its shape and times, and how many were left out."""
-    rows = [row for row in found.rows if not row.get("skipped")]
+    rows = [row for row in timings.rows if not row.get("skipped")]
     shape, times = (
         [name for name in names if any(row.get(name) is not None for row in rows)] for names in (_SHAPE, _TIMES)
     )
@@ -569,7 +569,7 @@ def measured(device: Device, found: MeasuredKernels) -> AnswerDocument:
     about: list[Line] = [styled(f"{device.name}, PyTorch {device.torch}", HEAD)]
     about += [styled("these are times of a processor, not of a GPU", WARN)] if device.is_processor else []
     table = Table(columns(heads, "l" + "r" * (len(heads) - 1)), cells)
-    left = [*(styled(sentence, WARN) for sentence in remarks(found)), styled(_NEXT)]
+    left = [*(styled(sentence, WARN) for sentence in remarks(timings)), styled(_NEXT)]
     sections = [Section("operations", "Operations", table=table), Section("remarks", "Remarks", beneath=left)]
     stated = f"{number_of(len(rows), 'operation')} timed on {device.name}."
     return AnswerDocument(None, f"Operations of {device.name}", about, stated, "plain", sections)
@@ -624,11 +624,11 @@ def points_json(case: LoadedScenario, benchmark_points: Sequence[BenchmarkPoint]
     }
 
 
-def remarks(found: MeasuredKernels) -> list[str]:
+def remarks(timings: MeasuredKernels) -> list[str]:
     """Sentences on skipped shapes, with the reason, and on a measurement that was stopped."""
-    reasons = Counter(_reason(row["skipped"]) for row in found.rows if row.get("skipped"))
+    reasons = Counter(_reason(row["skipped"]) for row in timings.rows if row.get("skipped"))
     skipped = [f"{count:,} shapes were skipped: {reason}" for reason, count in reasons.items()]
-    return skipped + [f"stopped: {len(found.rows):,} rows were finished by then"] * found.stopped
+    return skipped + [f"stopped: {len(timings.rows):,} rows were finished by then"] * timings.stopped
 
 
 def _reason(skipped: str) -> str:
@@ -649,7 +649,7 @@ def _time_words(value: float | None) -> str:
     return "" if value is None else f"{value:,.1f}"
 
 
-def measured_json(device: Device, found: MeasuredKernels) -> dict[str, Any]:
+def measured_json(device: Device, timings: MeasuredKernels) -> dict[str, Any]:
     """The table as a document; times in microseconds, as tables of kernels have them."""
     return {
         **head("costmodel/measured-kernels/v1"),
@@ -657,6 +657,6 @@ def measured_json(device: Device, found: MeasuredKernels) -> dict[str, Any]:
         "processor": device.is_processor,
         "torch": device.torch,
         "driver": device.driver,
-        "complete": not found.stopped,
-        "rows": found.rows,
+        "complete": not timings.stopped,
+        "rows": timings.rows,
     }

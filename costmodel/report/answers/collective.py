@@ -204,15 +204,17 @@ def _against(answer: CollectiveAnswer, name: str) -> str:
 
 def _verdict(answer: CollectiveAnswer) -> list[Section]:
     """Whether the measured fabric is slower than healthy fabrics of its kind."""
-    found = answer.sound
-    if found is None:
+    soundness = answer.sound
+    if soundness is None:
         return []
     kind = answer.case.scale_out.name if answer.domains > 1 else answer.case.scale_up.name
-    rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} predicted"
-    by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
-    words = f"{by} healthy fabrics of this kind ({kind}), which differ by up to {percent(found.apart, 2)}"
-    ahead = [styled(f"Measured from {show(found.message, 'B')}: {rates}:", HEAD)]
-    beneath = [styled(f"  {words}", WARN if found.verdict == "slower" else "")]
+    rates = f"{soundness.measured / 1e9:.3g} GB/s busbw, {soundness.predicted / 1e9:.3g} predicted"
+    by = (
+        "as fast as" if soundness.verdict == "sound" else f"{percent(abs(soundness.error), 2)} {soundness.verdict} than"
+    )
+    words = f"{by} healthy fabrics of this kind ({kind}), which differ by up to {percent(soundness.apart, 2)}"
+    ahead = [styled(f"Measured from {show(soundness.message, 'B')}: {rates}:", HEAD)]
+    beneath = [styled(f"  {words}", WARN if soundness.verdict == "slower" else "")]
     return [Section("measured", "Measured", f"{rates}.", ahead=ahead, beneath=beneath)]
 
 
@@ -282,16 +284,16 @@ def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
 
 def _measured_json(answer: CollectiveAnswer) -> dict[str, Any] | None:
     """Measured and predicted bus bandwidth as plain values, with the verdict on the fabric."""
-    found, measured = answer.sound, answer.measured
-    if found is None or measured is None:
+    soundness, measured = answer.sound, answer.measured
+    if soundness is None or measured is None:
         return None
     return {
         "file": measured.file,
         "device": measured.device,
-        "from_bytes": found.message,
-        "busbw_bytes_per_s": found.measured,
-        "sound_busbw_bytes_per_s": found.predicted,
-        "error": found.error,
-        "apart": found.apart,
-        "verdict": found.verdict,
+        "from_bytes": soundness.message,
+        "busbw_bytes_per_s": soundness.measured,
+        "sound_busbw_bytes_per_s": soundness.predicted,
+        "error": soundness.error,
+        "apart": soundness.apart,
+        "verdict": soundness.verdict,
     }

@@ -36,8 +36,8 @@ def communication(view: PlanView) -> AnswerDocument:
 
 def traffic_sections(traffic: PlanTraffic) -> list[Section]:
     """Sections on collectives outside a step, then inside it, then the exposed time of each group."""
-    found = [*traffic.ahead, network_section(traffic), *_alone_section(traffic.sent), *wait_section(traffic)]
-    return [*found[:-1], replace(found[-1], beneath=traffic.beneath)]
+    sections = [*traffic.ahead, network_section(traffic), *_alone_section(traffic.sent), *wait_section(traffic)]
+    return [*sections[:-1], replace(sections[-1], beneath=traffic.beneath)]
 
 
 def network_section(traffic: PlanTraffic) -> Section:
@@ -115,7 +115,6 @@ def _algorithm_bandwidth_of(transfer: Transfer) -> float:
 
 
 def _rate_cell(value: float, place: int, how: str) -> Cell:
-    """A cell with a bandwidth."""
     names = [trace_of_transfer(place, name) for name in ("message", "time")]
     return made_of("GB/s", significant(value / 1e9), value, how, names)
 
@@ -179,7 +178,7 @@ def communication_json(view: PlanView) -> dict[str, Any]:
     """A plan with its collectives and the waits of its groups, as plain values."""
     if view.answer.refused:
         return {**view.plain(), "transfers": [], "groups": []}
-    found = view.traffic()
+    traffic = view.traffic()
     groups = [
         {
             "group": group.words or group.name,
@@ -187,10 +186,10 @@ def communication_json(view: PlanView) -> dict[str, Any]:
             "total_s": known(group.total),
             "exposed_s": known(group.exposed),
         }
-        for group in found.groups
+        for group in traffic.groups
     ]
-    sent = plan_rows(view.case, map(_message_fields, found.sent))
-    return {**view.plain(), "transfers": sent, "groups": plan_rows(view.case, groups), **found.plain}
+    sent = plan_rows(view.case, map(_message_fields, traffic.sent))
+    return {**view.plain(), "transfers": sent, "groups": plan_rows(view.case, groups), **traffic.plain}
 
 
 def _message_fields(each: SentMessage) -> dict[str, Any]:

@@ -141,9 +141,9 @@ def _job_name(purchases: Bought) -> str:
     return " · ".join(filter(None, (subject_words(purchases.asked.facts, VARIED), load)))
 
 
-def _beside_fleet(found: Fleet, again: str) -> list[Line]:
+def _beside_fleet(jobs: Fleet, again: str) -> list[Line]:
     """Lines on the capital of one fleet and the cost of separate fleets, and the next command."""
-    best, apart = found.best, [job.best for job in found.jobs]
+    best, apart = jobs.best, [job.best for job in jobs.jobs]
     if best is None:
         return []
     lines: list[Line] = []
@@ -158,9 +158,9 @@ def _beside_fleet(found: Fleet, again: str) -> list[Line]:
     return [*lines, *([typed("Next:", f"{again} -o page.html")] if again else [])]
 
 
-def _job(found: Fleet, place: int, name: str) -> Line:
+def _job(jobs: Fleet, place: int, name: str) -> Line:
     """A line on a job on the best machine: GPUs, nodes, idle GPUs, what bounds it, its chance to meet its limits."""
-    best = found.nearest
+    best = jobs.nearest
     if best is None or best.jobs[place].trial is None:
         return styled(f"  job {place + 1}, {name}: no plan within its limits on a machine with the others")
     row = best.jobs[place]
@@ -176,11 +176,11 @@ def _job(found: Fleet, place: int, name: str) -> Line:
     return styled(f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure}")
 
 
-def fleet_json(found: Fleet) -> dict[str, Any]:
+def fleet_json(jobs: Fleet) -> dict[str, Any]:
     """All machines with their results for every job, as plain values."""
     return {
         **head("costmodel/fleet/v1"),
-        "jobs": [title(job.asked.case) for job in found.jobs],
+        "jobs": [title(job.asked.case) for job in jobs.jobs],
         "machines": [
             {
                 "accelerator": row.machine.accelerator,
@@ -197,9 +197,9 @@ def fleet_json(found: Fleet) -> dict[str, Any]:
                 "cost_until_done_usd": known(row.whole_cost) if row.works else None,
                 "jobs": [
                     {**machine_fields(job, each), "idle_gpus": known(each.idle)}
-                    for job, each in zip(found.jobs, row.jobs, strict=True)
+                    for job, each in zip(jobs.jobs, row.jobs, strict=True)
                 ],
             }
-            for row in found.rows
+            for row in jobs.rows
         ],
     }

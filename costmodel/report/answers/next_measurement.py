@@ -41,7 +41,7 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tu
     Raises:
         CostModelError: a text is not a line of the ranking with a time or a log
     """
-    usual, plans, found = workload_of(words.case).usual, words.found.best, dict[int, float]()
+    usual, plans, gains = workload_of(words.case).usual, words.found.best, dict[int, float]()
     pools = dict[int, float]()
     for text in texts:
         line, _, time = text.partition("=")
@@ -60,13 +60,13 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tu
             )
             raise fail("C025", f"'{text}' is not a line of the ranking with its {usual}", place, hint)
         ratio = seconds / plans[at - 1].costs[usual]
-        if at in found or not 1 / _ODD < ratio < _ODD:
+        if at in gains or not 1 / _ODD < ratio < _ODD:
             twice = f"line {at} is measured twice"
             than = f"{significant(max(ratio, 1 / ratio))} times {'more' if ratio > 1 else 'less'} than predicted"
             odd = f"'{text}' is {than}"
-            raise fail("C025", twice if at in found else odd, place, f"state the {usual} of each line once, {example}")
-        found[at] = ratio
-    return found, pools
+            raise fail("C025", twice if at in gains else odd, place, f"state the {usual} of each line once, {example}")
+        gains[at] = ratio
+    return gains, pools
 
 
 def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> Section:

@@ -282,8 +282,8 @@ def estimate(view: PlanView) -> AnswerDocument:
 
     def sections() -> list[Section]:
         """The sections of the estimate."""
-        found = view.lines()
-        return [*([Section("facts", "", ahead=found, face="terminal")] if found else []), *view.time()]
+        lines = view.lines()
+        return [*([Section("facts", "", ahead=lines, face="terminal")] if lines else []), *view.time()]
 
     assumed = assumed_lines(view.answer.assumed, shown=not view.case.asked.assumed)
     return plan_answer(view, "estimate", sections, lambda: [view.bound()], priced=True, assumed=assumed)

@@ -48,13 +48,13 @@ def _score_cells(part: RegretScore) -> tuple[str, ...]:
     """The table cells of a score: sweeps, regret, rank correlation, errors."""
     shares = (part.mean_regret, part.median_regret, part.worst_regret)
     ranks = "" if part.correlation is None else f"{part.correlation:.2f}"
-    found = "" if part.best_picked is None else f"{part.best_picked:.0%}"
+    share = "" if part.best_picked is None else f"{part.best_picked:.0%}"
     return (
         f"{part.sweeps}",
         f"{part.modelled}",
         *map(_share_words, shares),
         ranks,
-        found,
+        share,
         _share_words(part.mean_error),
     )
 

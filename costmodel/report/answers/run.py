@@ -50,9 +50,9 @@ def run(view: PlanView) -> AnswerDocument:
 
     def ahead() -> list[Line]:
         """Lines above the answer: the largest loss of the run, and the chances to meet its limits."""
-        if (found := whole()) is None:
+        if (plan_run := whole()) is None:
             return []
-        bound = [styled(f"Bound by {found.largest}.")] if found.largest else []
+        bound = [styled(f"Bound by {plan_run.largest}.")] if plan_run.largest else []
         return [*bound, *(styled(f"{words[0].upper()}{words[1:]}.") for words in _limit_chances(view))]
 
     return plan_answer(view, "run", lambda: run_sections(view, whole()), ahead, assumed=assumed_lines(assumed))
@@ -67,30 +67,30 @@ def _limit_chances(view: PlanView) -> Iterator[str]:
             yield f"{_LIMITED[limit.column]} {say(limit.column, limit.value)} with a chance of {chance}"
 
 
-def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
+def run_sections(view: PlanView, plan_run: PlanRun | None) -> list[Section]:
     """Sections on the results of a run, the parts of its wall time, interruptions, and possible improvements."""
-    if found is None:
+    if plan_run is None:
         return []
     costs = view.answer.costs
     rows: list[list[Cell]] = [
         [figure.words, traced(figure.text, costs[figure.name], machine_name(figure.name), figure.name), figure.band]
-        for figure in found.figures
+        for figure in plan_run.figures
     ]
     figures = Table([Column("", "k"), Column("", "l"), Column(BAND, "l")], rows, brief=3, rest="figure")
     pictures = range_figures(view.case.kind, "run", [("the run", lambda name: costs.get(name, math.nan))])
     facts = Table(
-        [Column("", "k"), Column("", "l")], [list(fact) for fact in found.facts], headed=False, brief=3, rest="fact"
+        [Column("", "k"), Column("", "l")], [list(fact) for fact in plan_run.facts], headed=False, brief=3, rest="fact"
     )
-    parts = [] if math.isnan(costs["goodput"]) else [wall_section(found, costs["run_time"])]
+    parts = [] if math.isnan(costs["goodput"]) else [wall_section(plan_run, costs["run_time"])]
     return [
-        Section("run-figures", "The whole run", figures=pictures, table=figures, beneath=found.price),
+        Section("run-figures", "The whole run", figures=pictures, table=figures, beneath=plan_run.price),
         *parts,
         Section("run-facts", "What interrupts it", table=facts),
-        *levers_section(view.case, found),
+        *levers_section(view.case, plan_run),
     ]
 
 
-def wall_section(found: PlanRun, wall: float) -> Section:
+def wall_section(plan_run: PlanRun, wall: float) -> Section:
     """The shares of a run's wall time: work that counts, and interruptions."""
     parts = [
         TimePart(
@@ -101,11 +101,14 @@ def wall_section(found: PlanRun, wall: float) -> Section:
             else "",
             traced(percent(value, 3), value, f"shares.{name}"),
         )
-        for name, value in found.shares.items()
-        if value or name == found.steps
+        for name, value in plan_run.shares.items()
+        if value or name == plan_run.steps
     ]
-    lead = f"Shares of the run time: {found.steps} that count, and what failures and checkpoints take."
-    title, figures = ("Where the run time goes", "where the run goes"), [partial(_figure, found.shares, found.steps)]
+    lead = f"Shares of the run time: {plan_run.steps} that count, and what failures and checkpoints take."
+    title, figures = (
+        ("Where the run time goes", "where the run goes"),
+        [partial(_figure, plan_run.shares, plan_run.steps)],
+    )
     return parts_section(title, lead, parts, "of the run", figures, key="run", brief=3)
 
 
@@ -122,22 +125,22 @@ def _figure(shares: Mapping[str, float], steps: str) -> Draw:
     return amounts("run", "Where the run time goes", words, entries, "share of the run time", percent, 0.01)
 
 
-def levers_section(case: LoadedScenario, found: PlanRun) -> list[Section]:
+def levers_section(case: LoadedScenario, plan_run: PlanRun) -> list[Section]:
     """A table of changes that raise the goodput."""
-    if not found.helping:
+    if not plan_run.helping:
         return []
     rows = [
         [each.words, percent(each.goodput), " ".join(f"--set {shlex.quote(setting)}" for setting in each.settings)]
-        for each in found.helping
+        for each in plan_run.helping
     ]
     columns = [Column("what helps", "k"), Column("goodput", result="goodput"), Column("set", "l")]
-    table = Table(columns, rows, most=_SHOWN, data=partial(_commands, case, found))
+    table = Table(columns, rows, most=_SHOWN, data=partial(_commands, case, plan_run))
     return [Section("levers", "What would help", table=table)]
 
 
-def _commands(case: LoadedScenario, found: PlanRun, traces: TraceWriter) -> dict[str, Any]:
+def _commands(case: LoadedScenario, plan_run: PlanRun, traces: TraceWriter) -> dict[str, Any]:
     """For each change, the command that shows the run with it."""
-    settings = [settings_of(each.settings) for each in found.helping]
+    settings = [settings_of(each.settings) for each in plan_run.helping]
     lines = [command(case, "run", settings=setting) for setting in settings]
     return {"lines": lines, "words": "This command shows the run with that change."}
 
@@ -145,16 +148,18 @@ def _commands(case: LoadedScenario, found: PlanRun, traces: TraceWriter) -> dict
 def run_json(view: PlanView) -> dict[str, Any]:
     """A plan with what makes up its run, as plain values."""
     known = not view.answer.refused and not math.isnan(view.answer.costs["goodput"])
-    found = view.whole_run() if known else None
-    if found is None:
+    plan_run = view.whole_run() if known else None
+    if plan_run is None:
         return {**view.plain(), "run": None}
-    return {**view.plain(), "run": {**dict.fromkeys(_PLAIN), "shares": dict(found.shares), **found.plain}}
+    return {**view.plain(), "run": {**dict.fromkeys(_PLAIN), "shares": dict(plan_run.shares), **plan_run.plain}}
 
 
-def run_words(view: PlanView, found: PlanRun) -> str:
+def run_words(view: PlanView, plan_run: PlanRun) -> str:
     """A sentence on the time, cost and goodput of a run, with bands and the chance to fit."""
     costs = view.answer.costs
-    known = {figure.name: f"{figure.text} ({figure.band})" if figure.band else figure.text for figure in found.figures}
+    known = {
+        figure.name: f"{figure.text} ({figure.band})" if figure.band else figure.text for figure in plan_run.figures
+    }
     cost = "" if math.isnan(costs.get("run_cost", math.nan)) else f" and costs {known['run_cost']}"
     chance = (
         f"; it fits with a chance of {rounded_percent(costs['fit_chance']).replace('%', ' %')}"
@@ -163,14 +168,16 @@ def run_words(view: PlanView, found: PlanRun) -> str:
     )
     chance += "".join(f"; {words}" for words in _limit_chances(view))
     time = "" if math.isnan(costs["run_time"]) else f"The run takes {known['run_time']}{cost}{chance}. "
-    lost = f", and most of the rest goes into {found.largest}" if found.largest not in ("", found.steps) else ""
-    return f"{time}{percent(costs['goodput'])} of its time are {found.steps} that count{lost}."
+    lost = (
+        f", and most of the rest goes into {plan_run.largest}" if plan_run.largest not in ("", plan_run.steps) else ""
+    )
+    return f"{time}{percent(costs['goodput'])} of its time are {plan_run.steps} that count{lost}."
 
 
-def run_headlines(view: PlanView, found: PlanRun) -> list[Headline]:
+def run_headlines(view: PlanView, plan_run: PlanRun) -> list[Headline]:
     """The results of a run for the head of a page."""
     costs = view.answer.costs
-    rows = ((each, costs[each.name]) for each in sorted(found.figures, key=lambda each: each.name != "run_cost"))
+    rows = ((each, costs[each.name]) for each in sorted(plan_run.figures, key=lambda each: each.name != "run_cost"))
     return [
         Headline(each.words[0].upper() + each.words[1:], traced(each.text, value, machine_name(each.name), each.name),
                  f"{BAND}: {each.band}" if each.band and not math.isnan(value) else each.band or "not known")

@@ -16,7 +16,7 @@ from costmodel.report.terminal.style.head import assumed_job
 
 def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
     """A search as costmodel/search/v2; where keys vary, each row has their values."""
-    found, tally, case = words.found, words.found.tally, words.case
+    ranking, tally, case = words.found, words.found.tally, words.case
     facts, schema = workload_of(case).facts, "costmodel/search/v2"
     return {
         **frame(case, facts, words.json_columns, words.paths, words.convention(), schema),
@@ -24,19 +24,19 @@ def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
         "objective": words.objective,
         "limits": [limit.key for limit in stated_limits(case.scenario.limits)],
         "held": words.held(),
-        "over": [{"path": axis.path, "values": list(axis.values)} for axis in found.variants.over],
+        "over": [{"path": axis.path, "values": list(axis.values)} for axis in ranking.variants.over],
         "candidates": tally.candidates,
         "evaluated": tally.evaluated,
         "fit": tally.fit,
         "kept": tally.kept,
         "safe": _safety_fields(words),
-        "complete": not found.stopped,
-        "elapsed_s": found.elapsed,
-        "plans": _ranked(words, found.best),
-        "pareto": None if found.front is None else _front(words, found.front),
-        "nearest": [] if found.best else _ranked(words, words.missed_by_least()),
+        "complete": not ranking.stopped,
+        "elapsed_s": ranking.elapsed,
+        "plans": _ranked(words, ranking.best),
+        "pareto": None if ranking.front is None else _front(words, ranking.front),
+        "nearest": [] if ranking.best else _ranked(words, words.missed_by_least()),
         "yours": words.own_fields(),
-        "values": [_value(words, part) for part in (found.parts if words.paths else ())],
+        "values": [_value(words, part) for part in (ranking.parts if words.paths else ())],
         "refused": [_refusal_fields(words, code, count) for code, count in tally.whole.against()],
         "try": words.tried(),
         "remedies": words.remedy_fields(),
@@ -50,15 +50,15 @@ def _ranked(words: SearchWords[Inputs, Plan], plans: list[Plan]) -> list[dict[st
 
 def _safety_fields(words: SearchWords[Inputs, Plan]) -> dict[str, Any] | None:
     """The preferred chance as plain values, whether it decides, and the best plan if it did not."""
-    found, (chance, other) = words.found, words.rule()
+    ranking, (chance, other) = words.found, words.rule()
     if chance is None:
         return None
-    rules = found.safe is not None
+    rules = ranking.safe is not None
     return {
         "chance": chance,
         "rules": rules,
-        "met": found.is_safe if rules else None,
-        "plans": found.tally.safe if rules else None,
+        "met": ranking.is_safe if rules else None,
+        "plans": ranking.tally.safe if rules else None,
         "without": [] if other is None else _ranked(words, [other]),
     }
 

@@ -113,7 +113,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
 
     def yours(self) -> list[Line]:
         """A line on the scenario's own plan compared with the best."""
-        found, own = self.found, self.found.yours
+        ranking, own = self.found, self.found.yours
         if own is None:
             return []
         if own.refused:
@@ -123,12 +123,12 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         time = result("iteration_time", own.costs["iteration_time"])
         if own.broken:
             return [styled(f"{words} takes {time} and breaks {' '.join(own.broken)}", WARN)]
-        if not found.best or found.your_rank is None:
+        if not ranking.best or ranking.your_rank is None:
             return [styled(f"{words} takes {time}")]
-        ratio = own.costs["iteration_time"] / found.best[0].costs["iteration_time"]
+        ratio = own.costs["iteration_time"] / ranking.best[0].costs["iteration_time"]
         rest = f"; the best is {ratio:.2f} × faster" if ratio > SAME_AS_BEST else ""
-        rest = rest or ("; none is better" if found.your_rank == 1 else "")
-        return [styled(f"{words} takes {time} and ranks {ordinal(found.your_rank)}{rest}")]
+        rest = rest or ("; none is better" if ranking.your_rank == 1 else "")
+        return [styled(f"{words} takes {time} and ranks {ordinal(ranking.your_rank)}{rest}")]
 
     def example(self, plan: RankedSplit, code: str) -> tuple[str, str]:
         """The name of a rejected split, and the reason in its own numbers."""
@@ -137,13 +137,13 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
 
     def conclusion(self) -> str:
         """The best plan and its time."""
-        found = self.found
-        if not found.works:
+        ranking = self.found
+        if not ranking.works:
             return "No plan meets all limits."
-        best = found.best[0]
-        at = "".join(f"{path} {spaced(value)}, " for path, value in found.values(best.variant).items())
+        best = ranking.best[0]
+        at = "".join(f"{path} {spaced(value)}, " for path, value in ranking.values(best.variant).items())
         time = result("iteration_time", best.costs["iteration_time"])
-        return f"Best of {found.tally.candidates:,} plans: {at}{self.line(best)}, {time} an iteration."
+        return f"Best of {ranking.tally.candidates:,} plans: {at}{self.line(best)}, {time} an iteration."
 
     def notes(self, plan: RankedSplit) -> list[str]:
         """Sentences on the limits that a plan breaks, and on the phases in which it is slower than the first."""

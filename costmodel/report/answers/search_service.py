@@ -125,22 +125,24 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def about(self) -> list[Line]:
         """The head: model, machine, engine, lengths, load, price, and remarks on the scenarios."""
-        variants, found = self.found.variants, self.found
+        variants, ranking = self.found.variants, self.found
         case, paths = variants.inputs.case, variants.paths
         subject, workload = subject_of(case), case.scenario.workload
         words = [] if varies("stack", paths) else [variants.inputs.engine.name]
         words += [] if _vary(paths, ["precision", "weights", "cache"]) else type_words(workload)
         words += [] if _vary(paths, ["prompt", "output"]) else [lengths_words(workload)]
-        if found.shares is not None:
-            shares = ", ".join(f"{name} {_range_words(*ends)}" for name, ends in found.shares.items())
+        if ranking.shares is not None:
+            shares = ", ".join(f"{name} {_range_words(*ends)}" for name, ends in ranking.shares.items())
             words += [f"shares of the load: {shares}"]
-        words += [] if found.shares is not None or _vary(paths, LOADS) else [load_words(workload)]
+        words += [] if ranking.shares is not None or _vary(paths, LOADS) else [load_words(workload)]
         named = subject_words(subject, paths)
         lines: list[Line] = [styled(named, HEAD)] if named else []
         lines += [styled(" · ".join(words))] if words else []
         lines += own_price(subject.price) if subject.price.known and not price_varies(paths) else []
-        shown = list(dict.fromkeys(plan.variant for plan in (*found.best, *(found.front.rows if found.front else ()))))
-        each = [variants.of(number) for number in shown or [found.nearest]]
+        shown = list(
+            dict.fromkeys(plan.variant for plan in (*ranking.best, *(ranking.front.rows if ranking.front else ())))
+        )
+        each = [variants.of(number) for number in shown or [ranking.nearest]]
         nodes = [inputs.case.node.name for inputs in each]
         return [*lines, *origin_lines(case), *remark_lines([tuple(remarks(inputs)) for inputs in each], nodes=nodes)]
 
@@ -246,17 +248,17 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def yours(self) -> list[Line]:
         """A line on the rank of the scenario's own plan."""
-        own, found = self.found.yours, self.found
+        own, ranking = self.found.yours, self.found
         if own is None:
             return []
-        written = leaves(found.inputs.case)
+        written = leaves(ranking.inputs.case)
         named = zip(self.paths, headings(self.paths), strict=True)
         values = [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
         words = " · ".join([*values, layout_words(own), f"budget {own.evaluation.layout.budget[0]:,.0f}"])
-        if found.your_rank is None:
+        if ranking.your_rank is None:
             why = f"is not valid: {', '.join(own.refused)}" if own.refused else "is not ranked: it has no price"
             return [styled(f"  yours ({words}) {why}")]
-        return [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)} of {found.tally.evaluated:,}")]
+        return [styled(f"  yours ({words}) ranks {ordinal(ranking.your_rank)} of {ranking.tally.evaluated:,}")]
 
     def needs(self) -> list[Line]:
         """Lines on the replicas that the load needs, and on requests that wait."""
@@ -281,7 +283,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         rows = [
             (
                 "try" if not place else "",
-                options_of(found.inputs.case, (*remedy.settings, *remedy.plan)),
+                options_of(ranking.inputs.case, (*remedy.settings, *remedy.plan)),
                 f"{best_words(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
             )
             for place, remedy in enumerate(remedies)
@@ -330,14 +332,14 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def conclusion(self) -> str:
         """The best plan and the rate that it answers."""
-        found, best = self.found, self.found.best[0]
-        if not found.works:
+        ranking, best = self.found, self.found.best[0]
+        if not ranking.works:
             return "No plan meets all limits."
-        values = found.values(best.variant)
+        values = ranking.values(best.variant)
         varied = [spaced(values[path]) for path in self.own_paths]
         named = (*varied, *(f"{name} {best.sizes[name]:.0f}" for name in ("tp", "pp")))
         rate = result("rate_within_slo_per_s", best.costs["rate_within_slo_per_s"])
-        sure = "" if found.safe is None else f" with a chance of {percent(found.safe, 2)}"
+        sure = "" if ranking.safe is None else f" with a chance of {percent(ranking.safe, 2)}"
         return f"The best plan, {' · '.join(named)}, answers {rate} within all limits{sure}."
 
     def notes(self, plan: RankedPlan) -> list[str]:
@@ -373,12 +375,12 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         found, other = self.found, self.found.other
         if other is None or other.broken or not found.best:
             return ""
-        best, sized = found.best[0], found.fleet or found.best[0]
+        best, sized = ranking.best[0], ranking.fleet or ranking.best[0]
         is_counted = math.isfinite(best.costs["gpus_needed"])
-        if found.unruled is not None:
+        if ranking.unruled is not None:
             rule = "Not calibrated for this GPU, so the average prediction rules"
             more = number_of(other.costs["gpus"], "GPU")
-            would = f"{_gpus_at(sized)}; a chance of {percent(found.unruled, 2)} would take {more}"
+            would = f"{_gpus_at(sized)}; a chance of {percent(ranking.unruled, 2)} would take {more}"
             return f"{rule}: {would}" if is_counted else rule
         if (other.sizes, other.prefill) == (sized.sizes, sized.prefill):
             return ""
@@ -503,7 +505,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             taken = f"{' and '.join(kinds)} instances"
         many = best.costs["gpus_needed"]
         gpus = f"{gpus_words(inputs, many)}{whole_nodes_words(inputs, many)}"
-        named = zip(headings(self.paths), found.values(best.variant).values(), strict=True)
+        named = zip(headings(self.paths), ranking.values(best.variant).values(), strict=True)
         values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
         taken += f" ({values})" if values else ""
         plan = "plan 1" if found.offers.smaller is None else "another plan"
@@ -513,7 +515,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         yield from self._with_fewer()
         yield from counted_for(inputs.case)
         yield from unlimited(inputs)
-        if found.safe is None and found.unruled is None:
+        if ranking.safe is None and ranking.unruled is None:
             yield from without_room(inputs)
 
     def _at_that_size(self) -> Iterator[Text]:
@@ -549,7 +551,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         if found.works or found.stopped:
             return []
         words = "" if alone is None else instance_words(alone)
-        return [never_kept_line(found.inputs, None if alone is None else alone.costs, words)]
+        return [never_kept_line(ranking.inputs, None if alone is None else alone.costs, words)]
 
 
 def _column_words(words: str) -> Text:

@@ -178,32 +178,32 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def yours(self) -> list[Line]:
         """Lines on the rank of your own plan, and on the time that the best plan saves."""
-        found, own = self.found, self.found.yours
+        ranking, own = self.found, self.found.yours
         if own is None:
             return []
         words = " · ".join([*_own_values(self), plan_words(own)])
-        if found.your_rank is None and not (own.refused or own.broken):
+        if ranking.your_rank is None and not (own.refused or own.broken):
             chance = rounded_percent(own.costs["fit_chance"])
             return [styled(f"  yours ({words}) fits with a chance of {chance}", WARN)]
-        if found.your_rank is None:
+        if ranking.your_rank is None:
             code = (*own.refused, *own.broken)[0]
             stated = f"{code} {REFUSALS[code].title}: {reason(own, code)}"
             return [styled(f"  yours ({words}) is refused: {stated}", BAD)]
-        if not found.best:
+        if not ranking.best:
             return [styled(f"  yours ({words}) works, but is not in the search space")]
-        ratio = own.costs["step_time"] / found.best[0].costs["step_time"]
+        ratio = own.costs["step_time"] / ranking.best[0].costs["step_time"]
         faster = ratio > SAME_AS_BEST
-        rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
-        lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)}{rest}")]
+        rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if ranking.your_rank == 1 else ""
+        lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(ranking.your_rank)}{rest}")]
         return [*lines, Detail([self._gain(own.costs["step_time"])], "what the best plan gains")] if faster else lines
 
     def nearest(self) -> list[Line]:
         """Lines on the nearest plan: it only breaks a limit, or is the least over its memory."""
-        found = self.found
-        if not found.tally.missed_by_least:
+        ranking = self.found
+        if not ranking.tally.missed_by_least:
             return []
-        plan = found.tally.missed_by_least[0]
-        inputs, costs, closest = found.inputs_of(plan.variant), plan.costs, plan.costs["memory_share"] <= 1
+        plan = ranking.tally.missed_by_least[0]
+        inputs, costs, closest = ranking.inputs_of(plan.variant), plan.costs, plan.costs["memory_share"] <= 1
         need = f"needs {gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
         if closest:
             need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"

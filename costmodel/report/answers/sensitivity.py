@@ -29,62 +29,62 @@ _BAR = 5  # letters of a bar to each side, which leave room for `turned` in a us
 _MANY_TIMES = 10.0  # from which a result is so many times as much, and not some hundred per cent more
 
 
-def sensitivity(found: Sensitivity, shown: int | None = None) -> AnswerDocument:
+def sensitivity(knobs: Sensitivity, shown: int | None = None) -> AnswerDocument:
     """A tornado, and which figure of the hardware is the bottleneck."""
-    asked, gains = found.asked, bottleneck(found)
-    value = words_of(asked.case.kind).result(found.result, found.value)
-    first = f" {found.knobs[0].settable} moves it most." if found.knobs else ""
+    asked, gains = knobs.asked, bottleneck(knobs)
+    value = words_of(asked.case.kind).result(knobs.result, knobs.value)
+    first = f" {knobs.knobs[0].settable} moves it most." if knobs.knobs else ""
     return AnswerDocument(
         asked.case,
         title(asked.case),
-        plan_head(asked, found.answer, priced=is_money(found.result)),
-        f"The {found.result} is {value}.{first} {gains[0]}",
+        plan_head(asked, knobs.answer, priced=is_money(knobs.result)),
+        f"The {knobs.result} is {value}.{first} {gains[0]}",
         "plain",
-        [tornado(found, shown)],
+        [tornado(knobs, shown)],
         closing=[
             styled(gains[0]),
             *(Abridged(gain, short="", added="what else would gain") for gain in gains[1:]),
-            _next_command(found),
+            _next_command(knobs),
         ],
     )
 
 
-def _next_command(found: Sensitivity) -> Line:
+def _next_command(knobs: Sensitivity) -> Line:
     """The next command: plans one choice away, or a search if the plan does not fit."""
-    case, answer = found.asked.case, found.answer
+    case, answer = knobs.asked.case, knobs.answer
     return following(case, "search") if answer.broken else following(case, "explain", "plan")
 
 
-def tornado(found: Sensitivity, top: int | None = None) -> Section:
+def tornado(knobs: Sensitivity, top: int | None = None) -> Section:
     """A table of inputs by their effect on the result, largest first; top: how many a terminal shows."""
     shown, brief = top or _KNOBS_SHOWN, None if top else _BRIEF
-    sides = (abs(side) for knob in found.knobs[:shown] for side in (knob.low, knob.high))
-    widest, written = max(filter(math.isfinite, sides), default=0.0), leaves(found.asked.case)
+    sides = (abs(side) for knob in knobs.knobs[:shown] for side in (knob.low, knob.high))
+    widest, written = max(filter(math.isfinite, sides), default=0.0), leaves(knobs.asked.case)
     columns = [Column("figure", "k"), Column("is", drop=1), Column("turned", drop=3), Column("down"),
                Column("", "l", drop=2, face="terminal"), Column("up")]  # fmt: skip
     rows = []
-    for knob in found.knobs:
+    for knob in knobs.knobs:
         down, up = (
             Value(
-                words := percent_words(share), share, opens=partial(_turned_trace, found, written, knob, place, words)
+                words := percent_words(share), share, opens=partial(_turned_trace, knobs, written, knob, place, words)
             )
             for place, share in enumerate((knob.low, knob.high))
         )
         row: list[Cell] = [knob.settable, knob.text, turned_words(knob)]
         rows.append([*row, down, two_sided(knob.low, knob.high, widest, _BAR), up])
     cut, beneath = list[Line](), list[Line]()
-    if len(found.knobs) > shown:
-        words = f"  {len(found.knobs) - shown} more move it less"
+    if len(knobs.knobs) > shown:
+        words = f"  {len(knobs.knobs) - shown} more move it less"
         cut.append(styled(words, DIM) if top else Abridged(words, DIM, short="", added=""))
-    if any(knob.kind == "fitted" for knob in found.knobs[:shown]):
+    if any(knob.kind == "fitted" for knob in knobs.knobs[:shown]):
         beneath.append(styled("  fit.*: fitted constants, which costmodel calibrate renews and --set cannot set", DIM))
-    result = f"{found.result} {words_of(found.asked.case.kind).result(found.result, found.value)}"
-    lead = f"Fitted constants within their spread, all other figures by a tenth. {' '.join(bottleneck(found))}"
+    result = f"{knobs.result} {words_of(knobs.asked.case.kind).result(knobs.result, knobs.value)}"
+    lead = f"Fitted constants within their spread, all other figures by a tenth. {' '.join(bottleneck(knobs))}"
     return Section(
         "sensitivity",
-        f"What moves {found.result}",
+        f"What moves {knobs.result}",
         lead,
-        [partial(_figure, found)],
+        [partial(_figure, knobs)],
         [styled(result, HEAD)],
         Table(columns, rows, most=shown, brief=brief, rest="figure"),
         beneath,
@@ -93,34 +93,34 @@ def tornado(found: Sensitivity, top: int | None = None) -> Section:
     )
 
 
-def _figure(found: Sensitivity) -> Draw:
+def _figure(knobs: Sensitivity) -> Draw:
     from costmodel.report.page.question_figures import tornado_figure
 
-    return tornado_figure(found)
+    return tornado_figure(knobs)
 
 
 def _turned_trace(
-    found: Sensitivity, written: Mapping[str, InputValue], knob: Knob, side: int, words: str, traces: TraceWriter
+    knobs: Sensitivity, written: Mapping[str, InputValue], knob: Knob, side: int, words: str, traces: TraceWriter
 ) -> int:
     """The trace of a change: the result with the input raised or lowered, over the result."""
     from costmodel.documents.reader.sources import provenance
     from costmodel.report.terminal.documents.trace_tree import written_words
 
-    asked, say = found.asked, words_of(found.asked.case.kind).result
-    plan = {} if asked.case.scenario.plan is not None else asked.kept(found.answer).settings
-    base = traces.of(found.result)
+    asked, say = knobs.asked, words_of(knobs.asked.case.kind).result
+    plan = {} if asked.case.scenario.plan is not None else asked.kept(knobs.answer).settings
+    base = traces.of(knobs.result)
     if base is None:
-        line = command(asked.case, "explain", found.result, settings=plan)
-        base = traces.add(found.result, say(found.result, found.value), f"{line} prints how it was made")
+        line = command(asked.case, "explain", knobs.result, settings=plan)
+        base = traces.add(knobs.result, say(knobs.result, knobs.value), f"{line} prints how it was made")
     place = written[knob.path].place if knob.path in written else None
     source = "" if place is None else written_words(provenance(asked.case.trees, place))
     leaf = traces.add(knob.settable, knob.text, place=source)
     figure = knob.turned[side]
     line = "the same equations with this constant, which the fit holds and --set does not reach"
     if knob.kind != "fitted":
-        line = command(asked.case, "explain", found.result, settings={**plan, short(knob.path): figure})
-    text = say(found.result, found.value * (1 + (knob.low, knob.high)[side]))
-    turned = traces.add(f"{found.result} with {knob.settable} {figure}", text, line, [leaf])
+        line = command(asked.case, "explain", knobs.result, settings={**plan, short(knob.path): figure})
+    text = say(knobs.result, knobs.value * (1 + (knob.low, knob.high)[side]))
+    turned = traces.add(f"{knobs.result} with {knob.settable} {figure}", text, line, [leaf])
     return traces.add("change", words, ("= ", " / ", " − 1"), [turned, base])
 
 
@@ -142,24 +142,24 @@ def percent_words(share: float) -> str:
     return f"{share * 100:+.{digits}f} %".replace("-", "−")
 
 
-def bottleneck(found: Sensitivity) -> list[str]:
+def bottleneck(knobs: Sensitivity) -> list[str]:
     """Sentences on the gain from 10 % more of each hardware figure, the largest gain first."""
-    sign = 1.0 if found.asked.columns[found.result].better == "higher" else -1.0
-    gains = sorted(((sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
+    sign = 1.0 if knobs.asked.columns[knobs.result].better == "higher" else -1.0
+    gains = sorted(((sign * knob.high, knob) for knob in knobs.hardware), key=lambda item: -item[0])
     stated = [f"10 % more {short_path(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
     return stated or ["No figure of the hardware, a tenth larger, makes it better."]
 
 
-def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
+def sensitivity_json(knobs: Sensitivity) -> dict[str, Any]:
     """The tornado as plain values: shares by which the result changes."""
     return {
         **head("costmodel/sensitivity/v2"),
-        **plan_fields(found.asked, found.answer),
-        "result": machine_name(found.result),
-        "value": found.value,
-        "bottleneck": bottleneck(found),
+        **plan_fields(knobs.asked, knobs.answer),
+        "result": machine_name(knobs.result),
+        "value": knobs.value,
+        "bottleneck": bottleneck(knobs),
         "figures": with_facts(
-            row_facts(found.asked.facts),
-            ({**asdict(knob), "low": known(knob.low), "high": known(knob.high)} for knob in found.knobs),
+            row_facts(knobs.asked.facts),
+            ({**asdict(knob), "low": known(knob.low), "high": known(knob.high)} for knob in knobs.knobs),
         ),
     }

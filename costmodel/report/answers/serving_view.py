@@ -285,7 +285,6 @@ def _load_figure(facts: ServingFacts) -> Draw:
 
 
 def _load_words(costs: Mapping[str, float]) -> str:
-    """One load in words: its rate, time per token and throughput per GPU."""
     rate, time, throughput = (result(name, costs[name]) for name in ("requests_per_s", "tpot", "tokens_per_s_per_gpu"))
     return f"{rate}: {time}, {throughput}"
 

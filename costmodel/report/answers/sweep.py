@@ -112,7 +112,6 @@ def _best_combination(swept: Swept) -> Trial | None:
 
 
 def _is_risky(swept: Swept, point: Trial) -> bool:
-    """Whether a combination has less than the preferred chance to work."""
     return point.costs.get(swept.asked.chance, 1.0) < SAFE
 
 

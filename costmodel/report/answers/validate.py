@@ -576,32 +576,32 @@ def moved(read: LogFolder, moved_runses: Sequence[MovedRuns]) -> AnswerDocument:
 
 def _moved_section(read: LogFolder, each: MovedRuns) -> Section:
     """A section on one kind of runs: how its time changed, and how well each term explains it."""
-    found, whole, best = each.found, _WHOLE[each.figure], each.found.likeliest
-    counts = f"{number_of(found.now, 'run')} of {PurePath(read.folder) / each.night}"
-    counts += f" beside {number_of(found.before, 'run')} before"
-    same = f"{counts} differ by no more than those among themselves, {percent(found.spread, 2)}"
+    change, whole, best = each.found, _WHOLE[each.figure], each.found.likeliest
+    counts = f"{number_of(change.now, 'run')} of {PurePath(read.folder) / each.night}"
+    counts += f" beside {number_of(change.before, 'run')} before"
+    same = f"{counts} differ by no more than those among themselves, {percent(change.spread, 2)}"
     stated = f"{whole.capitalize()} takes as long as before: {same}."
-    mean = f"{_changed(found.change)} on average"
+    mean = f"{_changed(change.change)} on average"
     if best is not None:
         stated = f"{_term(best.term, whole)} {_changed(best.factor)} than before. {counts}: {whole} {mean}."
-        if found.alike:
-            others = joined(_term(name, whole) for name in found.alike)
+        if change.alike:
+            others = joined(_term(name, whole) for name in change.alike)
             stated += f" These runs do not distinguish it from {others}."
-    elif found.moved:
+    elif change.moved:
         stated = f"{whole.capitalize()} moved, and no single term explains it. {counts}: it {mean}."
-    if each.release is not None and found.moved:
+    if each.release is not None and change.moved:
         stated += f" The release went from {each.release[0]} to {each.release[1]}."
     columns = [Column("term", "l"), Column("factor"), Column("explains", legend=_REMOVED)]
     rows: list[list[Cell]] = [
         [_term(term.term, whole), Value(f"{term.factor:.2f} ×", term.factor), percent(1 - term.left, 2)]
-        for term in (found.terms if found.moved else ())
+        for term in (change.terms if change.moved else ())
     ]
     table = Table(columns, rows) if len(rows) > 2 else None
     return Section(
         f"terms-{each.figure}",
         f"What moved {whole}",
         stated,
-        ahead=[styled(stated, BAD if found.slower else HEAD)],
+        ahead=[styled(stated, BAD if change.slower else HEAD)],
         table=table,
     )
 
@@ -628,19 +628,19 @@ def moved_json(read: LogFolder, moved_runses: Sequence[MovedRuns]) -> dict[str, 
 
 def _moved_fields(each: MovedRuns) -> dict[str, Any]:
     """How one kind of runs changed between nights, as plain values."""
-    found, best = each.found, each.found.likeliest
+    change, best = each.found, each.found.likeliest
     return {
         "figure": each.figure,
         "night": each.night,
         "release": None if each.release is None else list(each.release),
-        "runs_before": found.before,
-        "runs_now": found.now,
-        "spread": found.spread,
-        "change": found.change,
-        "moved": found.moved,
-        "slower": found.slower,
+        "runs_before": change.before,
+        "runs_now": change.now,
+        "spread": change.spread,
+        "change": change.change,
+        "moved": change.moved,
+        "slower": change.slower,
         "term": None if best is None else best.term,
         "factor": None if best is None else best.factor,
-        "alike": list(found.alike),
-        "terms": [{"term": term.term, "factor": term.factor, "explains": 1 - term.left} for term in found.terms],
+        "alike": list(change.alike),
+        "terms": [{"term": term.term, "factor": term.factor, "explains": 1 - term.left} for term in change.terms],
     }

@@ -52,9 +52,9 @@ def answered(answer: Answer) -> dict[str, Any]:
 
 def fixes(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
     """Settings that each remove a reason against the plan, as plain values."""
-    found = answer.fixes[code]
-    tried = [setting for remedy in found for setting in remedy.assignments]
-    return {"try": tried, "remedies": remedies_json(found)}
+    fixes_of_code = answer.fixes[code]
+    tried = [setting for remedy in fixes_of_code for setting in remedy.assignments]
+    return {"try": tried, "remedies": remedies_json(fixes_of_code)}
 
 
 def conflicts(case: ResolvedScenario) -> list[dict[str, str]]:

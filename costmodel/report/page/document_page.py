@@ -128,9 +128,9 @@ def remark_findings(codes: Iterable[str], counted: Mapping[str, str] = _ONE_PLAN
 
 def row_commands(case: LoadedScenario, settings: Iterable[Mapping[str, str]]) -> dict[str, Any]:
     """Parts of the commands that a page's script writes: the scenario, and the settings of each row."""
-    found = [around(case, "explain", setting) for setting in settings]
-    named = found[0][0] if found else []
-    return {"scenario": shlex.join(named), "settings": [shlex.join(options) for _, options in found]}
+    commands = [around(case, "explain", setting) for setting in settings]
+    named = commands[0][0] if commands else []
+    return {"scenario": shlex.join(named), "settings": [shlex.join(options) for _, options in commands]}
 
 
 def settings_of(stated: Iterable[str]) -> dict[str, str]:

@@ -101,8 +101,8 @@ def plan_figure(view: PlanView, name: str) -> Draw | None:
     """The first figure of a section; none of a plan that is not valid, or has no such section."""
     if view.answer.refused:
         return None
-    found = plan_sections(view, known_run(view) if name == RUN else None)
-    return next((each.figures[0]() for each in found if each.key == name and each.figures), None)
+    sections = plan_sections(view, known_run(view) if name == RUN else None)
+    return next((each.figures[0]() for each in sections if each.key == name and each.figures), None)
 
 
 def findings(view: PlanView) -> Iterator[tuple[Verdict, str]]:

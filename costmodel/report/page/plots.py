@@ -143,7 +143,6 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def _measure(self, value: float) -> float:
-        """The value, or its logarithm on a logarithmic axis."""
         return math.log10(max(value, 1e-300)) if self.logarithmic else value
 
     def ticks(self, count: int = 5) -> list[float]:

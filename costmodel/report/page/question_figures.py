@@ -176,9 +176,9 @@ def _turned_bar(knob: Knob, role: str, share: float) -> Piece:
     return Piece(0.0, end, role, tip, f"{knob.path}.{'low' if role == 'lower' else 'high'}", end)
 
 
-def check_figure(found: Sequence[CheckedScenario]) -> Bars:
+def check_figure(checks: Sequence[CheckedScenario]) -> Bars:
     """Bars of passed and failed checks, by scenario."""
-    rows, every_one = [], [(checked.name, [finding.kept for finding in checked.findings]) for checked in found]
+    rows, every_one = [], [(checked.name, [finding.kept for finding in checked.findings]) for checked in checks]
     for name, held in every_one:
         kept, every = float(sum(held)), float(len(held))
         pieces = [

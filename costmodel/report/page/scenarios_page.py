@@ -119,16 +119,16 @@ def _result_cells(view: PlanView, traces: Traces, shown: Sequence[bool]) -> list
     ]
 
 
-def _side_by_side(found: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
+def _side_by_side(views: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
     """The part of a page that compares scenarios of one workload."""
     held, rows = words_of(kind).compared, list[list[Cell]]()
-    for view, traces in found:
+    for view, traces in views:
         shown = [not view.answer.refused and (works(view) or not is_money(column)) for _, column in held.heads]
         rows.append(
             [_scenario_title(view), *_result_cells(view, traces, shown), workload_of(view.case).kept(view.answer).words]
         )
     heads = ("scenario", *(words for words, _ in held.heads), "plan")
-    figure = scenarios_figure([view for view, _ in found])
+    figure = scenarios_figure([view for view, _ in views])
     tables = [PageTable(heads, rows, f"l{'r' * len(held.heads)}l")]
     return Part(
         f"scenarios-{kind}",

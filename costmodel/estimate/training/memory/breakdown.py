@@ -207,25 +207,25 @@ def all_states(
 
     Routed experts are sharded over the ranks that hold the same experts, all other parameters over dp.
     """
-    found = _states(inputs, block, rank.trained, block.shards)
+    states = _states(inputs, block, rank.trained, block.shards)
     if inputs.tuning is not None:
         ahead = head_holder(block, prediction_parameters(inputs.model, block.tp), position)
-        found["weights"] = found["weights"] + _frozen(inputs, block, rank.layers + ahead, rank.all, block.shards)
+        states["weights"] = states["weights"] + _frozen(inputs, block, rank.layers + ahead, rank.all, block.shards)
     elif inputs.tower_frozen:
         with term("frozen tower"):
             frozen = (rank.all - rank.trained) * inputs.stack.states.compute
-            found["weights"] = found["weights"] + (frozen / block.shards if block.structure.zero == 3 else frozen)
-    found["weights"] = found["weights"] + _converted(inputs, block, rank.layers, block.shards)
+            states["weights"] = states["weights"] + (frozen / block.shards if block.structure.zero == 3 else frozen)
+    states["weights"] = states["weights"] + _converted(inputs, block, rank.layers, block.shards)
     if inputs.experts is None:
-        found["gradients"] = gradients_held(inputs, block, parameters, found["gradients"])
-        return moved_states(inputs, block, found, _updated(inputs, block, rank))
+        states["gradients"] = gradients_held(inputs, block, parameters, states["gradients"])
+        return moved_states(inputs, block, states, _updated(inputs, block, rank))
     with term("experts"):
         edp = expert_data(inputs, block)
         routed = _states(inputs, block, rank.routed_trained, edp)
         if inputs.tuning is not None:
             routed["weights"] = routed["weights"] + _frozen(inputs, block, rank.routed, rank.routed, edp)
         routed["weights"] = routed["weights"] + _converted(inputs, block, parameters.routed_ranks[position], edp)
-    both = {name: value + routed[name] for name, value in found.items()}
+    both = {name: value + routed[name] for name, value in states.items()}
     both["gradients"] = gradients_held(inputs, block, parameters, both["gradients"])
     return moved_states(inputs, block, both, _updated(inputs, block, rank))
 
@@ -469,16 +469,16 @@ def with_memories(
     inputs: TrainingInputs, block: Block, column: dict[str, Number], trained: Number, routed: Number
 ) -> dict[str, Number]:
     """The lines of a stage, plus error feedback of compression and the states of an outer optimizer."""
-    found = dict(column)
+    states = dict(column)
     if block.structure.compression != "none":
         copies = 1.0 if inputs.experts is None else expert_data(inputs, block)
-        found["gradients"] = found["gradients"] + remembered(inputs, block, trained, routed, copies)
+        states["gradients"] = states["gradients"] + remembered(inputs, block, trained, routed, copies)
     if inputs.sites is not None:
         with term("outer optimizer"):
             experts = 0.0 if inputs.experts is None else stepped(block, routed)
             updated = shard_of(inputs, block, stepped(block, trained), experts)
-            found["optimizer"] = found["optimizer"] + OUTER * gradient_traffic(updated, FP32)
-    return found
+            states["optimizer"] = states["optimizer"] + OUTER * gradient_traffic(updated, FP32)
+    return states
 
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type")

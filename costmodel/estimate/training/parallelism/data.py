@@ -547,19 +547,19 @@ def data_traffic(
 
     With compression it is the mean over all steps, of which the first are not compressed.
     """
-    found = _data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
+    traffic = _data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
     if block.structure.compression == "none":
-        return found
+        return traffic
     most = fullest(inputs, block, own)
     often = 1.0 if block.structure.zero < 2 else np.where(summed_once(inputs, block), 1.0, micro_batches)
     with term("compression"):
         coded = np.where(block.shards > 1, codec_time(inputs, block, most.held + most.routed, often), 0.0)
-        found = replace(found, exposed=found.exposed + coded)
+        traffic = replace(traffic, exposed=traffic.exposed + coded)
     before = warm_up(inputs, block)
     if before == 0:
-        return found
+        return traffic
     plain = block.under(replace(block.structure, compression="none"))
-    return _mixed(before, _data_traffic(inputs, plain, placed, parameters, own, work, micro_batches), found)
+    return _mixed(before, _data_traffic(inputs, plain, placed, parameters, own, work, micro_batches), traffic)
 
 
 def _mixed(part: float, one: DataTraffic, other: DataTraffic) -> DataTraffic:

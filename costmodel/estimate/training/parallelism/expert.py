@@ -94,15 +94,15 @@ def _again(
 
 def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, rows: Number) -> ForwardBackward:
     """Grouped matmuls of the experts of a rank: one group per expert, all of equal length."""
-    found, narrow, trained = (
+    total, narrow, trained = (
         ForwardBackward(TimeByCategory(), TimeByCategory()),
         inputs.recipe.narrow,
         inputs.tuning is None,
     )
     for matrix in routed.matrices():
         with term(matrix.name):
-            found = found + _grouped(inputs, stated, routed, rows, matrix, narrow=narrow, trained=trained)
-    return found
+            total = total + _grouped(inputs, stated, routed, rows, matrix, narrow=narrow, trained=trained)
+    return total
 
 
 def _masks(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens: Number) -> ForwardBackward:
@@ -268,7 +268,7 @@ def _dispatch(
     """
     sent = stated.load * tokens
     copies = reached(routed.of, ep.ranks) if stated.deduplicated else routed.of.top_k
-    found = []
+    exchanges = []
     for name, element in (("dispatch", stated.dispatch), ("combine", inputs.widths.element)):
         with term(name):
             message = copies * activation_message(sent, routed.hidden, element)
@@ -278,8 +278,8 @@ def _dispatch(
                 time, carried = dispatch_time(inputs, stated.kernels, rows, ep)
             else:
                 time = collective_time(inputs, message, ep, "all_to_all")
-            found.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0, carried))
-    return found[0], found[1]
+            exchanges.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0, carried))
+    return exchanges[0], exchanges[1]
 
 
 def _sharing(

@@ -290,8 +290,8 @@ class StageLayers:
 
     def at_each(self, mixed: Callable[[int], T]) -> PerStage[T]:
         """A value for the first, a middle and the last rank; the same object three times if their layers are alike."""
-        found = [mixed(position) for position in self.positions]
-        return PerStage(*found) if len(found) == 3 else same_on_all_stages(*found)
+        values = [mixed(position) for position in self.positions]
+        return PerStage(*values) if len(values) == 3 else same_on_all_stages(*values)
 
     def on_fullest(self, model: Model, kind: Layers) -> Number:
         """Layers of one kind on the rank with most layers.

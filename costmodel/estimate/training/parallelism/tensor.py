@@ -94,8 +94,10 @@ def _of_adapters(
     """All-gathers of adapter results if both thin matrices are sharded; with sequence parallelism also of gradients."""
     if inputs.tuning is None or not inputs.stack.split_adapters:
         return
-    found = [each for each in adapters(inputs, shard(inputs.model, kind, 1.0)) if each.reads in ("core", "activation")]
-    count, anew = float(len(found)), float(sum(each.beside in again.matrices for each in found))
+    sharded = [
+        each for each in adapters(inputs, shard(inputs.model, kind, 1.0)) if each.reads in ("core", "activation")
+    ]
+    count, anew = float(len(sharded)), float(sum(each.beside in again.matrices for each in sharded))
     with term("tp all-gather of adapters"):
         message = activation_message(tokens, inputs.model.hidden, inputs.widths.element)
         time = collective_time(inputs, message, tp, "all_gather")
@@ -126,10 +128,7 @@ READ_AND_WRITTEN = 2.0
 
 
 def _sums(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers) -> Number:
-    """Time [s] to add the input gradients of separate projections that read the same gathered input.
-
-    Eager kernels read two tensors and write one for each projection after the first; a compiled one reads each once.
-    """
+    """Time [s] to add the input gradients of separate projections that read the same gathered input."""
     projections = (2.0 if kind.attention is not None else 0.0) + float(kind.dense is not None and kind.dense.gated)
     passes = projections * (3.0 if inputs.stack.kernels.traffic_of == "none" else 1.0)
     with term("tp sums of input gradients"):
@@ -159,12 +158,10 @@ def _rotated_heads(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Laye
 
 
 def _whole_heads(inputs: TrainingInputs, kind: Layers) -> bool:
-    """Whether the stack normalises queries and keys of all heads on each rank."""
     return inputs.stack.kernels.head_norms == "gathered" and kind.attention is not None and kind.attention.qk_norm
 
 
 def _normed_width(kind: Layers) -> float:
-    """Width of queries and keys of all heads together."""
     assert kind.attention is not None
     return float((kind.attention.heads + kind.attention.kv_heads) * kind.attention.head_dim)
 
@@ -214,10 +211,7 @@ def _sum(
 def _scattered(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
-    """All-gather of inputs and reduce-scatter of outputs; backward does both for the gradients.
-
-    Latent and compressed attention narrow their input before the all-gather.
-    """
+    """All-gather of inputs, which some attention narrows before, and reduce-scatter of outputs; backward does both."""
     count, hidden, narrow = exchanges(kind), inputs.model.hidden, narrow_width(inputs.model.hidden, kind)
     gathers = count if narrow is None else count - 1.0
     yield from _pair(inputs, tp, tokens, hidden, (gathers, count), (again.gathers, again.scatters))

@@ -265,19 +265,19 @@ def _adapters(
     inputs: TrainingInputs, part: Shard, tokens: Number, named: frozenset[str]
 ) -> tuple[ForwardBackward, TimeByCategory]:
     """A layer's adapters, with unpacking of weights; and their recompute."""
-    found, again = ForwardBackward(TimeByCategory(), TimeByCategory()), TimeByCategory()
+    total, again = ForwardBackward(TimeByCategory(), TimeByCategory()), TimeByCategory()
     for adapter in adapters(inputs, part):
         own = tokens / adapter.split
         each = adapted(inputs, adapter, own, functools.partial(plain_product, inputs, own, trained=True))
-        found = found + each
+        total = total + each
         again = again + each.forward if adapter.beside in named else again
     for matrix in matmuls(inputs.model, part) if inputs.packed else ():
         with term(f"unpack {matrix.name}"):
             weights = matrix.split * table_parameters(matrix.n, matrix.k)
             unpacked = TimeByCategory(memory_bound=unpacking(inputs, weights))
-        found = found + ForwardBackward(unpacked, unpacked)
+        total = total + ForwardBackward(unpacked, unpacked)
         again = again + unpacked if matrix.name in named else again
-    return found, again
+    return total, again
 
 
 def unpacking(inputs: TrainingInputs, weights: Number) -> Number:

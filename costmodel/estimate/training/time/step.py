@@ -357,20 +357,20 @@ def with_sites(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Trai
     sites = inputs.sites
     if sites is None:
         return step
-    found = exchange(inputs, sites, step.total)
+    exchanged = exchange(inputs, sites, step.total)
     with term("between sites"):
-        longer = step.total / found.utilisation - step.total
-        each = found.message / sites.fragments
+        longer = step.total / exchanged.utilisation - step.total
+        each = exchanged.message / sites.fragments
         often = np.ones(len(block)) * (sites.fragments / sites.every)
         group = Group("sites", sites.count, 1.0, 1.0, 1.0, sites.count, sites.count)
-        sent = found.wire / sites.fragments / inputs.ranks
-        moved = Transfer(group, "all_reduce", each, found.time / sites.fragments, often, sent=sent)
+        sent = exchanged.wire / sites.fragments / inputs.ranks
+        moved = Transfer(group, "all_reduce", each, exchanged.time / sites.fragments, often, sent=sent)
     terms = step.terms | {"dp": step.terms["dp"] + longer}
     total = known_as("step_time", added(terms, TERMS))
     return replace(step, terms=terms, total=total, transfers=(*step.transfers, moved))
 
 
-def to_use_well(sites: Sites, found: SiteExchange, time: Number) -> tuple[Number, Number]:
+def to_use_well(sites: Sites, exchanged: SiteExchange, time: Number) -> tuple[Number, Number]:
     """Bandwidth of a site, and steps between exchanges, with which sites compute for 95 % of the time."""
-    needed = local_bandwidth(found.wire, sites.every, time, WELL_USED, found.hidden)
-    return needed, inner_steps_needed(time, found.time, WELL_USED, found.hidden)
+    needed = local_bandwidth(exchanged.wire, sites.every, time, WELL_USED, exchanged.hidden)
+    return needed, inner_steps_needed(time, exchanged.time, WELL_USED, exchanged.hidden)

@@ -78,11 +78,11 @@ def _whole_shares(
 
 def of_slowest(each: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
     """The results of the kind of node that ends last, row by row; memory results of the kind with the highest share."""
-    found = dict(each[0])
+    slowest = dict(each[0])
     for other in each[1:]:
-        later = np.asarray(other["step_time"]) > np.asarray(found["step_time"])
-        fuller = np.asarray(other["memory_share"]) > np.asarray(found["memory_share"])
-        found = {
-            name: np.where(fuller if name in FULLEST else later, other[name], value) for name, value in found.items()
+        later = np.asarray(other["step_time"]) > np.asarray(slowest["step_time"])
+        fuller = np.asarray(other["memory_share"]) > np.asarray(slowest["memory_share"])
+        slowest = {
+            name: np.where(fuller if name in FULLEST else later, other[name], value) for name, value in slowest.items()
         }
-    return found
+    return slowest

@@ -47,17 +47,17 @@ def predictions(
     rows: Sequence[ServingRow], shelf: CachedReader, count: Callable[[int, int], None] = lambda done, rows: None
 ) -> list[Predicted]:
     """The predicted figures of each row, or the reason for none; `count` gets the rows done and the total."""
-    found: dict[int, Predicted] = {}
+    predicted_rows: dict[int, Predicted] = {}
     for members in groups(rows):
-        count(len(found), len(rows))
+        count(len(predicted_rows), len(rows))
         asked = [rows[index] for index in members]
         try:
             inputs = inputs_of(case_of_group(asked, shelf))
         except CannotModel as reason:
-            found |= dict.fromkeys(members, reason)
+            predicted_rows |= dict.fromkeys(members, reason)
             continue
-        found |= dict(zip(members, of_group(inputs, asked), strict=True))
-    return [found[index] for index in range(len(rows))]
+        predicted_rows |= dict(zip(members, of_group(inputs, asked), strict=True))
+    return [predicted_rows[index] for index in range(len(rows))]
 
 
 def case_of_group(rows: Sequence[ServingRow], shelf: CachedReader) -> ServingCase:
@@ -99,10 +99,10 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
     load = inputs.load
     if np.any((prompt != load.prompt) | (output != load.output)):
         load = replace(load, prompt=prompt, output=output, longest=prompt + output)
-    found = benchmark(replace(inputs, load=load), layout, users)
+    results = benchmark(replace(inputs, load=load), layout, users)
     widths = {crosses: _widths(replace(inputs, crosses=crosses)) for crosses in (False, True)}
     crossing = map(bool, crosses_domains(inputs, layout))
-    return [_row(found, widths[each], index) for index, each in enumerate(crossing)]
+    return [_row(results, widths[each], index) for index, each in enumerate(crossing)]
 
 
 def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
@@ -113,19 +113,19 @@ def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
     return {"ttft": (first, late), "tpot": (token, later), "tokens_per_s_per_gpu": (later, token)}
 
 
-def _row(found: Benchmark, widths: Mapping[str, tuple[float, float]], index: int) -> Predicted:
+def _row(results: Benchmark, widths: Mapping[str, tuple[float, float]], index: int) -> Predicted:
     """The predicted figures of one row with their bands, or the reason why there are none."""
-    if code := found.refused[index]:
+    if code := results.refused[index]:
         return CannotModel("V007", code)
-    state = found.state
-    columns = {"ttft": state.ttft, "tpot": state.tpot, "tokens_per_s_per_gpu": found.tokens_per_gpu}
+    state = results.state
+    columns = {"ttft": state.ttft, "tpot": state.tpot, "tokens_per_s_per_gpu": results.tokens_per_gpu}
     figures = {name: float(np.asarray(values)[index]) for name, values in columns.items()}
     for name, spread in widths.items():
         low, high = (math.exp(sign * TENTH * relative) for sign, relative in zip((-1, 1), spread, strict=True))
         figures |= {f"{name}_low": figures[name] * low, f"{name}_high": figures[name] * high}
         figures[f"{name}_spread"] = min(spread)
-    parts = {f"{PART}{name}": float(shares[index]) for name, shares in found.parts.items()}
-    return figures | parts | {"floor": float(found.floor[index])}
+    parts = {f"{PART}{name}": float(shares[index]) for name, shares in results.parts.items()}
+    return figures | parts | {"floor": float(results.floor[index])}
 
 
 # --- closed loops of one model, engine and pair of lengths over many layouts at once

@@ -149,10 +149,10 @@ def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str | dict[str, A
 def model_of(row: CsvRow, shelf: CachedReader) -> Model:
     """The shipped model with the shape of the model that a row names."""
     stated = row.text("model")
-    found = shape_of(stated, sorted(shelf.names("model"))) if stated else ""
-    if not found:
+    shape = shape_of(stated, sorted(shelf.names("model"))) if stated else ""
+    if not shape:
         raise CannotModel("V011", f"no document of the model {stated or 'not stated'}")
-    document: Model = shelf.document("model", found)
+    document: Model = shelf.document("model", shape)
     return document
 
 
@@ -184,10 +184,10 @@ def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: 
     """Engine settings that published benchmarks use for this GPU family and load."""
     family, groups, users = load
     budget = row.number("max_num_batched_tokens")
-    found = {"budget": budget} if budget else {}
+    settings = {"budget": budget} if budget else {}
     if engine.startswith("trt-llm") and groups > 1:
         filled["prompt_wait"] = f"{_PROMPT_WAIT:g} steps"
-        found["prompt_wait"] = _PROMPT_WAIT
+        settings["prompt_wait"] = _PROMPT_WAIT
     if engine == "sglang" and family.startswith("blackwell") and groups == 1 and "InferenceX" in row.text("source"):
         found["poll"] = _POLL if users >= _MANY else _POLL_OF_FEW
         filled["poll"] = f"{found['poll']:g} steps"
@@ -220,10 +220,10 @@ def _types(row: CsvRow, model: Model, family: str, filled: dict[str, str]) -> di
     names = {"": "bf16", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8", "fp8_block": "fp8-block"}
     if dense not in names or experts not in names:
         raise CannotModel("V004", f"precision {dense} {experts}")
-    found = {"precision": names[dense], "cache": cache}
+    types = {"precision": names[dense], "cache": cache}
     if mixture and names[experts] != names[dense]:
-        found["expert_precision"] = names[experts]
-    return found
+        types["expert_precision"] = names[experts]
+    return types
 
 
 def _four_bits(model: Model, family: str, filled: dict[str, str]) -> dict[str, str]:

@@ -74,12 +74,12 @@ def serving_answers(
             yield _cached(row, shelf)
         return
     asked = [_asked(row, shelf) for row in rows]
-    found = iter(predictions([row for row in asked if isinstance(row, ServingRow)], shelf, count))
+    predicted_rows = iter(predictions([row for row in asked if isinstance(row, ServingRow)], shelf, count))
     for row, question in zip(rows, asked, strict=True):
         if isinstance(question, CannotModel):
             yield stated(row, quantity), {}, {}, question
             continue
-        predicted = next(found)
+        predicted = next(predicted_rows)
         yield _answer(question, quantity, predicted)
 
 

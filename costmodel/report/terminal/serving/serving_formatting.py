@@ -418,10 +418,7 @@ def _over(answer: ServingAnswer) -> str:
 
 
 def _replicas_for_it(answer: ServingAnswer, arriving: float) -> str:
-    """Replicas that answer the load, and replicas that also meet the limits or the headroom.
-
-    For conversations only the latter: with more replicas, a turn finds less of its conversation in a cache.
-    """
+    """Replicas that answer the load, and replicas that also meet the limits or the headroom."""
     costs, limited = answer.costs, bool(service_limits(answer.inputs))
     least, kept = costs["replicas_needed"], "" if limited else _share_words(answer)
     if answer.inputs.case.scenario.workload.turns > 1:

@@ -235,7 +235,7 @@ def _diff_function() -> Callable[..., Result]:
 
     signature = inspect.signature(_diff, eval_str=True)
     *own, _ = signature.parameters.values()
-    flags = [_parameter_of_option(each).replace(kind=_BY_NAME) for each in flag_options().values()]
+    flags = [_parameter_of_option(option).replace(kind=_BY_NAME) for option in flag_options().values()]
 
     def diff(*given: Any, **named: Any) -> Result:
         bound = _bound("diff", diff.__signature__, {}, given, named)  # type: ignore[attr-defined]

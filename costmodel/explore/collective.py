@@ -104,11 +104,11 @@ def _medians(rows: Sequence[CsvRow]) -> dict[float, float]:
 
 def same_group(case: ResolvedScenario, measured: MeasuredCollective) -> list[str]:
     """A fault where the group of the prediction is another than the measured one; remarks where the device is."""
-    nodes, each = int(case.scenario.cluster.nodes), int(case.node.accelerators)
+    nodes, per_node = int(case.scenario.cluster.nodes), int(case.node.accelerators)
     hosts = measured.hosts or nodes
-    if nodes * each != measured.ranks or nodes != hosts:
+    if nodes * per_node != measured.ranks or nodes != hosts:
         sentence = (
-            f"it measured {measured.ranks} ranks on {hosts} hosts; the prediction is of {nodes * each} on {nodes}"
+            f"it measured {measured.ranks} ranks on {hosts} hosts; the prediction is of {nodes * per_node} on {nodes}"
         )
         hint = f"--set cluster.nodes={hosts} --set cluster.node.accelerators={measured.ranks // hosts}"
         raise fail("C004", sentence, Place(measured.file), hint)

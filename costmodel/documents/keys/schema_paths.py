@@ -83,8 +83,8 @@ def examples_of(kind: type[BaseModel], path: str) -> list[str] | None:
 
 def samples_of(kind: type[BaseModel], node: dict[str, Any]) -> Iterator[str]:
     """Sample values for a schema node: its examples, its choices, or a mapping of its required keys."""
-    for each in (node, *node.get("anyOf", ()), *node.get("oneOf", ())):
-        inner = resolved(kind, each)
+    for branch in (node, *node.get("anyOf", ()), *node.get("oneOf", ())):
+        inner = resolved(kind, branch)
         yield from map(str, (*inner.get("examples", ()), *inner.get("enum", ())))
         if inner.get("type") in ("integer", "number"):
             yield str(inner.get("minimum", 1))
@@ -100,7 +100,7 @@ def has_default(kind: type[BaseModel], path: str) -> bool:
     above, _, last = path.rpartition(".")
     holder = resolved(kind, (key_of(kind, above) if above else _json_schema(kind)) or {})
     node = holder.get("properties", {}).get(last, {})
-    nullable = any(each.get("type") == "null" for each in node.get("anyOf", ()))
+    nullable = any(branch.get("type") == "null" for branch in node.get("anyOf", ()))
     return bool(node) and not nullable and last not in holder.get("required", ())
 
 

@@ -113,7 +113,7 @@ class LoadedScenario:
     def whole_tree(self) -> dict[str, Any]:
         """The scenario's tree with a model from a foreign file written out, so that it does not need the file."""
         named = self.tree.get("model")
-        read = next((each.tree for each in self.foreign.values() if each.holds == "model"), None)
+        read = next((tree.tree for tree in self.foreign.values() if tree.holds == "model"), None)
         return {**self.tree, "model": read} if isinstance(named, str) and read is not None else self.tree
 
     @property
@@ -364,14 +364,14 @@ def nodes_of(case: LoadedScenario, gpus: int, place: Place, *, varies: bool = Fa
 
     varies: whether the node differs between answers; then each answer reports its own fault
     """
-    each = int(case.node.accelerators)
-    if gpus > each and gpus % each and not varies:
-        near = f"--gpus {gpus // each * each} or {(gpus // each + 1) * each}"
+    per_node = int(case.node.accelerators)
+    if gpus > per_node and gpus % per_node and not varies:
+        near = f"--gpus {gpus // per_node * per_node} or {(gpus // per_node + 1) * per_node}"
         idle = "; replicas may leave some of them idle" if case.kind == "serving" else ""
-        sentence = f"{gpus} GPUs do not fill nodes of {each}, as {case.node.name} is"
+        sentence = f"{gpus} GPUs do not fill nodes of {per_node}, as {case.node.name} is"
         raise fail("C004", sentence, place, f"take {near}{idle}")
-    yield Assignment(NODES, place, max(1, gpus // each), place)
-    if gpus < each:
+    yield Assignment(NODES, place, max(1, gpus // per_node), place)
+    if gpus < per_node:
         yield Assignment(PART, place, gpus, place)
 
 

@@ -51,7 +51,7 @@ class ServingCase(LoadedScenario):
         """The number and the scenario of each kind of node: of node groups, or of prefill and decode."""
         if self.prompts is None:
             return self.groups
-        return tuple((float(each.cluster.nodes), each) for each in (self.prompts, self))
+        return tuple((float(side.cluster.nodes), side) for side in (self.prompts, self))
 
 
 def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:

@@ -76,8 +76,8 @@ def norm_traffic(
     163840.0
     """
     masked = 0.0 if not dropout else 5.0 if backward else 1.0  # masks of one byte, and the branch read and written back
-    each = (3.0 if backward else 2.0) if fused else (9.75 if backward else 3.1)
-    return (each * norms + 2 * additions + 2 + masked) * element * tokens * hidden
+    passes = (3.0 if backward else 2.0) if fused else (9.75 if backward else 3.1)
+    return (passes * norms + 2 * additions + 2 + masked) * element * tokens * hidden
 
 
 @equation

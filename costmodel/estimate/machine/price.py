@@ -110,9 +110,9 @@ def price_per_accelerator(case: LoadedScenario) -> Number:
 
 def _mean_price(case: LoadedScenario) -> Number:
     """Price of one accelerator [USD/s], averaged over all accelerators of a cluster with several kinds of nodes."""
-    every = sum(nodes * each.node.accelerators for nodes, each in case.kinds)
+    every = sum(nodes * kind.node.accelerators for nodes, kind in case.kinds)
     with term("mean of the groups"):
-        shares = [(nodes * each.node.accelerators / every, listed_or_offered(each)) for nodes, each in case.kinds]
+        shares = [(nodes * kind.node.accelerators / every, listed_or_offered(kind)) for nodes, kind in case.kinds]
         return sum((part * price for part, price in shares), start=0.0)
 
 
@@ -165,8 +165,8 @@ def node_prices(names: Sequence[str]) -> dict[str, NodePrice | None]:
 def hourly_price(node: Node) -> float:
     """List price of one accelerator, in USD an hour; infinite for a node without one."""
     part = node.accelerator
-    each = float(listed_price(node, read("accelerator", part) if isinstance(part, str) else part)) * 3600
-    return math.inf if math.isnan(each) else each
+    price = float(listed_price(node, read("accelerator", part) if isinstance(part, str) else part)) * 3600
+    return math.inf if math.isnan(price) else price
 
 
 def servers_of(sync: str) -> float:

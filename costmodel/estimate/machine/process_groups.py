@@ -53,8 +53,12 @@ def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Numb
     if node.accelerators != counted:
         with term("domain"):
             whole = domain_in_use(whole, node.accelerators, counted)
-    size, each = float(whole), int(node.accelerators)
-    taken = float(math.gcd(int(size), each)) if size <= each else _whole_nodes(size, each, int(ranks), even=even)
+    size, per_node = float(whole), int(node.accelerators)
+    taken = (
+        float(math.gcd(int(size), per_node))
+        if size <= per_node
+        else _whole_nodes(size, per_node, int(ranks), even=even)
+    )
     if taken == size:
         return whole
     place = getattr(node.scale_up.domain, "place", None)
@@ -62,11 +66,11 @@ def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Numb
 
 
 @functools.lru_cache(maxsize=64)
-def _whole_nodes(domain: float, each: int, ranks: int, *, even: bool) -> float:
+def _whole_nodes(domain: float, per_node: int, ranks: int, *, even: bool) -> float:
     """Ranks of a rack-wide domain that a job uses if it takes whole nodes of `each` accelerators."""
     if not even:
-        return float(min(int(domain) - remainder(int(domain), each), ranks))
-    nodes = range(each, int(min(domain, ranks)) + 1, each)
+        return float(min(int(domain) - remainder(int(domain), per_node), ranks))
+    nodes = range(per_node, int(min(domain, ranks)) + 1, per_node)
     most = max(count for count in nodes if math.gcd(count, ranks) == count)
     return domain if most != ranks and most + most <= domain else float(most)
 

@@ -43,8 +43,8 @@ def _matrices(model: Model) -> Iterator[tuple[Number, Number, Number]]:
     """Each weight matrix of the layers: its count, outputs and inputs."""
     for kind, count in counted_kinds(model):
         part = shard(model, kind, 1.0)
-        for each in matmuls(model, part):
-            yield count, each.n, each.k
+        for matrix in matmuls(model, part):
+            yield count, matrix.n, matrix.k
         if part.routed is not None:
-            for each in part.routed.matrices():
-                yield count * part.routed.of.count, each.n, each.k
+            for matrix in part.routed.matrices():
+                yield count * part.routed.of.count, matrix.n, matrix.k

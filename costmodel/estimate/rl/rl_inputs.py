@@ -202,7 +202,7 @@ def _batch(
     ]
     if len(found) == 1:
         return found[0]
-    total, prompts, tail = (np.where(fits, *each) for each in zip(*reversed(found), strict=True))
+    total, prompts, tail = (np.where(fits, *column) for column in zip(*reversed(found), strict=True))
     return total, prompts, tail
 
 
@@ -273,8 +273,8 @@ def _stream_rate(
 ) -> Number:
     """Answers per second of an engine that is always full."""
     with term("refilled"):
-        each = share(1.0, replica_rate(engines.inputs, point))
-        rate = share(1.0, each + returning_time(1.0, lengths.mean, engines.each_token))
+        time = share(1.0, replica_rate(engines.inputs, point))
+        rate = share(1.0, time + returning_time(1.0, lengths.mean, engines.each_token))
         if environment is None:
             return rate
         return rate_with_waits(rate, engines.together, environment.turns * environment.time)

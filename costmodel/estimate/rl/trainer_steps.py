@@ -73,8 +73,8 @@ def _of_kind(nodes: float, case: RlCase) -> ClusterPart:
 
 def part_of(case: RlCase, ranks: float) -> ClusterPart | None:
     """A cluster part of whole nodes, or of some accelerators of one node; None if the number allows neither."""
-    each, cluster, node = float(case.node.accelerators), case.cluster, case.node
-    nodes = ranks / each
+    per_node, cluster, node = float(case.node.accelerators), case.cluster, case.node
+    nodes = ranks / per_node
     if ranks < 1 or (nodes > 1 and not nodes.is_integer()):
         return None
     if nodes < 1:

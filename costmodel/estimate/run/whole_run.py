@@ -340,15 +340,15 @@ def whole_run(
 
     read: tokens that a step reads, if not all that it trains on
     """
-    each = fed(inputs, run, time, read)
+    data_time = fed(inputs, run, time, read)
     saved, between = checkpoint(inputs, run, block, models), mtbf(inputs, run)
-    at = cycle(inputs, run, saved, each)
+    at = cycle(inputs, run, saved, data_time)
     useful = goodput(inputs, run, block, saved, at)
     steps, used = steps_of(inputs, run), used_share(block)
     if used is not None and run.steps is None:
         with term("steps"):
             steps = steps / used
-    stepping = steps_time(steps, each, 1.0)
+    stepping = steps_time(steps, data_time, 1.0)
     wall = known_as("run_time", wall_time(stepping, useful))
     restart = restart_time(run, saved.load)
     columns: dict[str, Number] = {

@@ -54,12 +54,12 @@ def outside_assumptions(outside_fits: Iterable[OutsideFit]) -> tuple[Assumption,
 def widened(spread: Number, fitted: Fitted | None, **sizes: Number) -> Number:
     """The spread of a fit, wider if some sizes lie outside its range; a single rank counts as inside."""
     beyond = {name: _beyond(fitted, name, size) for name, size in sizes.items()}
-    if not any(np.any(np.asarray(each) > 0) for each in beyond.values()):
+    if not any(np.any(np.asarray(doublings) > 0) for doublings in beyond.values()):
         return spread
     with term("outside the fit"):
         others: Number = 0.0
-        for name, each in beyond.items():
-            others = others if name == "ranks" else np.maximum(others, each)
+        for name, doublings in beyond.items():
+            others = others if name == "ranks" else np.maximum(others, doublings)
         return spread_outside(spread, beyond.get("ranks", 0.0), others)
 
 

@@ -65,17 +65,17 @@ def replica_ranks(block: Block) -> Number:
 
 def continues(inputs: TrainingInputs, block: Block, ranks: float) -> Mask:
     """Whether the job can continue on `ranks` ranks: whole replicas on whole nodes, with at least one node fewer."""
-    each = inputs.case.node.accelerators
-    nodes = np.ceil(ranks / each)
-    whole = ranks_of_whole_replicas(nodes, each, replica_ranks(block)) == ranks
-    return np.asarray(whole & (nodes < inputs.ranks / each))
+    per_node = inputs.case.node.accelerators
+    nodes = np.ceil(ranks / per_node)
+    whole = ranks_of_whole_replicas(nodes, per_node, replica_ranks(block)) == ranks
+    return np.asarray(whole & (nodes < inputs.ranks / per_node))
 
 
 def nearest_ranks(inputs: TrainingInputs, block: Block, ranks: float) -> list[float]:
     """The nearest rank numbers, below and above, on which one plan's job can continue."""
-    each, replica = float(inputs.case.node.accelerators), number(replica_ranks(block))
-    left = float(inputs.ranks) / each - 1
-    below = min(np.floor(ranks / each), left)
-    above = np.ceil((np.floor(ranks / replica) + 1) * replica / each)
-    sizes = (ranks_of_whole_replicas(nodes, each, replica) for nodes in (below, above) if nodes <= left)
+    per_node, replica = float(inputs.case.node.accelerators), number(replica_ranks(block))
+    left = float(inputs.ranks) / per_node - 1
+    below = min(np.floor(ranks / per_node), left)
+    above = np.ceil((np.floor(ranks / replica) + 1) * replica / per_node)
+    sizes = (ranks_of_whole_replicas(nodes, per_node, replica) for nodes in (below, above) if nodes <= left)
     return [float(count) for count in sizes if count > 0]

@@ -400,8 +400,8 @@ def _ahead(inputs: TrainingInputs, block: Block) -> tuple[Number, Number]:
     if ahead is None:
         return 0.0, 0.0
     with term("multi-token prediction"):
-        each, routed = _of_kind(inputs, block, ahead.layer)
-        return ahead.depth * each, ahead.depth * routed
+        module, routed = _of_kind(inputs, block, ahead.layer)
+        return ahead.depth * module, ahead.depth * routed
 
 
 def packed_width() -> Number:

@@ -456,12 +456,12 @@ def training_inputs(case: ResolvedScenario) -> TrainingInputs:
     inputs = _with_front(_with_slow_link(_of_one_kind(case)))
     if not case.groups:
         return inputs
-    kinds = [(nodes, _with_front(_with_slow_link(_of_one_kind(each)))) for nodes, each in case.groups]
-    slowest = min(float(interface_rate(each.case, each.network_share)) for _, each in kinds)
+    kinds = [(nodes, _with_front(_with_slow_link(_of_one_kind(group)))) for nodes, group in case.groups]
+    slowest = min(float(interface_rate(group.case, group.network_share)) for _, group in kinds)
     if (stated := case.scenario.cluster.between) is not None:
-        rates = (interface_rate(with_port(each.case, stated), each.network_share) for _, each in kinds)
+        rates = (interface_rate(with_port(group.case, stated), group.network_share) for _, group in kinds)
         slowest = min(slowest, *map(float, rates))
-    groups = tuple((nodes, replace(each, between=slowest)) for nodes, each in kinds)
+    groups = tuple((nodes, replace(group, between=slowest)) for nodes, group in kinds)
     return replace(inputs, groups=groups, between=slowest)
 
 

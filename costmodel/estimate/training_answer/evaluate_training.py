@@ -260,12 +260,12 @@ def _volumes_sent(step: TrainingStep) -> dict[str, Number]:
 def cost_columns(inputs: TrainingInputs, block: Block, tokens_per_s: Number) -> dict[str, Number]:
     """Rent per million tokens with parameter servers, and time and rent of the token budget, at a token rate."""
     price, ranks = price_per_accelerator(inputs.case), inputs.all_ranks
-    servers, each = servers_of(block.structure.sync), price_per_server(inputs.case)
+    servers, server_price = servers_of(block.structure.sync), price_per_server(inputs.case)
     budget = inputs.case.scenario.workload.tokens
     cost = token_cost(1e6, ranks, price, tokens_per_s)
     if servers:
         with term("servers"):
-            cost = cost + token_cost(1e6, servers, each, tokens_per_s)
+            cost = cost + token_cost(1e6, servers, server_price, tokens_per_s)
     rent: dict[str, Number] = {"cost_per_mtoken": cost}
     if budget is None:
         return rent | {"run_time": math.nan, "run_cost": math.nan}
@@ -273,7 +273,7 @@ def cost_columns(inputs: TrainingInputs, block: Block, tokens_per_s: Number) -> 
     whole = run_cost(duration, ranks, price)
     if servers:
         with term("servers"):
-            whole = whole + run_cost(duration, servers, each)
+            whole = whole + run_cost(duration, servers, server_price)
     return rent | {"run_time": duration, "run_cost": whole}
 
 

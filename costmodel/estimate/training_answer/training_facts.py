@@ -97,7 +97,7 @@ def _subject_fields(case: LoadedScenario) -> dict[str, Any]:
     return {
         "model": _named_document(case, "model"),
         "accelerator": _named_document(case, "cluster.node.accelerator"),
-        "ranks": sum((float(world_size(count, each.node.accelerators)) for count, each in case.kinds), start=0.0)
+        "ranks": sum((float(world_size(count, kind.node.accelerators)) for count, kind in case.kinds), start=0.0)
         or float(world_size(nodes, node.accelerators)),
         "node": _named_document(case, "cluster.node"),
         "nodes": float(nodes),
@@ -105,7 +105,7 @@ def _subject_fields(case: LoadedScenario) -> dict[str, Any]:
         "built": float(node.built),
         "stack": _named_document(case, "stack"),
         "price": price_of(case),
-        "groups": tuple((float(count), each.node.name) for count, each in case.kinds),
+        "groups": tuple((float(count), kind.node.name) for count, kind in case.kinds),
         "asked": float(gpus_of_flags(case)[0]) if counted_by_gpus(case) else 0.0,
     }
 
@@ -115,12 +115,12 @@ def row_facts(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
 
     varied: paths that change from row to row, where a fact that is read from them is null
     """
-    each = "cluster.node.accelerators"
+    per_node = "cluster.node.accelerators"
     facts_by_key: dict[str, tuple[Any, tuple[str, ...]]] = {
         "model": (facts.model.name, ("model",)),
         "cluster": (facts.node.name, ("cluster.node",)),
         "nodes": (without_point(facts.nodes), ("cluster.nodes", *(("cluster.node",) if facts.asked else ()))),
-        "gpus": (without_point(facts.ranks), ("cluster.nodes", each)),
+        "gpus": (without_point(facts.ranks), ("cluster.nodes", per_node)),
         **facts.sizes,
     }
     return {

@@ -398,10 +398,10 @@ class Problem:
         """Smooth absolute error of the runs beyond their families' offsets, plus penalties of offsets and priors."""
         offsets = self.offsets(errors)
         size = np.abs(errors - self.member @ offsets) / SCALE
-        each = np.where(size < 1, size**2 / 2, size - 0.5)
+        losses = np.where(size < 1, size**2 / 2, size - 0.5)
         away = scaled - self.prior_means
         common = float(np.sum((offsets / self.apart) ** 2)) / 2 if self.apart else 0.0
-        return float(np.sum(self.counted * each)) + common + float(away @ self.precision @ away) / 2
+        return float(np.sum(self.counted * losses)) + common + float(away @ self.precision @ away) / 2
 
     def offsets(self, errors: Array, others: Array | None = None) -> Array:
         """The common error of each family's runs, shrunk towards zero the fewer they are."""

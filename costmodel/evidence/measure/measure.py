@@ -181,7 +181,7 @@ def _narrow_product(session: Session, shape: Timing) -> Timing:
     """A product with one scale per operand; operands are converted beforehand."""
     torch = torch_module()
     m, n, k = shape.m or 0, shape.n or 0, shape.k or 0
-    sets = [tuple(each.to(torch.float8_e4m3fn) for each in pair) for pair in session.sets((m, k), (n, k))]
+    sets = [tuple(operand.to(torch.float8_e4m3fn) for operand in pair) for pair in session.sets((m, k), (n, k))]
     one = torch.ones((), device=session.device.kind)
     return replace(shape, fwd_us=session.timed([_scaled_matmul(x, w, one) for x, w in sets]))
 

@@ -115,9 +115,9 @@ def rank(port: int) -> None:
         print(door.getsockname()[1], file=line, flush=True)
         right = socket.create_connection((_HERE[0], int(line.readline())))
         left, _ = door.accept()
-        for each in (right, left):
-            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            each.setblocking(False)
+        for neighbour in (right, left):
+            neighbour.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            neighbour.setblocking(False)
 
         def start() -> float:
             print("ready", file=line, flush=True)

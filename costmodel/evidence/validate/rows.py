@@ -165,12 +165,12 @@ def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, Defaul
     return shelf.document("accelerator", name), _wide_enough(proxy, name, row.number("gpus_per_node"), shelf)
 
 
-def _wide_enough(stand: DefaultNode, accelerator: str, each: float | None, shelf: CachedReader) -> DefaultNode:
+def _wide_enough(stand: DefaultNode, accelerator: str, per_node: float | None, shelf: CachedReader) -> DefaultNode:
     """A proxy node with at least as many accelerators as the row has in a node."""
-    if each is None or shelf.document("node", stand.node).accelerators >= each:
+    if per_node is None or shelf.document("node", stand.node).accelerators >= per_node:
         return stand
     nodes = ((name, shelf.document("node", name)) for name in sorted(shelf.names("node")))
-    alike = (name for name, node in nodes if (node.accelerator, node.accelerators) == (accelerator, each))
+    alike = (name for name, node in nodes if (node.accelerator, node.accelerators) == (accelerator, per_node))
     return next((DefaultNode(node=name) for name in alike), stand)
 
 
@@ -457,12 +457,12 @@ def cluster_of(
 ) -> dict[str, Any]:
     """Nodes of that accelerator with the row's number per node, and the row's network."""
     node: Node = shelf.document("node", stand.node)
-    each = filling.row.number("gpus_per_node")
-    if each is None and ranks > node.accelerators:
-        each = filling.put("gpus_per_node", float(node.accelerators))
-    each = min(each or node.accelerators, ranks)
-    if ranks % each:
-        each = float(math.gcd(int(each), int(ranks)))
+    per_node = filling.row.number("gpus_per_node")
+    if per_node is None and ranks > node.accelerators:
+        per_node = filling.put("gpus_per_node", float(node.accelerators))
+    per_node = min(per_node or node.accelerators, ranks)
+    if ranks % per_node:
+        per_node = float(math.gcd(int(per_node), int(ranks)))
     rack = node.scale_up.domain > node.accelerators
     own, of_links = own_keys(shelf, accelerator, stand), "scale_up."
     links = node.scale_up.model_dump(exclude_none=True)
@@ -474,13 +474,13 @@ def cluster_of(
             "title": f"{node.title}, as the row has it",
             "provider": node.provider,
             "accelerator": accelerator,
-            "accelerators": each,
-            "scale_up": links | {"domain": node.scale_up.domain if rack else each},
-            "scale_out": _network(filling, shelf, node, each, alone=ranks <= each),
+            "accelerators": per_node,
+            "scale_up": links | {"domain": node.scale_up.domain if rack else per_node},
+            "scale_out": _network(filling, shelf, node, per_node, alone=ranks <= per_node),
             "host": own.get("host", node.host),
-            **_memory(node, each),
+            **_memory(node, per_node),
         },
-        "nodes": ranks / each,
+        "nodes": ranks / per_node,
     }
 
 

@@ -242,7 +242,7 @@ def _of_source(name: str) -> Sequence[str]:
     """The measured documents of a source name; the name itself if it is no source."""
     if name in names("measured") or not name.replace("-", "").replace(".", "").isalnum():
         return (name,)
-    tables = [each for each in names("measured") if _key_of_source(each) == name]
+    tables = [name_of_table for name_of_table in names("measured") if _key_of_source(name_of_table) == name]
     return tables or (name,)
 
 
@@ -394,24 +394,24 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
     """
     known, new = ([row for row in rows if row.parts and row.error is not None] for rows in (before, now))
     own, groups = _offsets(known, _run_key), _offsets(known, _group_key)
-    new = [each for each in new if _group_key(each) in groups]
+    new = [figure for figure in new if _group_key(figure) in groups]
     if len(known) < _FEWEST or len(new) < _FEWEST:
         counts = f"{len(known)} runs before and {len(new)} like them now have a predicted step"
         sentence = f"{counts}; {_FEWEST} of each are needed"
         raise fail("C005", sentence, Place("command line"), "measure several layouts of the same model and machine")
     repeated = len(own) < len(known)
-    kept = [_slower(each) - (own[_run_key(each)] if repeated else groups[_group_key(each)]) for each in known]
+    kept = [_slower(figure) - (own[_run_key(figure)] if repeated else groups[_group_key(figure)]) for figure in known]
     freedom = max(len(kept) - len(own if repeated else groups), 1)
-    spread = max(math.sqrt(sum(each**2 for each in kept) / freedom), _ROUNDED)
-    changes = np.array([_slower(each) - own.get(_run_key(each), groups[_group_key(each)]) for each in new])
+    spread = max(math.sqrt(sum(figure**2 for figure in kept) / freedom), _ROUNDED)
+    changes = np.array([_slower(figure) - own.get(_run_key(figure), groups[_group_key(figure)]) for figure in new])
     whole = float(changes @ changes)
-    factors = sorted(_fitted_factors(new, changes), key=lambda each: each.left)
+    factors = sorted(_fitted_factors(new, changes), key=lambda figure: figure.left)
     chance = spread * math.sqrt(1 + len(own) / len(known)) if repeated else spread  # of a run beside a mean of others
     best, widest = factors[0], _WIDE * chance
     moved = whole - best.left > (_SURE * chance) ** 2 or float(np.abs(changes).max()) > widest
     slower = moved and (best.factor > 1 or float(changes.max()) > widest)
-    alike = [each.term for each in factors[1:] if each.left - best.left < _APART * chance**2]
-    terms = tuple(MovedTerm(each.term, each.factor, each.left / whole if whole else 1.0) for each in factors)
+    alike = [figure.term for figure in factors[1:] if figure.left - best.left < _APART * chance**2]
+    terms = tuple(MovedTerm(figure.term, figure.factor, figure.left / whole if whole else 1.0) for figure in factors)
     change = math.exp(float(np.mean(changes)))
     return Moved(len(known), len(new), spread, change, moved, slower, terms, tuple(alike if moved else ()))
 
@@ -419,8 +419,8 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
 def _fitted_factors(new: Sequence[Compared], changes: NDArray[np.float64]) -> list[MovedTerm]:
     """For each term the factor that best explains the changes, with the residuals that it leaves."""
     factors = list[MovedTerm]()
-    for term in [ALL, *dict.fromkeys(name for each in new for name in each.parts)]:
-        shares = np.array([1.0 if term == ALL else each.parts.get(term, 0.0) for each in new])
+    for term in [ALL, *dict.fromkeys(name for figure in new for name in figure.parts)]:
+        shares = np.array([1.0 if term == ALL else figure.parts.get(term, 0.0) for figure in new])
         if shares.max() < _SHARE:
             continue
         expected = np.log(np.asarray(slowed_step(shares[:, None], _FACTORS[None, :])))
@@ -433,22 +433,22 @@ def _fitted_factors(new: Sequence[Compared], changes: NDArray[np.float64]) -> li
 def _offsets(known: Sequence[Compared], like: Callable[[Compared], tuple[str, ...]]) -> Mapping[tuple[str, ...], float]:
     """The mean log error of each group of similar runs."""
     groups: dict[tuple[str, ...], list[float]] = {}
-    for each in known:
-        groups.setdefault(like(each), []).append(_slower(each))
+    for figure in known:
+        groups.setdefault(like(figure), []).append(_slower(figure))
     return {group: statistics.fmean(values) for group, values in groups.items()}
 
 
-def _run_key(each: Compared) -> tuple[str, ...]:
-    return (each.run, *_group_key(each))
+def _run_key(figure: Compared) -> tuple[str, ...]:
+    return (figure.run, *_group_key(figure))
 
 
-def _group_key(each: Compared) -> tuple[str, ...]:
-    return tuple(each.groups.get(column, "") for column in LIKE)
+def _group_key(figure: Compared) -> tuple[str, ...]:
+    return tuple(figure.groups.get(column, "") for column in LIKE)
 
 
-def _slower(each: Compared) -> float:
+def _slower(figure: Compared) -> float:
     """The log of measured over predicted time (of predicted over measured for a rate)."""
-    assert each.measured is not None
-    assert each.predicted is not None
-    ratio = math.log(each.measured / each.predicted)
-    return ratio if each.quantity in TIMES else -ratio
+    assert figure.measured is not None
+    assert figure.predicted is not None
+    ratio = math.log(figure.measured / figure.predicted)
+    return ratio if figure.quantity in TIMES else -ratio

@@ -220,7 +220,7 @@ def _term_name(name: str) -> str:
     """The name of a term, which may be written as its label in `estimate`, or as the axis of its communication."""
     plain = name.casefold().replace(" ", "_")
     label = (meaning_of(name) or ("", ""))[1]
-    term = next((each for each in (plain, f"{plain}_time", label) if each in (*TERMS, IDLE)), "")
+    term = next((spelling for spelling in (plain, f"{plain}_time", label) if spelling in (*TERMS, IDLE)), "")
     if not term:
         close = nearest(name, TERMS)
         hint = f"did you mean '{close}'?" if close else f"one of {', '.join(TERMS)}"

@@ -229,7 +229,7 @@ def _answer_without_stragglers(answer: Answer) -> Answer:
 def _of_sync(answer: Answer, plain: Answer) -> Iterator[str]:
     """Sentences on the throughput of other ways to synchronise, and on how stale gradients are."""
     block, sync = answer.evaluation.block, sync_of(answer.evaluation.block.structure.sync)
-    rate, usual = (float(each.evaluation.costs.column("tokens_per_s")[0]) for each in (answer, plain))
+    rate, usual = (float(side.evaluation.costs.column("tokens_per_s")[0]) for side in (answer, plain))
     yield f"{show(rate, 'token/s')} used, {show(usual, 'token/s')} with an all-reduce"
     if sync.way == "async":
         stale = number(mean_staleness(block.dp))
@@ -249,7 +249,7 @@ def _of_compression(answer: Answer, plain: Answer) -> Iterator[str]:
     sums = [transfer for transfer in plain.evaluation.step.transfers if _sums_gradients(transfer)]
     if not sums:
         return
-    raw = sum(number(each.message) * number(each.count) for each in sums)
+    raw = sum(number(sum_sent.message) * number(sum_sent.count) for sum_sent in sums)
     codec = number(codec_time(inputs, block, np.float64(raw / number(inputs.widths.reduced)), 1.0))
     before = warm_up(inputs, block)
     later = f", after {significant(100 * before, 3)} % of the steps" if before else ""

@@ -448,12 +448,12 @@ def _sequences_to_try(answer: Answer) -> list[int]:
 def _nodes(answer: Answer) -> list[int]:
     """Numbers of nodes that the plan's degrees fill completely."""
     inputs = answer.inputs
-    each = number(inputs.case.node.accelerators)
+    per_node = number(inputs.case.node.accelerators)
     inner = math.prod(_plan_size(answer, name) for name in ("tp", "cp", "pp"))
     wanted = inner * answer.plan.dp if answer.plan.dp is not None else inner
-    unit = wanted / math.gcd(int(wanted), int(each))
+    unit = wanted / math.gcd(int(wanted), int(per_node))
     ranks = wanted if answer.plan.dp is not None else number(inputs.ranks)
-    nodes = {int(ranks // each), *_multiples(ranks / each, (unit,))}
+    nodes = {int(ranks // per_node), *_multiples(ranks / per_node, (unit,))}
     return _nearest_first(number(inputs.case.scenario.cluster.nodes), (count for count in nodes if count > 0))
 
 

@@ -46,10 +46,10 @@ def ring(ranks: int, message: float, bandwidth: float, latency: float) -> Ring:
     """The steps of an all-reduce over a ring of `ranks` ranks."""
     size = float(ranks)
     total = float(ring_time(message, size, bandwidth, latency, operation="all_reduce"))
-    each = total / (2 * (ranks - 1))
+    step_time = total / (2 * (ranks - 1))
     steps: list[RingStep] = []
     for half in HALVES:
         for number in range(ranks - 1):
             sent = (ring_chunk(float(rank), float(number), size, half=half) for rank in range(ranks))
-            steps.append(RingStep(half, number, tuple(int(chunk) for chunk in sent), each * len(steps)))
-    return Ring(ranks, message, bandwidth, latency, each, tuple(steps), total)
+            steps.append(RingStep(half, number, tuple(int(chunk) for chunk in sent), step_time * len(steps)))
+    return Ring(ranks, message, bandwidth, latency, step_time, tuple(steps), total)

@@ -230,7 +230,7 @@ def _both_ways(ranks: int, batches: int) -> tuple[tuple[Group, ...], ...]:
     done: dict[tuple[Kind, int, int], int] = {}
     counts: Counter[tuple[int, Kind, int]] = Counter()  # operations of a rank by kind and chunk
     moment = 0
-    while any(len(each) < 2 * batches for each in shown):
+    while any(len(group) < 2 * batches for group in shown):
         for rank in range(ranks):
             operation = _ready(ranks, batches // 2, batches, rank, moment, done, counts)
             if operation is None:

@@ -214,7 +214,7 @@ def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[S
 def _overruled(flag: str, paths: set[str]) -> bool:
     """Whether --set replaces a flag: by the flag's key, by a node, or by another load."""
     own = {flags.keys[flag] for flags in FLAGS.values() if flag in flags.keys}
-    more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, **{each: {*LOADS} for each in ("rate", "concurrency", "users")}}
+    more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, **{load: {*LOADS} for load in ("rate", "concurrency", "users")}}
     return not paths.isdisjoint(own | more.get(flag, set()))
 
 

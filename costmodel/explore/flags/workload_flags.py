@@ -125,7 +125,7 @@ def flags_of(kind: str) -> WorkloadFlags:
 
 def writer_of(name: str) -> WorkloadFlags:
     """The workload that has an export format of this name."""
-    return next(each for each in FLAGS.values() if name in each.formats)
+    return next(flags for flags in FLAGS.values() if name in flags.formats)
 
 
 def keys_of(kind: str) -> Mapping[str, str]:

@@ -227,12 +227,12 @@ def _check_same(answer: RlAnswer, text: str, target: RlFormat, remarks: Remarks)
     if all(math.isclose(answer.costs[name], again.costs[name], rel_tol=1e-6) or answer.costs[name] != answer.costs[name]
            for name in _SAME):  # fmt: skip
         return
-    ours, theirs = (_written_keys(each) for each in (answer, again))
+    ours, theirs = (_written_keys(side) for side in (answer, again))
     for key in ours:
         if ours[key] != theirs[key] and key not in ("plan.cp_type", "workload.iterations"):
             remarks.refuse(key, f"{ours[key]} comes back as {theirs[key]}")
     if not remarks.faults:
-        before, after = (each.costs["iteration_time"] for each in (answer, again))
+        before, after = (side.costs["iteration_time"] for side in (answer, again))
         sentence = f"an iteration of {before:.4g} s comes back as {after:.4g} s"
         remarks.refuse("plan", sentence)
 

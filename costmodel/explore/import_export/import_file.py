@@ -121,7 +121,7 @@ def _selected_accelerators(texts: Sequence[OpenedFile]) -> list[OriginValue]:
     numbers = [
         selected_accelerators(text.text, text.file) for text in texts if is_served([text]) and is_manifest(text.text)
     ]
-    return [stated for each in numbers for stated in each]
+    return [stated for number in numbers for stated in number]
 
 
 def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFile:
@@ -155,11 +155,11 @@ def _size(beside: GivenBesideFile, given: GivenNode | None) -> GivenSize:
     for option in (option for option, value in (("--nodes", beside.nodes), ("--gpus", beside.gpus)) if value):
         if given is None:
             raise fail("C001", f"{option} has no effect without --gpu or --node", None, "add --gpu h100, for example")
-    each = 0 if given is None else int(given.node.accelerators)
-    if beside.nodes and beside.gpus and (beside.gpus % beside.nodes or beside.gpus > beside.nodes * each):
-        sentence = f"--gpus {beside.gpus} are not on --nodes {beside.nodes} of {each}"
+    per_node = 0 if given is None else int(given.node.accelerators)
+    if beside.nodes and beside.gpus and (beside.gpus % beside.nodes or beside.gpus > beside.nodes * per_node):
+        sentence = f"--gpus {beside.gpus} are not on --nodes {beside.nodes} of {per_node}"
         raise fail("C001", sentence, None, "leave one of the two out")
-    return GivenSize(beside.gpus, beside.nodes, each)
+    return GivenSize(beside.gpus, beside.nodes, per_node)
 
 
 def _refuse_unused(beside: GivenBesideFile) -> None:
@@ -247,25 +247,25 @@ def _nodes(
     node: Node, beside: GivenBesideFile, imported: Imported, *, fills: bool
 ) -> tuple[OriginValue, OriginValue | None]:
     """The number of nodes for the stated accelerators, and how many of each are used if not all."""
-    count, each, of_nodes = imported.facts["accelerators"], int(node.accelerators), imported.facts.get("nodes")
+    count, per_node, of_nodes = imported.facts["accelerators"], int(node.accelerators), imported.facts.get("nodes")
     world = int(count.value)
     stated = beside.nodes or (of_nodes.value if of_nodes is not None and of_nodes.place is not None else 0)
-    if stated and world % stated == 0 and world // stated <= each:
+    if stated and world % stated == 0 and world // stated <= per_node:
         nodes, used = stated, world // stated
-    elif world < each and (fills or beside.gpus):
+    elif world < per_node and (fills or beside.gpus):
         nodes, used = 1, world
     else:
-        nodes, used = divmod(world, each)[0] + (world % each > 0), each
-        if world % each and fills:
-            sentence = f"{world:,} accelerators do not fill nodes of {each}, as {node.name} is"
+        nodes, used = divmod(world, per_node)[0] + (world % per_node > 0), per_node
+        if world % per_node and fills:
+            sentence = f"{world:,} accelerators do not fill nodes of {per_node}, as {node.name} is"
             hint = "name another --gpu or --node, or give --nodes"
             raise fail("X005", sentence, count.place, hint)
-    origin = Origin("derived", f"accelerators over {each} of a node", count.place)
+    origin = Origin("derived", f"accelerators over {per_node} of a node", count.place)
     if beside.nodes:
         origin = Origin("assumed", "--nodes, given beside the file")
     elif stated:
         origin = of_nodes.origin if of_nodes is not None else origin
-    part = count._replace(value=used) if used < each and (fills or beside.gpus) else None
+    part = count._replace(value=used) if used < per_node and (fills or beside.gpus) else None
     return OriginValue(nodes, origin), part
 
 
@@ -288,7 +288,7 @@ _FABRICS = {
 def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelerator: str) -> Imported:
     """The cluster of a shape; without a node's name the only one that it can be, else a fault that lists them."""
     part = _part(shape, accelerator)
-    fitting = [each for each in _library_nodes() if _fits(each, shape, part)]
+    fitting = [node_name for node_name in _library_nodes() if _fits(node_name, shape, part)]
     how_many = nodes or shape.nodes
     origin = Origin("file", shape.words, shape.place)
     if node:
@@ -404,7 +404,7 @@ def given_node(name: str, gpu: str) -> GivenNode | None:
 
 def selected_node(stated: Sequence[OriginValue]) -> GivenNode | None:
     """The usual node of the accelerator that a manifest selects; none where it selects none, or several."""
-    parts = {accelerator_named(str(each.value)): each for each in stated}
+    parts = {accelerator_named(str(selection.value)): selection for selection in stated}
     if len(parts) != 1 or "" in parts:
         return None
     ((part, named),) = parts.items()
@@ -418,16 +418,16 @@ def other_selected(given: GivenNode | None, stated: Sequence[OriginValue]) -> li
     """A warning for each selector of a manifest that asks for another accelerator than that of --gpu or --node."""
     if given is None or given.origin.kind != "assumed":
         return []
-    known = [accelerator_named(str(each.value)) for each in stated]
+    known = [accelerator_named(str(selection.value)) for selection in stated]
     if given.accelerator in known:
         return []
     option = given.origin.text.partition(",")[0].partition(":")[0]
     return [
         Fault(
             "X004",
-            f"the manifest selects {shown(each.value)}, and the scenario has {given.accelerator}, by {option}",
-            each.place,
+            f"the manifest selects {shown(selection.value)}, and the scenario has {given.accelerator}, by {option}",
+            selection.place,
             "select the same in the manifest, or leave --gpu and --node out",
         )
-        for each in stated
+        for selection in stated
     ]

@@ -85,7 +85,7 @@ def _layers_of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list
 
 def with_model_of(layers: list[Layer], files: Sequence[OpenedFile], settle: Settle) -> Imported:
     """The scenario with its model: from a config.json, from the library, or reported as missing."""
-    file, written = files[-1].file, next((each for each in files if each.format == CONFIG), None)
+    file, written = files[-1].file, next((file_given for file_given in files if file_given.format == CONFIG), None)
     if written is not None:
         config = imported_model(written.text, written.file)
         for layer in layers:

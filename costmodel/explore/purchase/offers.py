@@ -173,23 +173,23 @@ def on_offer(
     shipped, other_hosted = _PriceTable(SHIPPED, shelf, case).read(_shipped_text())
     if only and prices:
         shipped, other_hosted = [], []
-    replaced = {(each.node, each.sold) for each in own}
-    machines = [] if is_priced else [*own, *(each for each in shipped if (each.node, each.sold) not in replaced)]
+    replaced = {(offer.node, offer.sold) for offer in own}
+    machines = [] if is_priced else [*own, *(offer for offer in shipped if (offer.node, offer.sold) not in replaced)]
     wanted = {_accelerator(shelf, gpu) for gpu in gpus}
     if wanted or nodes:
         machines = [machine for machine in machines if machine.node in nodes or machine.accelerator in wanted]
         named = [_machine(shelf.document("node", name)) for name in nodes]
-        listed = [*dict.fromkeys([*named, *(each for gpu in gpus for each in _with_gpu(shelf, gpu))])]
+        listed = [*dict.fromkeys([*named, *(offer for gpu in gpus for offer in _with_gpu(shelf, gpu))])]
     else:
         listed = [] if only and prices else list(_cheapest(shelf))
     if prices:
         has_price, priced = {machine.node for machine in machines}, {machine.accelerator for machine in machines}
-        listed = [each for each in listed if (each.node, each.sold) not in replaced]
-        listed = [each for each in listed if each.node not in has_price or not (only or each.sold == "")]
-        listed = [each for each in listed if each.node in nodes or each.accelerator not in priced or not only]
-    names = {each.name for each in own_hosted}
-    hosted = [*own_hosted, *(each for each in other_hosted if each.name not in names)]
-    listed = [replace(each, sold="", region="") for each in listed] if is_priced else listed
+        listed = [offer for offer in listed if (offer.node, offer.sold) not in replaced]
+        listed = [offer for offer in listed if offer.node not in has_price or not (only or offer.sold == "")]
+        listed = [offer for offer in listed if offer.node in nodes or offer.accelerator not in priced or not only]
+    names = {offer.name for offer in own_hosted}
+    hosted = [*own_hosted, *(offer for offer in other_hosted if offer.name not in names)]
+    listed = [replace(offer, sold="", region="") for offer in listed] if is_priced else listed
     model = None if case is None else case.model.name
     if api:
         prompt, output = api[0] / _MILLION, api[-1] / _MILLION
@@ -463,8 +463,8 @@ def hourly_rates(text: str) -> list[float]:
     """
     if re.fullmatch(r"[-+\d.,;\s]+", text, re.ASCII):
         rates = _rates(text.split(","), Place(COMMAND_LINE))
-        each = 1 if 24 % len(rates) else 24 // len(rates)
-        return [rate for rate in rates for _ in range(each)]
+        hours = 1 if 24 % len(rates) else 24 // len(rates)
+        return [rate for rate in rates for _ in range(hours)]
     columns = {"hour": Column("whole", "hour of the day, from 0"), "rate": Column("text", "requests a second")}
     content = file_text(text, largest=LARGEST_TABLE)
     if is_trace(content):

@@ -140,8 +140,8 @@ class RankSizes:
     @property
     def varied(self) -> list[str]:
         """The keys that change from size to size."""
-        each = self.asked.case.node.accelerators
-        parts = ["cluster.node.accelerators"] if any(ranks < each for ranks in self.sizes) else []
+        per_node = self.asked.case.node.accelerators
+        parts = ["cluster.node.accelerators"] if any(ranks < per_node for ranks in self.sizes) else []
         return ["cluster.nodes", *parts, *([self.growth.grown] if self.is_weak else [])]
 
     @property
@@ -181,13 +181,13 @@ class RankSizes:
         return SizedTrial(ranks, point, text, answer.assumed, *self.growth.paces(varied.case, answer))
 
 
-def part_of_node(each: float, ranks: float) -> Fault | None:
+def part_of_node(per_node: float, ranks: float) -> Fault | None:
     """A fault for a number of accelerators that ends within a node; None for any other number."""
-    below = ranks // each * each
-    if ranks < each or ranks == below:
+    below = ranks // per_node * per_node
+    if ranks < per_node or ranks == below:
         return None
-    sentence = f"{counted(ranks)} accelerators are no whole number of nodes of {counted(each)}"
-    return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
+    sentence = f"{counted(ranks)} accelerators are no whole number of nodes of {counted(per_node)}"
+    return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + per_node:.0f}")
 
 
 def ranks_of(text: str) -> list[float]:
@@ -301,11 +301,11 @@ def _explained_chance(
 
 def _graft(tree: ExplainedFigure, known: Mapping[float, ExplainedFigure]) -> None:
     """Replaces plain numbers in a tree by the trees of known figures with equal values."""
-    for place, each in enumerate(tree.beneath):
-        if each.beneath:
-            _graft(each, known)
-        elif each.value in known:
-            tree.beneath[place] = replace(known[each.value], name=each.name)
+    for place, child in enumerate(tree.beneath):
+        if child.beneath:
+            _graft(child, known)
+        elif child.value in known:
+            tree.beneath[place] = replace(known[child.value], name=child.name)
 
 
 def smallest_size(
@@ -316,14 +316,14 @@ def smallest_size(
     Without a limit on the time or the money of the whole job on as many nodes as the scenario has, or on the most.
     """
     limits = [limit.column for limit in stated_limits(workload.case.scenario.limits) if limit.kind == "at_most"]
-    each = float(workload.case.node.accelerators)
-    ladder = ladder_of(max(most // each, 1.0))
-    sizes = _Sizes(workload, each, {} if known is None else known)
+    per_node = float(workload.case.node.accelerators)
+    ladder = ladder_of(max(most // per_node, 1.0))
+    sizes = _Sizes(workload, per_node, {} if known is None else known)
     if any(workload.columns[column].unit == "s" for column in limits if column in workload.columns):
         return sizes.first(ladder, safe)
     if full or any(workload.columns[column].unit == "USD" for column in limits if column in workload.columns):
         several = [nodes for nodes in ladder[::-1] if full or _divides_often(nodes)]
-        return sizes.first([*dict.fromkeys([float(max(most // each, 1.0)), *several] if full else several)], safe)
+        return sizes.first([*dict.fromkeys([float(max(most // per_node, 1.0)), *several] if full else several)], safe)
     return sizes.first([float(workload.case.cluster.nodes)], safe)
 
 

@@ -94,7 +94,7 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
     @property
     def works(self) -> bool:
         """Whether any of the best plans works."""
-        return any(each.works for each in self.best)
+        return any(split.works for split in self.best)
 
     @property
     def is_safe(self) -> bool:
@@ -257,13 +257,13 @@ def _place(objective: str, row: RankedSplit) -> tuple[bool, float]:
     return not row.works, math.inf if math.isnan(value) else value
 
 
-def _row(case: RlCase, each: RlAnswer) -> RankedSplit:
+def _row(case: RlCase, split: RlAnswer) -> RankedSplit:
     """A plan as a row of the ranking; a fault where its objective is not known."""
     objective = case.scenario.objective
-    if each.works and math.isnan(each.costs[objective]):
+    if split.works and math.isnan(split.costs[objective]):
         wanted = "workload.iterations" + ("" if objective == "run_time" else " and a price")
         raise fail("C004", f"{objective} is not known", case.place("objective"), f"set {wanted}")
-    return RankedSplit(each.inputs.plan.model_dump(mode="json"), each.costs, each.broken, each.works)
+    return RankedSplit(split.inputs.plan.model_dump(mode="json"), split.costs, split.broken, split.works)
 
 
 def _held(case: RlCase) -> set[str]:
@@ -278,9 +278,9 @@ def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
     held = _held(case) & {"plan.rollout", "plan.rollout.colocated", "plan.rollout.ranks"}
     if held and (space is None or space.ranks is None):
         return [kept]
-    each, nodes = float(case.node.accelerators), float(case.cluster.nodes)
+    per_node, nodes = float(case.node.accelerators), float(case.cluster.nodes)
     listed = None if space is None else space.ranks
-    grain, every = (each, nodes * each) if nodes > 1 else (1.0, each)
+    grain, every = (per_node, nodes * per_node) if nodes > 1 else (1.0, per_node)
     parts = {max(grain, round(every * part / PARTS / grain) * grain) for part in range(1, PARTS)}
     numbers = sorted(listed or (part for part in parts if part < every))
     apart = [
@@ -330,8 +330,8 @@ def _best_of_split(trials: _Trials, split: RolloutPlan) -> RankedSplit | None:
     return surest or nearest
 
 
-def _generation(each: RlAnswer) -> float:
-    return each.costs["generation"]
+def _generation(split: RlAnswer) -> float:
+    return split.costs["generation"]
 
 
 @record
@@ -346,42 +346,42 @@ class _Trials:
     def tried(self, plan: RlPlan) -> RlAnswer:
         """Evaluates and counts one plan; reduces its micro-batch where ranks have fewer answers."""
         case, part = self.inputs.case, self.found.part()
-        each = answer(case, plan, self.inputs.steps)
-        if "R018" in each.refused:
-            smaller = plan.model_copy(update={"micro_batch": Figure(each.inputs.answers_of_rank)})
-            each = answer(case, smaller, self.inputs.steps)
+        split = answer(case, plan, self.inputs.steps)
+        if "R018" in split.refused:
+            smaller = plan.model_copy(update={"micro_batch": Figure(split.inputs.answers_of_rank)})
+            split = answer(case, smaller, self.inputs.steps)
         part.candidates += 1
-        for code in each.refused or each.broken:
+        for code in split.refused or split.broken:
             part.refused[code] += 1
-        if each.refused:
-            row = RankedSplit(each.inputs.plan.model_dump(mode="json"), {}, each.refused, works=False)
+        if split.refused:
+            row = RankedSplit(split.inputs.plan.model_dump(mode="json"), {}, split.refused, works=False)
         else:
-            row = self._counted(each)
-        for code in each.refused or each.broken:
+            row = self._counted(split)
+        for code in split.refused or split.broken:
             part.examples.setdefault(code, row)
-        return each
+        return split
 
     def is_safe(self, each: RlAnswer) -> bool:
         """Whether a plan works with the chance that is asked for."""
         return each.works and not self.space.is_risky(_row(self.inputs.case, each))
 
-    def place(self, each: RlAnswer) -> tuple[bool, float]:
+    def place(self, split: RlAnswer) -> tuple[bool, float]:
         """A sort key: safe plans by their training time, then the others by their share of the memory."""
-        safe = self.is_safe(each)
-        return not safe, number(each.iteration.training) if safe else each.costs["memory_share"]
+        safe = self.is_safe(split)
+        return not safe, number(split.iteration.training) if safe else split.costs["memory_share"]
 
-    def _counted(self, each: RlAnswer) -> RankedSplit:
+    def _counted(self, split: RlAnswer) -> RankedSplit:
         """Counts a valid plan, adds it to the front and to a table of all plans, and returns it as a row."""
-        row, part = _row(self.inputs.case, each), self.found.part()
+        row, part = _row(self.inputs.case, split), self.found.part()
         part.evaluated += 1
-        part.fit += "M001" not in each.broken
-        part.kept += each.works
-        is_safe = each.works and not self.space.is_risky(row)
+        part.fit += "M001" not in split.broken
+        part.kept += split.works
+        is_safe = split.works and not self.space.is_risky(row)
         part.safe += is_safe
         if self.keep is not None:
-            figures = {machine_name(name): each.costs.get(name, math.nan) for name in RL_COLUMNS}
-            self.keep(1, {**rl_degrees(each), **figures})
-        for front, takes in ((self.found.front, is_safe), (self.found.risky_front, each.works)):
+            figures = {machine_name(name): split.costs.get(name, math.nan) for name in RL_COLUMNS}
+            self.keep(1, {**rl_degrees(split), **figures})
+        for front, takes in ((self.found.front, is_safe), (self.found.risky_front, split.works)):
             if front is not None and takes and all(math.isfinite(row.costs[name]) for name in self._traded(front)):
                 front.merge([row])
         return row
@@ -392,7 +392,7 @@ class _Trials:
 
 def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
     """Plans of the trainer: tensor and context parallelism within a node, all else as the scenario's plan."""
-    space, held, each = case.scenario.search, _held(case), float(case.node.accelerators)
+    space, held, per_node = case.scenario.search, _held(case), float(case.node.accelerators)
 
     def listed(name: Parallelism) -> Iterable[float]:
         """The degrees of this name to try: as listed, as fixed, or powers of two."""
@@ -401,11 +401,11 @@ def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
             return [float(value) for value in written]
         if f"plan.{name}" in held:
             return [float(getattr(base, name))]
-        return _powers(each) if case.trainer.has(name) else [1.0]
+        return _powers(per_node) if case.trainer.has(name) else [1.0]
 
     offered = bool(case.trainer.context_parallel)
     for tp, cp in itertools.product(listed("tp"), listed("cp")):
-        if tp * cp <= max(each, base.tp * base.cp) and (cp == 1 or offered):
+        if tp * cp <= max(per_node, base.tp * base.cp) and (cp == 1 or offered):
             yield base.model_copy(update={"tp": Figure(tp), "cp": Figure(cp)})
 
 
@@ -432,8 +432,8 @@ def _recomputes(case: RlCase) -> list[Recompute]:
     return [way for way in dict.fromkeys((case.trainer.recompute[0], "full")) if way in case.trainer.recompute]
 
 
-def _memory(each: RlAnswer) -> float:
-    return each.costs["memory_share"]
+def _memory(split: RlAnswer) -> float:
+    return split.costs["memory_share"]
 
 
 def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
@@ -448,9 +448,9 @@ def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
         cut = {"tp": Figure(tp), "pp": Figure(pp), "ep": Figure(ep), "recompute": recompute}
         more: dict[str, Any] = {"split": "spread"} if pp > 1 else {}
         more |= {"etp": Figure(1.0)} if ep > 1 else {}
-        each = trials.tried(base.model_copy(update=cut | more))
-        if not each.refused:
-            answers.append(each)
+        split = trials.tried(base.model_copy(update=cut | more))
+        if not split.refused:
+            answers.append(split)
         if sum(map(trials.is_safe, answers)) == _FEW_SAFE:
             break
     return answers

@@ -45,7 +45,7 @@ def neighbours(workload: Workload, answer: PlanAnswer) -> list[Neighbour]:
         settings = tuple(f"{path}={value_text(value)}" for path, value in values.items())
         if settings not in nearby:
             nearby[settings] = Neighbour(question, values, tried(workload, settings))
-    return [each for each in nearby.values() if each.trial.fault is None]
+    return [neighbour for neighbour in nearby.values() if neighbour.trial.fault is None]
 
 
 def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Change]:
@@ -158,10 +158,10 @@ def of_learning(answer: RlAnswer) -> Iterator[Change]:
     for factor in (_HALF, _DOUBLE):
         if plan.rollout.tp * factor >= 1:
             yield "engine: tp or replicas", {"plan.rollout.tp": float(plan.rollout.tp) * factor}
-    tp, each, nodes = float(plan.rollout.tp), float(inputs.case.node.accelerators), float(inputs.case.cluster.nodes)
-    grain = each if nodes > 1 else 1.0
-    apart = max(grain, grain * round(each * nodes / _APART / grain))
+    tp, per_node, nodes = float(plan.rollout.tp), float(inputs.case.node.accelerators), float(inputs.case.cluster.nodes)
+    grain = per_node if nodes > 1 else 1.0
+    apart = max(grain, grain * round(per_node * nodes / _APART / grain))
     if not inputs.split.colocated:
         yield "on the same GPUs or apart", {"plan.rollout": {"tp": tp}}
-    elif inputs.case.stack.apart and apart < each * nodes:
+    elif inputs.case.stack.apart and apart < per_node * nodes:
         yield "on the same GPUs or apart", {"plan.rollout": {"tp": tp, "colocated": False, "ranks": apart}}

@@ -54,9 +54,9 @@ def _uneven_groups(case: ResolvedScenario, ranks: float) -> Fault | None:
     cluster, all_of_it = case.scenario.cluster, case.scenario.cluster.nodes * case.node.accelerators
     if all((group.nodes * ranks / all_of_it).is_integer() for group in cluster.groups or []):
         return None
-    each = all_of_it / math.gcd(*(int(group.nodes) for group in cluster.groups or []))
+    per_group = all_of_it / math.gcd(*(int(group.nodes) for group in cluster.groups or []))
     sentence = f"{counted(ranks)} accelerators do not divide among the groups as they are"
-    return Fault("C010", sentence, None, f"groups keep their proportion in multiples of {counted(each)}")
+    return Fault("C010", sentence, None, f"groups keep their proportion in multiples of {counted(per_group)}")
 
 
 def _settings(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> list[str]:

@@ -161,7 +161,7 @@ def cache_kinds(model: Model, columns: tuple[Callable[[Layers], Number], ...]) -
             continue
         name = " and ".join(KINDS[type(own)].cache_label(own) for own in kind.mixers)
         before = found.get(name, CacheKind(name, 0.0, (0.0,) * len(columns)))
-        each = (float(kind.count * column(kind)) for column in columns)
-        held = tuple(old + new for old, new in zip(before.held, each, strict=True))
+        elements = (float(kind.count * column(kind)) for column in columns)
+        held = tuple(old + new for old, new in zip(before.held, elements, strict=True))
         found[name] = CacheKind(name, before.layers + float(kind.count), held)
     return list(found.values())

@@ -412,12 +412,12 @@ def _activations(
     for kind in inputs.model.layers:
         part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
         for position, count in enumerate(held):
-            each = mean_activations(inputs, block, part, count)
-            most[position] = np.maximum(most[position], each)
+            saved = mean_activations(inputs, block, part, count)
+            most[position] = np.maximum(most[position], saved)
             own = layers.of_kind(inputs.model, kind, count, position)
             if layers.mirrored is not None and position != 1:
                 own = mirrored_layers(flying, *layers.of_stages(inputs.model, kind))
-            kept[position] = kept[position] + own * each
+            kept[position] = kept[position] + own * saved
         extra = np.maximum(extra, _held_whole(inputs, block, part, layers.fullest))
     if layers.equal:
         return same_on_all_stages(SavedActivations(kept[0], most[0], extra))

@@ -150,8 +150,8 @@ def _grouped(
     trained: bool,
 ) -> ForwardBackward:
     """One grouped matmul in both directions."""
-    each = rows / routed.local
-    flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), each, routed.local, stated.kernels.half_rows)
+    rows_of_expert = rows / routed.local
+    flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), rows_of_expert, routed.local, stated.kernels.half_rows)
     if stated.dropless:
         flop = flop / stated.kernels.grouped_share
     return multiplied(inputs, matrix, rows, flop, groups=routed.local, narrow=narrow, trained=trained)

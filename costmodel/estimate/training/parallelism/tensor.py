@@ -95,9 +95,11 @@ def _of_adapters(
     if inputs.tuning is None or not inputs.stack.split_adapters:
         return
     sharded = [
-        each for each in adapters(inputs, shard(inputs.model, kind, 1.0)) if each.reads in ("core", "activation")
+        adapter
+        for adapter in adapters(inputs, shard(inputs.model, kind, 1.0))
+        if adapter.reads in ("core", "activation")
     ]
-    count, anew = float(len(sharded)), float(sum(each.beside in again.matrices for each in sharded))
+    count, anew = float(len(sharded)), float(sum(adapter.beside in again.matrices for adapter in sharded))
     with term("tp all-gather of adapters"):
         message = activation_message(tokens, inputs.model.hidden, inputs.widths.element)
         time = collective_time(inputs, message, tp, "all_gather")

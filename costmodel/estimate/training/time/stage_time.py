@@ -96,10 +96,10 @@ def stages(inputs: TrainingInputs, block: Block, layers: StageLayers) -> Stages:
         for count, work in seen.layers:
             exchanged += _exchanges(work, count, 1.0)
     head = head if later else head.undeferred
-    layer, each = _mean_recomputed_layer(
+    layer, recomputed = _mean_recomputed_layer(
         block, layers, _means(inputs, layers, works), _means(inputs, layers, kept or works)
     )
-    return Stages(layer, each, embedding, head, tuple(exchanged), ends, layers)
+    return Stages(layer, recomputed, embedding, head, tuple(exchanged), ends, layers)
 
 
 def _prediction_layers(model: Model, block: Block, layers: StageLayers, ahead: TokenPrediction) -> Number:

@@ -76,10 +76,10 @@ def _whole_shares(
     return shares
 
 
-def of_slowest(each: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
+def of_slowest(columns: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
     """The results of the kind of node that ends last, row by row; memory results of the kind with the highest share."""
-    slowest = dict(each[0])
-    for other in each[1:]:
+    slowest = dict(columns[0])
+    for other in columns[1:]:
         later = np.asarray(other["step_time"]) > np.asarray(slowest["step_time"])
         fuller = np.asarray(other["memory_share"]) > np.asarray(slowest["memory_share"])
         slowest = {

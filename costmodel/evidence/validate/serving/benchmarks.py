@@ -108,7 +108,7 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
 def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
     """Relative spread of each figure below and above its prediction."""
     width = spreads(inputs)
-    token, later, first = (float(np.asarray(each)) for each in (width.token, width.later, width.first))
+    token, later, first = (float(np.asarray(width_of)) for width_of in (width.token, width.later, width.first))
     late = float(combined_error(later, width.first_beside_steps))
     return {"ttft": (first, late), "tpot": (token, later), "tokens_per_s_per_gpu": (later, token)}
 

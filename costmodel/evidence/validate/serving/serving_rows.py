@@ -76,7 +76,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     filled: dict[str, str] = {}
     readable(row)
     model = model_of(row, shelf)
-    accelerator, node, each = machine_of(row, shelf)
+    accelerator, node, per_node = machine_of(row, shelf)
     prompt, output = needed(row, "prompt", "output")
     requests, spread, law = _at_once(row, filled)
     users = requests or next(needed(row, "concurrency"))
@@ -91,7 +91,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
         "schema": "costmodel/scenario/v1",
         "title": "row",
         "model": model.name,
-        "cluster": {"node": node, "nodes": float(math.ceil(ranks / each))},
+        "cluster": {"node": node, "nodes": float(math.ceil(ranks / per_node))},
         "workload": {
             "kind": "serving",
             "prompt": {"mean": lengths[0], "spread": spread},
@@ -142,8 +142,8 @@ def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str | dict[str, A
     if stand is None:
         name = row.text("gpu") or "that is not stated (nvidia-smi -L prints it; add that line to a start-up log)"
         raise CannotModel("V001", f"no document of the accelerator {name} and its node")
-    each = float(shelf.document("node", stand.node).accelerators)
-    return accelerator, proxy_tree(shelf, accelerator, stand), each
+    per_node = float(shelf.document("node", stand.node).accelerators)
+    return accelerator, proxy_tree(shelf, accelerator, stand), per_node
 
 
 def model_of(row: CsvRow, shelf: CachedReader) -> Model:

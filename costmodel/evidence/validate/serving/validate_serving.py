@@ -101,9 +101,9 @@ def _cached(row: CsvRow, shelf: CachedReader) -> Answer:
         if value is None and not tokens:
             raise CannotModel("V005", "log_kv_gib and log_kv_tokens empty")
         predicted, filled = predicted_pool(row, shelf)
-        each = predicted.pop("bytes_per_token")
+        token_bytes = predicted.pop("bytes_per_token")
         if value is None and tokens:
-            value, filled["log_kv_gib"] = tokens * each, "of log_kv_tokens"
+            value, filled["log_kv_gib"] = tokens * token_bytes, "of log_kv_tokens"
     except CannotModel as refused:
         return value, {}, {}, refused
     return value, predicted, filled, None
@@ -200,14 +200,14 @@ def predicted_pool(row: CsvRow, shelf: CachedReader) -> tuple[dict[str, float], 
     if pool <= 0:
         raise CannotModel("V007", "M001: no memory is left for a cache")
     far = math.exp(TENTH * inputs.engine.spread.pool)
-    each = pool / float(np.asarray(use.logged).reshape(-1)[0])
+    token_bytes = pool / float(np.asarray(use.logged).reshape(-1)[0])
     ends = {"cache_pool_low": pool / far, "cache_pool_high": pool * far}
-    return {"cache_pool": pool, **ends, "bytes_per_token": each}, filled
+    return {"cache_pool": pool, **ends, "bytes_per_token": token_bytes}, filled
 
 
 def _scenario(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> dict[str, Any]:
     """The scenario of an engine's start-up log: machine, engine and layout, with a nominal load."""
-    _, node, each = _machine(row, shelf, filled)
+    _, node, per_node = _machine(row, shelf, filled)
     tp, pp = next(needed(row, "tp")), row.number("pp") or 1.0
     longest = row.number("max_model_len") or (filled.setdefault("max_model_len", "4096") and 4096.0)
     half = float(max(int(longest) // 2, 1))
@@ -215,7 +215,7 @@ def _scenario(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> dict[
         "schema": "costmodel/scenario/v1",
         "title": "row",
         "model": model_of(row, shelf).name,
-        "cluster": {"node": node, "nodes": float(math.ceil(tp * pp / each))},
+        "cluster": {"node": node, "nodes": float(math.ceil(tp * pp / per_node))},
         "workload": {
             "kind": "serving",
             "prompt": half,

@@ -214,7 +214,7 @@ class DocumentReader:
         return text, shown
 
     def tree(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[Any, str]:
-        """The tree of a named document, which may be changed; faults in its text are added to `found`."""
+        """The tree of a named document, which callers may change; faults in its text are added to the list `found`."""
         text, shown = self.text(kind, name, place, piped=piped)
         if reader_of(kind, Path(shown), text):
             self.document(kind, name, place)

@@ -346,7 +346,7 @@ def ladder_of(most: float) -> list[float]:
 
 
 def _fits(trial: Trial) -> bool:
-    """Whether a valid plan fails only by limits of the scenario."""
+    """Whether a trial is valid and fits in memory, so that all it fails are limits of the scenario."""
     return not trial.refused and set(trial.broken) == {"T001"}
 
 

@@ -106,7 +106,7 @@ def length(text: str) -> float:
 
 
 def shortened(text: str, room: float) -> str:
-    """A text that has room, cut at the end where it does not.
+    """A text cut to a width, with … at its end; unchanged if it fits.
 
     >>> shortened("matrix multiply", 200), shortened("matrix multiply", 60)
     ('matrix multiply', 'matrix m…')

@@ -241,9 +241,9 @@ def benchmark_groups(rows: Sequence[CsvRow], shelf: CachedReader) -> tuple[list[
     return found, left
 
 
-def _plausible(rows: list[ServingRow], predicteds: list[Predicted], left: list[SkippedRow]) -> Iterator[ServingRow]:
+def _plausible(rows: list[ServingRow], predictions: list[Predicted], left: list[SkippedRow]) -> Iterator[ServingRow]:
     """The rows that are modelled and plausible; the others are added to `left` with the reason."""
-    for row, figures in zip(rows, predicteds, strict=True):
+    for row, figures in zip(rows, predictions, strict=True):
         try:
             if isinstance(figures, CannotModel):
                 raise figures

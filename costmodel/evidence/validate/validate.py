@@ -324,7 +324,7 @@ def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
     Raises:
         CostModelError: too few runs of a kind have a prediction
     """
-    moved_runses = list[MovedRuns]()
+    tables_moved = list[MovedRuns]()
     for kind, quantities in _QUANTITIES.items():
         held = {
             night: own for night, tables in nights.items() if (own := [each for each in tables if type(each) is kind])
@@ -337,8 +337,8 @@ def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
             old, new = (_figures_of_tables(tables, quantity) for tables in (before, held[last]))
             if quantity == "ttft" and not all(any(each.error is not None for each in part) for part in (old, new)):
                 continue
-            moved_runses.append(MovedRuns(quantity, last, moved_terms(old, new), _release(before, held[last])))
-    return moved_runses
+            tables_moved.append(MovedRuns(quantity, last, moved_terms(old, new), _release(before, held[last])))
+    return tables_moved
 
 
 def _figures_of_tables(tables: Sequence[Table], quantity: Quantity) -> list[Compared]:

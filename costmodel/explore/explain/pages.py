@@ -396,11 +396,11 @@ def _unknown_word(word: str, known: list[str]) -> CostModelError:
     return fail("C003", f"'{word}' is not known", None, hint)
 
 
-def _with_pages(error: CostModelError, exporteds: list[Found]) -> CostModelError:
+def _with_pages(error: CostModelError, matches: list[Found]) -> CostModelError:
     """The fault, with a hint that also names pages which share words with the question."""
-    if not exporteds:
+    if not matches:
         return error
     (fault,) = error.faults
-    named = " or ".join(page.word for page in exporteds)
+    named = " or ".join(page.word for page in matches)
     spelt = fault.hint if fault.hint.startswith("did you mean") else ""
     return CostModelError(replace(fault, hint=f"{spelt} pages about it: {named}".strip()))

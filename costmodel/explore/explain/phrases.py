@@ -187,6 +187,6 @@ def _page_words(texts: tuple[tuple[str, tuple[str, str]], ...]) -> dict[str, tup
     }
 
 
-def is_sure(exporteds: list[Found]) -> bool:
-    """Whether the first page is opened without asking."""
-    return bool(exporteds) and exporteds[0].share >= _OPENED
+def is_sure(matches: list[Found]) -> bool:
+    """Whether the best match of a search for pages is close enough to show its page at once."""
+    return bool(matches) and matches[0].share >= _OPENED

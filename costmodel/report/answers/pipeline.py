@@ -29,20 +29,20 @@ _MOST_EVENTS = 200_000  # events of one file
 _PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
-def pipeline(pipelines_found: Pipelines) -> AnswerDocument:
+def pipeline(timelines: Pipelines) -> AnswerDocument:
     """The answer about a pipeline: schedules, the balance of stages, and a timeline of ranks."""
-    return plan_answer(TrainingView(pipelines_found.own), "pipeline", lambda: pipeline_sections(pipelines_found))
+    return plan_answer(TrainingView(timelines.own), "pipeline", lambda: pipeline_sections(timelines))
 
 
-def pipeline_sections(pipelines_found: Pipelines) -> list[Section]:
+def pipeline_sections(timelines: Pipelines) -> list[Section]:
     """A table of schedules, a table of stages, and the timeline in a terminal."""
-    clock = pipelines_found.clock
+    clock = timelines.clock
     if clock is None:
         return []
     names = [Column("schedule", "k"), Column("vpp"), Column("bubble"), Column("in flight", drop=1), Column("step")]
     schedules = Table(
         [*names, Column("memory"), Column("", "l")],
-        [_schedule_row(pipelines_found, offer) for offer in pipelines_found.offers],
+        [_schedule_row(timelines, offer) for offer in timelines.offers],
     )
     heads = [
         Column("stage", "k"),
@@ -59,7 +59,7 @@ def pipeline_sections(pipelines_found: Pipelines) -> list[Section]:
     ]
 
 
-def _schedule_row(pipelines_found: Pipelines, offer: Offer) -> list[Cell]:
+def _schedule_row(timelines: Pipelines, offer: Offer) -> list[Cell]:
     """The table row of a schedule: bubble, micro-batches in flight, time, memory, remark."""
     name, vpp = offer.schedule, f"{offer.vpp}"
     if offer.answer.refused:
@@ -68,17 +68,17 @@ def _schedule_row(pipelines_found: Pipelines, offer: Offer) -> list[Cell]:
     costs = offer.answer.evaluation.costs.row()
     flight, memory = f"{offer.in_flight:.4g}", f"{gib(costs['memory_peak'])} GiB"
     bubble, step = percent(costs["bubble_share"], 2), show_time(costs["step_time"])
-    return [name, vpp, bubble, flight, step, memory, _remark(pipelines_found, offer)]
+    return [name, vpp, bubble, flight, step, memory, _remark(timelines, offer)]
 
 
-def _remark(pipelines_found: Pipelines, offer: Offer) -> str:
+def _remark(timelines: Pipelines, offer: Offer) -> str:
     """A remark on a schedule: whether it is the plan's own, does not fit, or is the fastest and by how much."""
     words = ["yours"] if offer.own else []
     words += ["P90 does not fit"] if "N023" in offer.answer.remarked else []
     if offer.refused:
         words.append(f"✗ {offer.refused[0]} {REFUSALS[offer.refused[0]].title}")
-    elif offer is pipelines_found.fastest:
-        ours, theirs = (item.evaluation.costs.row()["step_time"] for item in (pipelines_found.own, offer.answer))
+    elif offer is timelines.fastest:
+        ours, theirs = (item.evaluation.costs.row()["step_time"] for item in (timelines.own, offer.answer))
         faster = f", {percent(ours / theirs - 1, 2)} faster" if theirs < ours else ""
         words.append(f"← fastest{faster}")
     return " · ".join(words)
@@ -158,22 +158,22 @@ def cells(shown: Sequence[Event], cell: float, count: int = CELLS) -> str:
     return "".join(line)
 
 
-def pipeline_json(pipelines_found: Pipelines) -> dict[str, Any]:
+def pipeline_json(timelines: Pipelines) -> dict[str, Any]:
     """The plan with its schedules, stages and timeline as plain values."""
-    result = TrainingView(pipelines_found.own).plain()
-    clock = pipelines_found.clock
+    result = TrainingView(timelines.own).plain()
+    clock = timelines.clock
     result["schedules"] = plan_rows(
-        pipelines_found.own.inputs.case, (_offer_fields(pipelines_found, offer) for offer in pipelines_found.offers)
+        timelines.own.inputs.case, (_offer_fields(timelines, offer) for offer in timelines.offers)
     )
     stages = [] if clock is None else [
         {"stage": name, "forward_s": part.forward, "backward_s": part.backward} for name, part in _parts(clock)
     ]  # fmt: skip
-    result["stages"] = plan_rows(pipelines_found.own.inputs.case, stages)
+    result["stages"] = plan_rows(timelines.own.inputs.case, stages)
     result["timeline"] = [] if clock is None else list(_chrome_events(clock))
     return result
 
 
-def _offer_fields(pipelines_found: Pipelines, offer: Offer) -> dict[str, Any]:
+def _offer_fields(timelines: Pipelines, offer: Offer) -> dict[str, Any]:
     """A schedule as plain values."""
     costs = offer.answer.evaluation.costs.row()
     valid = not offer.answer.refused
@@ -191,7 +191,7 @@ def _offer_fields(pipelines_found: Pipelines, offer: Offer) -> dict[str, Any]:
         **{name: value if valid else None for name, value in figures.items()},
         "refused": ", ".join(offer.refused) or None,
         "yours": offer.own,
-        "fastest": offer is pipelines_found.fastest,
+        "fastest": offer is timelines.fastest,
     }
 
 
@@ -209,14 +209,14 @@ def _chrome_events(clock: Pipeline) -> Iterator[dict[str, Any]]:
             }
 
 
-def trace_text(pipelines_found: Pipelines) -> str:
+def trace_text(timelines: Pipelines) -> str:
     """The trace event format of Perfetto: every forward and backward of every rank, in microseconds of the step."""
-    if pipelines_found.clock is None:
+    if timelines.clock is None:
         raise fail("C007", "there is no pipeline to trace", None, "take --format table, which gives the reason")
     rows: list[dict[str, Any]] = [
-        {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": visible(title(pipelines_found.own.inputs.case))}}
+        {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": visible(title(timelines.own.inputs.case))}}
     ]
-    ranks = events(pipelines_found.clock)
+    ranks = events(timelines.clock)
     if sum(map(len, ranks)) > _MOST_EVENTS:
         raise fail(
             "C007", f"the trace has more than {_MOST_EVENTS:,} events", None, "a smaller batch shows the same pattern"

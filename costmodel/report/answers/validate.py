@@ -564,10 +564,10 @@ def worth_json(
     }
 
 
-def moved(read: LogFolder, moved_runses: Sequence[MovedRuns]) -> AnswerDocument:
+def moved(read: LogFolder, tables_moved: Sequence[MovedRuns]) -> AnswerDocument:
     """Whether runs of the last night take longer than earlier runs, and which term explains it."""
-    sections = [replace(_moved_section(read, each), apart=number > 0) for number, each in enumerate(moved_runses)]
-    slower = any(each.found.slower for each in moved_runses)
+    sections = [replace(_moved_section(read, each), apart=number > 0) for number, each in enumerate(tables_moved)]
+    slower = any(each.found.slower for each in tables_moved)
     stated = " ".join(str(section.lead) for section in sections)
     lines: list[Line] = [styled(f"not read: {each.file}: {each.why}", WARN) for each in read.unread]
     sections += [Section("unread", "Not read", beneath=lines)] if lines else []
@@ -618,9 +618,9 @@ def _changed(factor: float) -> str:
     return f"takes {percent(abs(factor - 1), 2)} {'longer' if factor > 1 else 'less'}"
 
 
-def moved_json(read: LogFolder, moved_runses: Sequence[MovedRuns]) -> dict[str, Any]:
+def moved_json(read: LogFolder, tables_moved: Sequence[MovedRuns]) -> dict[str, Any]:
     """The changes as plain values: of the first kind of runs that became slower, and of every kind."""
-    runs = [_moved_fields(each) for each in moved_runses]
+    runs = [_moved_fields(each) for each in tables_moved]
     most = next((run for run in runs if run["slower"]), runs[0])
     unread = [{"file": each.file, "why": each.why} for each in read.unread]
     return {**head("costmodel/moved/v2"), "folder": read.folder, **most, "runs": runs, "unread": unread}

@@ -128,17 +128,17 @@ def _setting_words(setting: str) -> str:
     return f"{short_path(path).rpartition('.')[2]} {spaced(value)}"
 
 
-def scale_figure(sizes_found: Scaled) -> Plot | Bars:
+def scale_figure(tried: Scaled) -> Plot | Bars:
     """A figure that plots a result with its band over the sizes."""
-    name, asked = sizes_found.scaling.figure, sizes_found.asked
+    name, asked = tried.scaling.figure, tried.asked
     values = []
-    for row in sizes_found.rows:
+    for row in tried.rows:
         costs = row.found.point.costs
         value, low, high = (costs.get(key, math.nan) for key in (name, *(f"{name}_{end}" for end in ENDS)))
         values.append(
             TrialValue(row.found.text, row.found.text, value, row.found.point.works, row.found.size, low, high)
         )
-    axis = "accelerators" if sizes_found.scaling.name == RANKS else sizes_found.scaling.name
+    axis = "accelerators" if tried.scaling.name == RANKS else tried.scaling.name
     column, say = asked.columns[name], partial(words_of(asked.case.kind).result, name)
     if column.unit != "1/s":
         return trial_figure("scale", name, column.unit, axis, values, say)

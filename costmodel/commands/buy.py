@@ -189,11 +189,11 @@ def buy(
             "C004", f"{what} is of one job, and {len(further) + 1} are named", None, "leave it or the others out"
         )
     room = float(gpus or MOST)
-    answered, *more = _answers(None if sized else case, further, offers, (room, _watts(power)), question)
+    found, *more = _answers(None if sized else case, further, offers, (room, _watts(power)), question)
     again = _again(question, case, named, gpu=gpu, node=node, gpus=gpus, day=day, cold_start=cold_start, power=power,
                    prices=prices, api=api, only_prices=only_prices)  # fmt: skip
     if more:
-        whole = fleet([answered, *more], room, _watts(power))
+        whole = fleet([found, *more], room, _watts(power))
         made, plain = lambda: of_fleet.fleet(whole, top, again), lambda: of_fleet.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     found = with_choices(over_a_day(found, rates) if rates else found)
@@ -235,12 +235,15 @@ _OPEN = ("budget", "deadline", "sequence", "batch", "dtype", "stack", "price", "
 def _leaves_the_model_open(question: Question) -> bool:
     """Whether the flags state a budget for training, and neither model nor tokens."""
     stated = {name for name, value in question.flags.items() if value is not None}
-    set_here = any(assignment.startswith("model") for assignment in question.assignments)
+    set_here = any(item.startswith("model") for item in question.assignments)
     return question.scenario is None and "budget" in stated and stated <= {*_OPEN} and not set_here
 
 
 def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: Offers) -> Bought:
-    """The result for the model size and token count that a training budget fits best on any machine."""
+    """The result for the model size and token count that a training budget fits best on any machine.
+
+    Sizes after the first are tried on the cheapest machines of that one.
+    """
     from costmodel.documents.keys.paths import at
     from costmodel.explore.flags.flag_defaults import dense_model, largest_affordable
 
@@ -248,10 +251,10 @@ def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: 
 
     def cost(model: DenseModel) -> float:
         """The smallest cost of training a model of this size [USD]."""
-        few = tuple(machine for machine in offers.machines if not nodes or machine.node in nodes)
-        answered = answer(_training(question, model, budget=None), replace(offers, machines=few))
-        nodes.update(row.machine.node for row in (*answered.working[:_CHEAPEST], answered.best) if row is not None)
-        trial = None if answered.best is None else answered.best.trial
+        few = tuple(each for each in offers.machines if not nodes or each.node in nodes)
+        found = answer(_training(question, model, budget=None), replace(offers, machines=few))
+        nodes.update(row.machine.node for row in (*found.working[:_CHEAPEST], found.best) if row is not None)
+        trial = None if found.best is None else found.best.trial
         return math.inf if trial is None else trial.costs["run_cost_high"]
 
     budget = float(at(_training(question, dense_model(1e9)).scenario.limits, "run_cost.at_most"))
@@ -326,14 +329,14 @@ def _again(question: Question, case: LoadedScenario, jobs: Sequence[str], **give
 def _dollars(text: str) -> tuple[float, ...]:
     """Prices of a million tokens, of prompts and of answers; empty where none is stated."""
     try:
-        dollars = tuple(float(part) for part in text.split(",")) if text else ()
+        found = tuple(float(part) for part in text.split(",")) if text else ()
     except ValueError:
-        dollars = (-1.0,)
-    if len(dollars) > 2 or any(not 0 <= price < float("inf") for price in dollars):
+        found = (-1.0,)
+    if len(found) > 2 or any(not 0 <= price < float("inf") for price in found):
         raise fail(
             "D008", "--api takes one price or two of at least 0", Place("command line"), "for example --api 3,15"
         )
-    return dollars
+    return found
 
 
 def _names(text: str) -> list[str]:

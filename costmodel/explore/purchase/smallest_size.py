@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def tried(
-    workload: Workload,
+    asked: Workload,
     settings: Sequence[str],
     *,
     best: bool = False,
@@ -54,7 +54,7 @@ def tried(
     results: those that are looked at, or else all. paths: keys whose values are kept
     """
     try:
-        varied = workload.of(vary_any(workload.case, settings))
+        varied = asked.of(vary_any(asked.case, settings))
         return trial_of(varied, settings, varied.answer(results, best=best), paths)
     except CostModelError as error:
         return Trial(tuple(settings), fault=error.faults[0])
@@ -109,7 +109,7 @@ class RankSizes:
 
     @property
     def count(self) -> int:
-        """The number of sizes that are evaluated."""
+        """The number of sizes."""
         return len(self.sizes)
 
     @property
@@ -140,8 +140,8 @@ class RankSizes:
     @property
     def varied(self) -> list[str]:
         """The keys that change from size to size."""
-        per_node = self.asked.case.node.accelerators
-        parts = ["cluster.node.accelerators"] if any(ranks < per_node for ranks in self.sizes) else []
+        each = self.asked.case.node.accelerators
+        parts = ["cluster.node.accelerators"] if any(ranks < each for ranks in self.sizes) else []
         return ["cluster.nodes", *parts, *([self.growth.grown] if self.is_weak else [])]
 
     @property
@@ -151,7 +151,7 @@ class RankSizes:
         return f"{kind}{', the best plan at each size' if self.best else ''}"
 
     def each(self, costs: Mapping[str, float], size: float) -> float:
-        """The throughput per accelerator at a size."""
+        """The throughput per accelerator."""
         return self.growth.each(costs, size)
 
     def rows(self, pace: Watcher) -> Iterator[SizedTrial]:
@@ -172,22 +172,22 @@ class RankSizes:
             return SizedTrial(ranks, Trial(tuple(settings), fault), text)
         try:
             varied = self.asked.of(vary_any(self.asked.case, settings))
-            answer = varied.answer(best=self.best)
+            found = varied.answer(best=self.best)
         except CostModelError as error:
             return SizedTrial(ranks, Trial(tuple(settings), error.faults[0]), text)
-        point = trial_of(varied, settings, answer)
-        if answer.refused:
+        point = trial_of(varied, settings, found)
+        if found.refused:
             return SizedTrial(ranks, point, text)
-        return SizedTrial(ranks, point, text, answer.assumed, *self.growth.paces(varied.case, answer))
+        return SizedTrial(ranks, point, text, found.assumed, *self.growth.paces(varied.case, found))
 
 
-def part_of_node(per_node: float, ranks: float) -> Fault | None:
+def part_of_node(each: float, ranks: float) -> Fault | None:
     """A fault for a number of accelerators that ends within a node; None for any other number."""
-    below = ranks // per_node * per_node
-    if ranks < per_node or ranks == below:
+    below = ranks // each * each
+    if ranks < each or ranks == below:
         return None
-    sentence = f"{counted(ranks)} accelerators are no whole number of nodes of {counted(per_node)}"
-    return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + per_node:.0f}")
+    sentence = f"{counted(ranks)} accelerators are no whole number of nodes of {counted(each)}"
+    return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
 
 
 def ranks_of(text: str) -> list[float]:
@@ -217,21 +217,21 @@ _LEAST = 1e-300  # of a limit over a result: one may be too small for a float
 _PASSED = 2  # sizes without a valid plan that are passed over
 
 
-def chance_to_meet(workload: Workload, costs: Mapping[str, float]) -> float:
+def chance_to_meet(asked: Workload, costs: Mapping[str, float]) -> float:
     """The chance that a plan works and keeps every limit on a result with a band.
 
     Such results are off together, as the time of a step is, so that the nearest limit counts.
     """
-    nearest, works = _least_chance(workload, costs), costs.get(workload.chance, 1.0)
+    nearest, works = _least_chance(asked, costs), costs.get(asked.chance, 1.0)
     return (1.0 if nearest is None else nearest[1]) * (works if math.isfinite(works) else 1.0)
 
 
-def _least_chance(workload: Workload, costs: Mapping[str, float]) -> tuple[Limit, float] | None:
+def _least_chance(asked: Workload, costs: Mapping[str, float]) -> tuple[Limit, float] | None:
     """The limit on a result with a band that is kept with the least chance, and that chance."""
     banded = (
         (limit, chance_to_keep(limit, costs))
-        for limit in stated_limits(workload.case.scenario.limits)
-        if limit.column in workload.columns and workload.columns[limit.column].band and limit.kind != "target"
+        for limit in stated_limits(asked.case.scenario.limits)
+        if limit.column in asked.columns and asked.columns[limit.column].band and limit.kind != "target"
     )
     return min(banded, key=lambda each: each[1], default=None)
 
@@ -255,7 +255,7 @@ def _chance_of(limit: Limit, value: Number, end: Number) -> Number:
     return chance_within(amount, allowance, end_spread(value, end))
 
 
-def explained_plan(workload: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
+def explained_plan(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
     """The trees of known results of a plan, and of its chance to meet every limit under that name.
 
     settings: those that make the scenario that plan. names: of results that it may have
@@ -265,12 +265,12 @@ def explained_plan(workload: Workload, settings: Sequence[str], names: Sequence[
         return {**found, CHANCE: found[asked.chance]}
     varied = asked.of(vary_any(asked.case, settings))
     answer = varied.answer()
-    nearest = _least_chance(workload, answer.costs)
+    nearest = _least_chance(asked, answer.costs)
     ends = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
-    wanted = [*dict.fromkeys((*names, workload.chance, *ends))]
+    wanted = [*dict.fromkeys((*names, asked.chance, *ends))]
     wanted = [name for name in wanted if math.isfinite(answer.costs.get(name, math.nan))]
-    trees = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
-    return {**trees, CHANCE: _explained_chance(workload, answer.costs, trees)}
+    found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
+    return {**found, CHANCE: _explained_chance(asked, answer.costs, found)}
 
 
 def explained_results(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
@@ -282,18 +282,18 @@ def explained_results(asked: Workload, settings: Sequence[str], names: Sequence[
 
 
 def _explained_chance(
-    workload: Workload, costs: Mapping[str, float], known: Mapping[str, ExplainedFigure]
+    asked: Workload, costs: Mapping[str, float], known: Mapping[str, ExplainedFigure]
 ) -> ExplainedFigure:
     """The tree of the chance of a job to keep its limits; known: trees of its results."""
     from costmodel.explore.explain.explain import Book, tree_of
 
-    nearest = _least_chance(workload, costs)
+    nearest = _least_chance(asked, costs)
     with trace(), term("and fits"):
         kept: Number = 1.0
         if nearest is not None:
             limit = nearest[0]
             kept = _chance_of(limit, *(leaf(costs[name], name) for name in (limit.column, end_of(limit))))
-        whole = kept * leaf(costs[workload.chance], workload.chance) if workload.chance in known else kept
+        whole = kept * leaf(costs[asked.chance], asked.chance) if asked.chance in known else kept
         tree = tree_of(Book({}, {}, {}), CHANCE, "1", origin_of(whole, CHANCE))
     _graft(tree, {each.value: each for each in known.values()})
     return tree
@@ -301,30 +301,30 @@ def _explained_chance(
 
 def _graft(tree: ExplainedFigure, known: Mapping[float, ExplainedFigure]) -> None:
     """Replaces plain numbers in a tree by the trees of known figures with equal values."""
-    for place, child in enumerate(tree.beneath):
-        if child.beneath:
-            _graft(child, known)
-        elif child.value in known:
-            tree.beneath[place] = replace(known[child.value], name=child.name)
+    for place, each in enumerate(tree.beneath):
+        if each.beneath:
+            _graft(each, known)
+        elif each.value in known:
+            tree.beneath[place] = replace(known[each.value], name=each.name)
 
 
 def smallest_size(
-    workload: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
+    asked: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
 ) -> SmallestPlans:
     """The plans on the fewest nodes, or on a few more that cost less; where only money is bounded on the most.
 
     Without a limit on the time or the money of the whole job on as many nodes as the scenario has, or on the most.
     """
-    limits = [limit.column for limit in stated_limits(workload.case.scenario.limits) if limit.kind == "at_most"]
-    per_node = float(workload.case.node.accelerators)
-    ladder = ladder_of(max(most // per_node, 1.0))
-    sizes = _Sizes(workload, per_node, {} if known is None else known)
-    if any(workload.columns[column].unit == "s" for column in limits if column in workload.columns):
+    limits = [limit.column for limit in stated_limits(asked.case.scenario.limits) if limit.kind == "at_most"]
+    each = float(asked.case.node.accelerators)
+    ladder = ladder_of(max(most // each, 1.0))
+    sizes = _Sizes(asked, each, {} if known is None else known)
+    if any(asked.columns[column].unit == "s" for column in limits if column in asked.columns):
         return sizes.first(ladder, safe)
-    if full or any(workload.columns[column].unit == "USD" for column in limits if column in workload.columns):
+    if full or any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
         several = [nodes for nodes in ladder[::-1] if full or _divides_often(nodes)]
-        return sizes.first([*dict.fromkeys([float(max(most // per_node, 1.0)), *several] if full else several)], safe)
-    return sizes.first([float(workload.case.cluster.nodes)], safe)
+        return sizes.first([*dict.fromkeys([float(max(most // each, 1.0)), *several] if full else several)], safe)
+    return sizes.first([float(asked.case.cluster.nodes)], safe)
 
 
 def _divides_often(nodes: float) -> bool:
@@ -338,15 +338,15 @@ def ladder_of(most: float) -> list[float]:
     >>> ladder_of(20.0)
     [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 18.0, 20.0]
     """
-    ladder, size = [], 1.0
+    found, size = [], 1.0
     while size <= most:
-        ladder.append(size)
+        found.append(size)
         size += max(2.0 ** math.floor(math.log2(size)) / EIGHTHS, 1.0)
-    return ladder
+    return found
 
 
 def _fits(trial: Trial) -> bool:
-    """Whether a trial is valid and fits in memory, so that all it fails are limits of the scenario."""
+    """Whether a valid plan fails only by limits of the scenario."""
     return not trial.refused and set(trial.broken) == {"T001"}
 
 
@@ -366,6 +366,7 @@ class _Sizes:
         return self.seen[nodes]
 
     def _searched(self, nodes: float) -> Trial:
+        """The best plan of a search on this number of nodes."""
         trial = tried(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
         if trial.kept is not None and trial.about is not None:
             self.known[nodes] = float(trial.about.price.each), trial.kept.settings
@@ -379,9 +380,9 @@ class _Sizes:
         price, plan = self.known.get(nodes, (math.inf, {}))
         if math.isnan(price) or price > float(self.asked.facts.price.each):
             return None
-        trial = tried(self.asked, [f"{NODES}={nodes:.0f}", *(f"{path}={value}" for path, value in plan.items())])
-        dear = self._cost(trial, nodes) > _FAR * self._budget
-        return replace(trial, settings=trial.settings[:1]) if trial.works or dear else None
+        found = tried(self.asked, [f"{NODES}={nodes:.0f}", *(f"{path}={value}" for path, value in plan.items())])
+        dear = self._cost(found, nodes) > _FAR * self._budget
+        return replace(found, settings=found.settings[:1]) if found.works or dear else None
 
     def chance(self, nodes: float) -> float:
         """The chance that this plan meets every limit; 0 for one that fails by expected figures."""
@@ -402,7 +403,10 @@ class _Sizes:
         )
 
     def _cheapest(self, ladder: list[float], place: int, safe: float) -> int:
-        """The index of the size that takes the fewest GPU hours: the given one, or one up to the next power of two."""
+        """The index of the size that takes the fewest GPU hours: the given one, or one up to the next power of two.
+
+        A size that divides a batch better may need fewer.
+        """
         power = 2.0 ** math.ceil(math.log2(ladder[place]))
         larger = [other for other, nodes in enumerate(ladder) if ladder[place] < nodes <= power]
         if ladder[0] > ladder[-1] or not larger:
@@ -486,8 +490,8 @@ class _Sizes:
             if good(ladder[0]):
                 return 0
             largest = self._first_within(powers, good)
-            index = None if largest is None else ladder.index(largest)
-            return index and self._between(ladder, index, good)
+            found = None if largest is None else ladder.index(largest)
+            return found and self._between(ladder, found, good)
         low, high, steps = -1, start, 0
         while not good(ladder[high]):
             if high == len(ladder) - 1:

@@ -105,7 +105,7 @@ def _of_search(words: SearchWords[Inputs, Plan] | None) -> Iterator[Section]:
 _LEAST = 0.002  # share of the time below which a change of one of its terms is ignored
 
 
-def neighbours(view: PlanView, nearby: Sequence[Neighbour]) -> AnswerDocument:
+def neighbours(view: PlanView, found: Sequence[Neighbour]) -> AnswerDocument:
     """The scenario's plan and neighbouring plans by question, and whether one of them is better."""
     asked = workload_of(view.case)
     words, costs, time = words_of(view.case.kind), view.answer.costs, asked.usual
@@ -117,7 +117,7 @@ def neighbours(view: PlanView, nearby: Sequence[Neighbour]) -> AnswerDocument:
     columns.append(Column("what changes, or why it is rejected", "l"))
     rows: list[list[Cell]] = [["this plan", *_figures(asked, costs, costs, shown), ""]]
     settings, last = [dict[str, str]()], ""
-    for each in nearby:
+    for each in found:
         if each.asked != last:
             rows.append([each.asked, *[""] * (len(columns) - 1)])
             settings.append({})
@@ -154,47 +154,50 @@ def _short(asked: Workload, own: Mapping[str, float], found: Sequence[Neighbour]
 
 def _figures(asked: Workload, own: Mapping[str, float], costs: Mapping[str, float], shown: Sequence[str]) -> list[Cell]:
     """The cells of a plan with its results, and its time relative to the scenario's plan."""
-    words, cells = words_of(workload.case.kind), list[Cell]()
+    words, cells = words_of(asked.case.kind), list[Cell]()
     for name in shown:
         value = costs.get(name, math.nan)
         cells.append(Value(words.result(name, value), value, machine_name(name)) if math.isfinite(value) else "—")
-        if name == workload.usual:
-            change = "" if costs is mapping else f"{(value / mapping[name] - 1) * 100:+.1f} %".replace("-", "−")
+        if name == asked.usual:
+            change = "" if costs is own else f"{(value / own[name] - 1) * 100:+.1f} %".replace("-", "−")
             cells.append(change)
     return cells
 
 
-def _words(workload: Workload, mapping: Mapping[str, float], each: Neighbour) -> str:
+def _words(asked: Workload, own: Mapping[str, float], each: Neighbour) -> str:
     """Which term of the time changes most in a neighbouring plan, and the reason against that plan."""
-    reasons = [f"{code} {workload.reasons[code].title}" for code in each.trial.codes[:1]]
+    reasons = [f"{code} {asked.reasons[code].title}" for code in each.trial.codes[:1]]
     if each.trial.refused:
         return reasons[0]
-    name, by = _moved(workload, mapping, each)
-    moved = f"{words_of(workload.case.kind).terms[name]} {'+' if by > 0 else '−'}{show_time(abs(by))}" if name else ""
-    reasons += [risk] if (risk := _risk(workload, mapping, each)) else []
+    name, by = _moved(asked, own, each)
+    moved = f"{words_of(asked.case.kind).terms[name]} {'+' if by > 0 else '−'}{show_time(abs(by))}" if name else ""
+    reasons += [risk] if (risk := _risk(asked, own, each)) else []
     return "; ".join([*reasons, moved or "nothing much"])
 
 
-def _moved(workload: Workload, mapping: Mapping[str, float], each: Neighbour) -> tuple[str, float]:
+def _moved(asked: Workload, own: Mapping[str, float], each: Neighbour) -> tuple[str, float]:
     """The term of the time that changes most in a neighbouring plan, and by how many seconds; "" if none does."""
     costs = each.trial.costs
-    apart = {name: costs[name] - mapping[name] for name in words_of(workload.case.kind).terms if name in costs}
+    apart = {name: costs[name] - own[name] for name in words_of(asked.case.kind).terms if name in costs}
     apart = {name: by for name, by in apart.items() if math.isfinite(by)}
     name = max(apart, key=lambda term: abs(apart[term]), default="")
-    return (name, apart[name]) if name and abs(apart[name]) > _LEAST * mapping[workload.usual] else ("", 0.0)
+    return (name, apart[name]) if name and abs(apart[name]) > _LEAST * own[asked.usual] else ("", 0.0)
 
 
-def _closing(view: PlanView, workload: Workload, nearby: Sequence[Neighbour]) -> list[Line]:
-    """The best neighbour that is faster and as sure to work, else one that is only faster; and the next command."""
-    own, name = view.answer.costs[workload.usual], workload.usual
-    works = [each for each in nearby if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
-    sure = [work for work in works if not _risk(workload, view.answer.costs, work)]
+def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> list[Line]:
+    """The best neighbour that is faster and as sure to work, else one that is only faster; and the next command.
+
+    The command sets every key of the plan that a search chose, which would else take other defaults.
+    """
+    own, name = view.answer.costs[asked.usual], asked.usual
+    works = [each for each in found if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
+    sure = [each for each in works if not _risk(asked, view.answer.costs, each)]
     if not works:
         return [styled("No neighbour that works is faster."), following(view.case, "search")]
     best = min(sure or works, key=lambda each: each.trial.costs[name])
     faster = f"{best.words} is {(1 - best.trial.costs[name] / own) * 100:.1f} % faster"
     if not sure:
-        risk = _risk(workload, view.answer.costs, best)
+        risk = _risk(asked, view.answer.costs, best)
         return [styled(f"{faster}, but has a chance of only {risk}."), following(view.case, "search")]
     stated = dict(each.split("=", 1) for each in (*_chosen(view), *best.trial.settings))
     settings = [word for path, value in stated.items() for word in ("--set", f"{path}={value}")]
@@ -204,24 +207,24 @@ def _closing(view: PlanView, workload: Workload, nearby: Sequence[Neighbour]) ->
 def _chosen(view: PlanView) -> list[str]:
     """Settings of the plan that costmodel chose, not the command line."""
     stated = {*map(path_of, view.case.assignments)}
-    changes = (change for change in view.case.changes if isinstance(change, str))
-    return [change for change in changes if change.startswith("plan.") and path_of(change) not in stated]
+    changes = (each for each in view.case.changes if isinstance(each, str))
+    return [each for each in changes if each.startswith("plan.") and path_of(each) not in stated]
 
 
-def _risk(workload: Workload, mapping: Mapping[str, float], each: Neighbour) -> str:
+def _risk(asked: Workload, own: Mapping[str, float], each: Neighbour) -> str:
     """The chance of a plan to work, if it is below the one that searches prefer, and below this plan's."""
-    chance = each.trial.costs.get(workload.chance, math.nan)
-    least = min(SAFE, mapping.get(workload.chance, 1.0))
-    return f"{rounded_percent(chance)} {workload.aim}" if each.trial.works and chance < least else ""
+    chance = each.trial.costs.get(asked.chance, math.nan)
+    least = min(SAFE, own.get(asked.chance, 1.0))
+    return f"{rounded_percent(chance)} {asked.aim}" if each.trial.works and chance < least else ""
 
 
-def neighbours_json(view: PlanView, nearby: Sequence[Neighbour]) -> dict[str, Any]:
+def neighbours_json(view: PlanView, found: Sequence[Neighbour]) -> dict[str, Any]:
     """The plan and its neighbours as plain values."""
     asked = workload_of(view.case)
-    return {**view.plain(), "neighbours": [_fields(asked, view.answer.costs, each) for each in nearby]}
+    return {**view.plain(), "neighbours": [_fields(asked, view.answer.costs, each) for each in found]}
 
 
-def _fields(workload: Workload, mapping: Mapping[str, float], each: Neighbour) -> dict[str, Any]:
+def _fields(asked: Workload, own: Mapping[str, float], each: Neighbour) -> dict[str, Any]:
     """A neighbouring plan as plain values."""
     trial = each.trial
     base = {"asked": each.asked, "set": dict(each.values), "refused": [*trial.refused], "broken": [*trial.broken]}
@@ -229,7 +232,7 @@ def _fields(workload: Workload, mapping: Mapping[str, float], each: Neighbour) -
         return base
     results = {
         machine_name(name): known(trial.costs.get(name, math.nan))
-        for name in dict.fromkeys((workload.usual, *workload.watched))
+        for name in dict.fromkeys((asked.usual, *asked.watched))
     }
-    name, by = _moved(workload, mapping, each)
+    name, by = _moved(asked, own, each)
     return {**base, **results, "moves": name or None, "by_s": by}

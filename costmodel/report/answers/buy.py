@@ -92,16 +92,16 @@ _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
 def buy(
-    purchases: Bought, top: int | None, *, plot: bool = False, day: Day | None = None, again: str = ""
+    found: Bought, top: int | None, *, plot: bool = False, day: Day | None = None, again: str = ""
 ) -> AnswerDocument:
     """One row per machine: the smallest layout that meets every limit, its cost, and its chance to do so.
 
     again: the command that asks this question
     """
-    asked, best = purchases.asked, purchases.best
+    asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
     about: list[Line] = [*words.subject(asked.case, VARIED)]
-    about += [styled(line) for line in (words.load(asked.case), _wanted(purchases)) if line]
+    about += [styled(line) for line in (words.load(asked.case), _wanted(found)) if line]
     about += origin_lines(asked.case)
     about += [styled("Stopped before the last machine.", BAD)] if found.stopped else []
     trials, own = (
@@ -119,7 +119,7 @@ def buy(
     banded += [f"{name}_{end}" for name in ("run_time", "run_cost") for end in ("low", "high")]
     return AnswerDocument(
         asked.case,
-        f"Which GPUs for {_sized_for(purchases)}, and what do they cost?",
+        f"Which GPUs for {_sized_for(found)}, and what do they cost?",
         about,
         conclusion,
         verdict,
@@ -195,19 +195,19 @@ def _price_option(price: Price) -> str:
     return f"{price.each * 3600:.6g}USD/GPU/h"
 
 
-def _wanted(purchases: Bought) -> str:
+def _wanted(found: Bought) -> str:
     """The limits that must be met, in words, with the chance required of each plan."""
-    say, limits = words_of(purchases.asked.case.kind).result, stated_limits(purchases.asked.case.scenario.limits)
+    say, limits = words_of(found.asked.case.kind).result, stated_limits(found.asked.case.scenario.limits)
     stated = [
         f"{limit.key} {_SIGNS[limit.kind]} {say(limit.column, limit.value)}"
         for limit in limits
-        if limit.column != purchases.asked.chance
+        if limit.column != found.asked.chance
     ]
-    sure = f"with a chance of {percent(purchases.safe, 2)}" if purchases.safe else "by expected figures"
-    return f"{' · '.join(stated) or purchases.asked.aim} {sure}"
+    sure = f"with a chance of {percent(found.safe, 2)}" if found.safe else "by expected figures"
+    return f"{' · '.join(stated) or found.asked.aim} {sure}"
 
 
-def _machines(purchases: Bought, top: int | None, *, plot: bool) -> Section:
+def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     """The table of machines."""
     words, priced = words_of(found.asked.case.kind), _is_priced(found)
     columns, rows = _rows(found)
@@ -294,7 +294,7 @@ def _rows(found: Bought) -> tuple[list[Column], Rows]:
         settings = {} if row.trial is None else trial_settings(row.trial, searched=False)
         if row.trial is None or not row.works:
             blank = [""] * (len(columns) - ahead - 1 - priced)
-            rows.append((math.inf, [*cells, *blank, against(purchases, row), *([""] * priced)], settings))
+            rows.append((math.inf, [*cells, *blank, against(found, row), *([""] * priced)], settings))
             continue
         cells += _figures_of(found, row, shown, apart=apart, bought=bought, priced=priced)
         rows.append((-1.0 if row is best else found.weighed_cost(row), cells, settings))
@@ -312,7 +312,7 @@ def _result_column(found: Bought, name: str) -> Column:
 
 
 def _figures_of(
-    purchases: Bought, row: Purchase, shown: Sequence[str], *, apart: bool, bought: bool, priced: bool
+    found: Bought, row: Purchase, shown: Sequence[str], *, apart: bool, bought: bool, priced: bool
 ) -> list[Cell]:
     """The cells with the results of a machine on which a plan works."""
     safe, name = row.plans.safe, row.machine.name
@@ -335,7 +335,7 @@ def _figures_of(
     return [*cells, _measured(row), safe.binds, "", *([_sourced(row)] if priced else [])]
 
 
-def _machine_columns(purchases: Bought, *, offers: bool) -> list[Column]:
+def _machine_columns(found: Bought, *, offers: bool) -> list[Column]:
     """Columns that name a machine, and how it is sold where several ways are looked at."""
     answer = "◀ the answer" if found.best is not None and len(found.rows) > 1 else ""
     short = sorted({_term_words(row) for row in found.working if not row.terms_fit})
@@ -388,9 +388,9 @@ def _hourly(price: Price | None, machine: str) -> Cell:
     return opening(Value(words, price.each * 3600, "price_usd_per_hour"), f"price of {machine}")
 
 
-def _hosted(purchases: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
+def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
     """The table row of a hosted API: its cost and prices, in the columns for machines."""
-    cost = purchases.hosted_cost(offer)
+    cost = found.hosted_cost(offer)
     figures: dict[str, Cell] = {
         "GPU": "hosted",
         "node": offer.source,
@@ -417,6 +417,7 @@ def hosted_source(offer: HostedOffer) -> str:
 
 
 def _hosted_price(offer: HostedOffer) -> Line:
+    """The prices of a hosted API per million tokens, as a line."""
     prompt, cached, output = (f"${price * 1e6:.3g}" for price in (offer.prompt, offer.cached, offer.output))
     words = f"{prompt} a million tokens of prompts, {cached} cached ones, {output} generated ones"
     return Abridged(f"  API: {words} ({hosted_source(offer)})", short="", added="origin of prices")
@@ -435,13 +436,14 @@ _SHORT = ("GPU", "node", "offer", "GPUs", "chance", "$/GPU/h", "cost", "site pow
 
 
 def _is_known(row: Purchase, name: str) -> bool:
+    """Whether a machine has a finite value of this result."""
     return row.trial is not None and math.isfinite(row.trial.costs.get(name, math.nan))
 
 
 def _capital(row: Purchase) -> Cell:
     """The capital for a machine's nodes; empty if they are rented."""
-    cell = opening(money_cell(row.capital, "capital_usd"), f"capital of {row.machine.name}")
-    return "" if math.isnan(row.capital) else cell
+    found = opening(money_cell(row.capital, "capital_usd"), f"capital of {row.machine.name}")
+    return "" if math.isnan(row.capital) else found
 
 
 def _sourced(row: Purchase) -> Cell:
@@ -473,7 +475,7 @@ def _measured(row: Purchase) -> Cell:
     return number_of(row.runs, "run") if row.runs else "none"
 
 
-def against(purchases: Bought, row: Purchase) -> str:
+def against(found: Bought, row: Purchase) -> str:
     """A sentence on why no plan on a machine meets every limit."""
     plans = row.plans
     if plans.expected is not None:
@@ -481,16 +483,16 @@ def against(purchases: Bought, row: Purchase) -> str:
     if plans.fault is not None:
         return f"✗ {plans.fault.code} {plans.fault.with_near_word}"
     if plans.missed:
-        return f"✗ {_missed(purchases, row)}"
-    reasons = purchases.asked.reasons
-    power = _powered(purchases, row) if OVERLOAD.intersection(plans.codes) else ""
+        return f"✗ {_missed(found, row)}"
+    reasons = found.asked.reasons
+    power = _powered(found, row) if OVERLOAD.intersection(plans.codes) else ""
     titles = (f"{code} {reasons[code].title}" if code in reasons else code for code in plans.codes)
     return f"✗ {', '.join(titles)}{power}"
 
 
-def _missed(purchases: Bought, row: Purchase) -> str:
+def _missed(found: Bought, row: Purchase) -> str:
     """The limits that the nearest plan that fits misses."""
-    words, parts = words_of(purchases.asked.case.kind), list[str]()
+    words, parts = words_of(found.asked.case.kind), list[str]()
     for missed in row.plans.missed:
         pairs = ([words.result_to(missed.column, each, digits) for each in (missed.value, missed.limit)]
                  for digits in range(3, 7))  # fmt: skip
@@ -499,15 +501,15 @@ def _missed(purchases: Bought, row: Purchase) -> str:
         what, of = _MISSED.get(missed.column, (missed.column, "limit"))
         parts.append(f"{what} {value}{where} is over the {of} of {limit}")
     late = any(missed.column == "run_time" for missed in row.plans.missed)
-    return f"{' and '.join(parts)}{_powered(purchases, row) if late else ''}"
+    return f"{' and '.join(parts)}{_powered(found, row) if late else ''}"
 
 
-def _powered(purchases: Bought, row: Purchase) -> str:
+def _powered(found: Bought, row: Purchase) -> str:
     """A note on how many nodes the site's power supplies; empty without a limit on power."""
-    if math.isinf(purchases.power):
+    if math.isinf(found.power):
         return ""
-    nodes = number_of(purchases.power // row.each, "node")
-    return f": a node takes {show(row.each, 'J/s')}, and the site has {show(purchases.power, 'J/s')}, for {nodes}"
+    nodes = number_of(found.power // row.each, "node")
+    return f": a node takes {show(row.each, 'J/s')}, and the site has {show(found.power, 'J/s')}, for {nodes}"
 
 
 _MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")}
@@ -515,12 +517,12 @@ _MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")
 
 def _optimal(found: Bought) -> list[str]:
     """The size of model that the budget trains best, with its caution."""
-    if purchases.optimal is None or purchases.best is None:
+    if found.optimal is None or found.best is None:
         return []
     size, tokens = found.optimal
     if is_sized(found):
         return [_CAUTION]
-    at = f"at the money that this model's work costs on {purchases.best.machine.node}"
+    at = f"at the money that this model's work costs on {found.best.machine.node}"
     caution = f"{TOKENS_PER_PARAMETER:g} tokens a parameter (hoffmann-2022), which differs between data sets"
     least = f"{amount(size, 2)} parameters on {amount(tokens, 2)} tokens"
     return [
@@ -537,7 +539,7 @@ _CAUTION = (
 
 def _headlines(found: Bought) -> list[Headline]:
     """Figures at the head of the page, the rent first."""
-    best = purchases.best
+    best = found.best
     if best is None or best.plans.safe is None:
         return []
     safe, rent, smaller = best.plans.safe, found.rent(best), found.smaller

@@ -16,15 +16,15 @@ from costmodel.report.terminal.style.layout import head
 from costmodel.report.workload_words import subject_fields, words_of
 
 
-def buy_json(purchases: Bought, day: Day | None = None) -> dict[str, Any]:
+def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
     """All machines as plain values; a machine on which no plan meets every limit has no result."""
     return {
         **head("costmodel/buy/v1"),
-        **subject_fields(purchases.asked, VARIED),
-        "chance_asked": known(purchases.safe),
-        "complete": not purchases.stopped,
-        "optimal_parameters": None if purchases.optimal is None else purchases.optimal[0],
-        "optimal_tokens": None if purchases.optimal is None else purchases.optimal[1],
+        **subject_fields(found.asked, VARIED),
+        "chance_asked": known(found.safe),
+        "complete": not found.stopped,
+        "optimal_parameters": None if found.optimal is None else found.optimal[0],
+        "optimal_tokens": None if found.optimal is None else found.optimal[1],
         **({} if day is None else {"day": _day_fields(day)}),
         "choices": [_choice_fields(found, each) for each in found.choices],
         "machines": [machine_fields(found, row) for row in found.rows],
@@ -36,11 +36,11 @@ def buy_json(purchases: Bought, day: Day | None = None) -> dict[str, Any]:
                 "price_usd_per_moutput": offer.output * 1e6,
                 "price_source": hosted_source(offer),
                 "price_date": offer.date,
-                "cost_usd_per_month": known(purchases.hosted_cost(offer)),
+                "cost_usd_per_month": known(found.hosted_cost(offer)),
             }
-            for offer in purchases.hosted
+            for offer in found.hosted
         ],
-        "notes": notes(row.trial.remarked for row in purchases.working if row.trial is not None),
+        "notes": notes(row.trial.remarked for row in found.working if row.trial is not None),
     }
 
 
@@ -75,10 +75,10 @@ def _day_fields(day: Day) -> dict[str, Any]:
     }
 
 
-def machine_fields(purchases: Bought, row: Purchase) -> dict[str, Any]:
+def machine_fields(found: Bought, row: Purchase) -> dict[str, Any]:
     """A machine as plain values."""
-    plans, rent, trial = row.plans, purchases.rent(row), row.trial if row.works else None
-    names: Iterable[str] = words_of(purchases.asked.case.kind).bought
+    plans, rent, trial = row.plans, found.rent(row), row.trial if row.works else None
+    names: Iterable[str] = words_of(found.asked.case.kind).bought
     costs = {} if trial is None else trial.costs
     return {
         "accelerator": row.machine.accelerator,
@@ -87,7 +87,7 @@ def machine_fields(purchases: Bought, row: Purchase) -> dict[str, Any]:
         "term_s": row.machine.term or None,
         "region": row.machine.region or None,
         "works": row.works,
-        "answer": row is purchases.best,
+        "answer": row is found.best,
         "gpus": known(row.gpus),
         "nodes": known(row.nodes),
         "chance": None if plans.safe is None or trial is None else known(plans.safe.chance),
@@ -103,5 +103,5 @@ def machine_fields(purchases: Bought, row: Purchase) -> dict[str, Any]:
         "binds": None if plans.safe is None or trial is None else plans.safe.binds or None,
         "plan": None if trial is None or trial.kept is None else trial.kept.words,
         "set": [] if trial is None else list(trial.settings),
-        "against": None if trial is not None else against(purchases, row).removeprefix("✗ "),
+        "against": None if trial is not None else against(found, row).removeprefix("✗ "),
     }

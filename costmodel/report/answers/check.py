@@ -58,32 +58,32 @@ _DIGITS, _SURE = 3, 0.9995  # a chance from which nothing is stated
 _STATES = {"valid": "invalid", "load": "not answered"}
 
 
-def check(checks: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocument:
+def check(found: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocument:
     """The checks of all scenarios: one line if all checks pass, else each check and the figures that moved."""
     kept, total = sum(checked.kept for checked in found), summary(found)
     sections = [Section("kept", "Checks passed", figures=[partial(_check_drawing, found)], face="page")]
     for place, checked in enumerate(found):
         sections += _scenario(checked, f"s{place}")
     last: list[Line] = []
-    if not wrote or any(checked.findings for checked in checks):
-        last.append(styled(total, "" if kept == len(checks) else BAD))
-    for checked in checks:
+    if not wrote or any(checked.findings for checked in found):
+        last.append(styled(total, "" if kept == len(found) else BAD))
+    for checked in found:
         worse = (f"  ▲ worse than before: {checked.name} {sentence(checked, each)}" for each in checked.worse)
         last += [styled(words, WARN) for words in worse]
-    last += [styled(f"{wrote} holds today's figures of {number_of(len(checks), 'scenario')}.")] if wrote else []
+    last += [styled(f"{wrote} holds today's figures of {number_of(len(found), 'scenario')}.")] if wrote else []
     one = "The scenario meets" if kept else "The scenario does not meet"
-    some = f"{kept} of {len(checks)} scenarios meet" if len(checks) > 1 else one
+    some = f"{kept} of {len(found)} scenarios meet" if len(found) > 1 else one
     words = f"{some} everything that is checked: {total}".rstrip(".")
-    words = words if any(checked.findings for checked in checks) else total
-    chances = [chance for chance in map(_chance_of, checks) if not math.isnan(chance)]
-    verdict: Verdict = "bad" if kept < len(checks) else chance_verdict(min(chances, default=1.0))
+    words = words if any(checked.findings for checked in found) else total
+    chances = [chance for chance in map(_chance_of, found) if not math.isnan(chance)]
+    verdict: Verdict = "bad" if kept < len(found) else chance_verdict(min(chances, default=1.0))
     return AnswerDocument(None, "Limits", [], f"{words}.", verdict, sections, closing=last)
 
 
-def _check_drawing(checked: Sequence[CheckedScenario]) -> Draw:
+def _check_drawing(found: Sequence[CheckedScenario]) -> Draw:
     from costmodel.report.page.question_figures import check_figure
 
-    return check_figure(checked)
+    return check_figure(found)
 
 
 def _head(checked: CheckedScenario) -> list[Text]:
@@ -251,16 +251,16 @@ def _change_words(change: float, finding: CheckResult, better: str) -> str:
     return f"{change * 100:+.1f} %, allowed {sign}{percent(finding.allowed, 2)}".replace("+-", "−").replace("-", "−")
 
 
-def summary(checks: Sequence[CheckedScenario]) -> str:
+def summary(found: Sequence[CheckedScenario]) -> str:
     """The conclusion in one sentence: how many scenarios pass, or which fail and why."""
-    held = [finding for checked in checks for finding in checked.findings]
+    held = [finding for checked in found for finding in checked.findings]
     findings = [finding for finding in held if finding.kind != "known" or not finding.kept]
     failed = sum(not finding.kept for finding in findings)
-    scenarios = f"{len(checks)} scenario{'s' if len(checks) != 1 else ''}"
+    scenarios = f"{len(found)} scenario{'s' if len(found) != 1 else ''}"
     new = sum(finding.kind == "known" and finding.kept for finding in held)
     more = f", {new} not in the baseline" if new else ""
     if not findings:
-        fits = "fits" if len(checks) == 1 else "fit"
+        fits = "fits" if len(found) == 1 else "fit"
         return f"{scenarios} {fits}, nothing else to check: give limits, or name a baseline with --against"
     return (f"{failed} of {len(findings)} failed" if failed else f"{len(findings)} kept, {scenarios}") + more
 
@@ -272,9 +272,9 @@ def sentence(checked: CheckedScenario, finding: CheckResult) -> str:
     return f"{_finding_name(finding)} {value}, {bound}{f', {aside}' if aside else ''}"
 
 
-def suites(checked: Sequence[CheckedScenario]) -> list[RunnerSuite]:
+def suites(found: Sequence[CheckedScenario]) -> list[RunnerSuite]:
     """All checks as test suites for CI, one per scenario."""
-    return [RunnerSuite(one.name, one.asked.case.file, tuple(_runner_cases(one))) for one in checked]
+    return [RunnerSuite(one.name, one.asked.case.file, tuple(_runner_cases(one))) for one in found]
 
 
 def _runner_cases(checked: CheckedScenario) -> Iterator[RunnerCase]:
@@ -283,9 +283,9 @@ def _runner_cases(checked: CheckedScenario) -> Iterator[RunnerCase]:
         yield RunnerCase(name, sentence(checked, finding), finding.kept, finding.place)
 
 
-def markdown(checks: Sequence[CheckedScenario]) -> str:
+def markdown(found: Sequence[CheckedScenario]) -> str:
     """A comment for a pull request: a sentence, a table, and of each failing scenario its details folded away."""
-    failing = [checked for checked in checks if not checked.kept]
+    failing = [checked for checked in found if not checked.kept]
     rows = [
         (
             *_facts(checked),
@@ -294,13 +294,13 @@ def markdown(checks: Sequence[CheckedScenario]) -> str:
             _aside(checked, finding),
             "✓" if finding.kept else "✗",
         )
-        for checked in checks
+        for checked in found
         for finding in checked.findings
         if finding.kind != "known" or not finding.kept
     ]
     names = ("scenario", "model", "cluster", "sequence", "global_batch", "result", "is", "held to", "", "")
     table = CellTable(names, rows, "l" * len(names))
-    parts = [markdown_text([styled(f"costmodel: {summary(checks)}.", HEAD), *([table] if rows else [])])]
+    parts = [markdown_text([styled(f"costmodel: {summary(found)}.", HEAD), *([table] if rows else [])])]
     for checked in failing:
         moved = [line for section in why(checked, "") for line in section_lines(section)]
         details = markdown_text([*_head(checked), *moved]) if checked.moved else ""
@@ -323,11 +323,11 @@ def _escape_xml(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def check_json(checks: Sequence[CheckedScenario]) -> dict[str, Any]:
-    """The checks of all scenarios as plain values."""
+def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
+    """Everything as plain values."""
     return {
         **head("costmodel/check/v2"),
-        "kept": all(checked.kept for checked in checks),
+        "kept": all(checked.kept for checked in found),
         "scenarios": [
             {
                 **row_facts(checked.asked.facts),
@@ -341,7 +341,7 @@ def check_json(checks: Sequence[CheckedScenario]) -> dict[str, Any]:
                 "moved": figures_json(checked.moved),
                 "equations": list(checked.equations),
             }
-            for checked in checks
+            for checked in found
         ],
     }
 

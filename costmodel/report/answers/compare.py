@@ -62,7 +62,7 @@ _TELLING, _SAME_PEAK = 1e-4, 0.01
 SAME = "same"
 
 
-def diff(changes: Difference, name: str) -> AnswerDocument:
+def diff(found: Difference, name: str) -> AnswerDocument:
     """The comparison: changed inputs, moved figures, and a conclusion."""
     about: list[Line] = [styled(name, HEAD), *_heads(found), *_of_flags(found)]
     about += [styled("Nothing differs.")] if found.same else []
@@ -73,7 +73,7 @@ def diff(changes: Difference, name: str) -> AnswerDocument:
     adds_up = not found.same and not refused and words_of(found.before.kind).adds_up
     words = "Nothing differs." if found.same else conclusion(found)
     words = refused[0].plain.strip().removeprefix("✗ ") + "." if refused else words
-    fails = bool(refused or changes.after.overload) or changes.after.figures.get("memory_share", 0.0) > 1
+    fails = bool(refused or found.after.overload) or found.after.figures.get("memory_share", 0.0) > 1
     verdict: Verdict = "bad" if fails else "plain"
     last = [styled(words)] if adds_up else []
     return AnswerDocument(None, name, about, words, verdict, sections, closing=last)
@@ -95,24 +95,24 @@ def _money(found: Difference) -> Iterator[Line]:
         yield Abridged(f"{long}{note}", short=short, added="ranges of money and time")
 
 
-def _refusal_lines(changes: Difference) -> Iterator[Text]:
+def _refusal_lines(found: Difference) -> Iterator[Text]:
     """Why a side has no figures."""
-    for side, other in ((changes.before, "before"), (changes.after, "after")):
+    for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
             why = "is invalid" if "M001" not in side.refused else "does not fit, so its figures mean nothing"
             yield styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan {why}", BAD)
 
 
-def _moved_sections(changes: Difference) -> list[Section]:
+def _moved_sections(found: Difference) -> list[Section]:
     """Moved results, with their terms if these add up to the results; else with their bands."""
     sections = [
-        _with_traces(changes, section)
-        for section in moved(changes.before.kind, changes.figures, [*_overload_lines(changes), *_peaks(changes)])
+        _with_traces(found, section)
+        for section in moved(found.before.kind, found.figures, [*_overload_lines(found), *_peaks(found)])
     ]
     sides = [
-        (name, partial(_figure_of_side, side)) for name, side in (("before", changes.before), ("after", changes.after))
+        (name, partial(_figure_of_side, side)) for name, side in (("before", found.before), ("after", found.after))
     ]
-    pictures = range_figures(changes.before.kind, "moved", sides)
+    pictures = range_figures(found.before.kind, "moved", sides)
     return [*sections, *([Section("pictures", "Time and money", figures=pictures, face="page")] if pictures else [])]
 
 
@@ -120,15 +120,15 @@ def _figure_of_side(side: Side, name: str) -> float:
     return float(side.figures.get(machine_name(name), math.nan))
 
 
-def _with_traces(changes: Difference, section: Section) -> Section:
+def _with_traces(found: Difference, section: Section) -> Section:
     """A section whose figures of both sides open how they were computed; the result of a row is its first cell."""
     table = table_of(section)
     if table is None:
         return section
-    named = {_title_of(name): name for name in COLUMNS[changes.before.kind]}
+    named = {_title_of(name): name for name in COLUMNS[found.before.kind]}
     heads = [column.head for column in table.columns]
-    places = [(heads.index("before"), changes.before, "before"), (heads.index("after"), changes.after, "after")]
-    moves = {plan_in_words(move.name): move for move in changes.figures}
+    places = [(heads.index("before"), found.before, "before"), (heads.index("after"), found.after, "after")]
+    moves = {plan_in_words(move.name): move for move in found.figures}
     rows = []
     for row in table.rows:
         cells, name = [*row], named.get(str(row[0]).strip(), "")
@@ -181,29 +181,27 @@ def _ends(named: Mapping[str, MovedFigure], name: str, side: str) -> dict[str, f
     return {key: math.nan if value is None else value for key, value in ends.items()}
 
 
-def _overload_lines(changes: Difference) -> Iterator[Line]:
+def _overload_lines(found: Difference) -> Iterator[Line]:
     """A line for each side whose load exceeds its capacity: its figures are at the highest rate it can serve."""
-    for when, side in (("before", changes.before), ("after", changes.after)):
+    for when, side in (("before", found.before), ("after", found.after)):
         if side.overload:
             most = words_of(side.kind).result("saturation_per_s", side.figures[machine_name("saturation_per_s")])
             words = f"{when}, more arrives than is answered; its figures are at {most}, the most that is"
             yield styled(f"  ✗ {' '.join(side.overload)}: {words}", BAD)
 
 
-def _peaks(changes: Difference) -> Iterator[Line]:
+def _peaks(found: Difference) -> Iterator[Line]:
     """A line on the peaks that MFU is a share of, if they differ, as of another number type."""
-    rates = [
-        (_figure_of_side(side, "flop_rate"), _figure_of_side(side, "mfu")) for side in (changes.before, changes.after)
-    ]
+    rates = [(_figure_of_side(side, "flop_rate"), _figure_of_side(side, "mfu")) for side in (found.before, found.after)]
     one, other = (rate / share if share else math.nan for rate, share in rates)
     if abs(other / one - 1) > _SAME_PEAK:
         yield styled(f"  MFU is a share of {show(other, 'FLOP/s')}; before, of {show(one, 'FLOP/s')}", DIM)
 
 
-def _heads(changes: Difference) -> Iterator[Line]:
+def _heads(found: Difference) -> Iterator[Line]:
     """The head lines of both sides, only once if they are equal."""
-    priced = any(is_money(plan_in_words(move.name)) for move in changes.figures)
-    sides = [side.facts for side in (changes.before, changes.after) if side.facts is not None]
+    priced = any(is_money(plan_in_words(move.name)) for move in found.figures)
+    sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
     heads = [head_lines(facts, priced=priced) for facts in sides]
     if len(heads) == 2 and heads[0] == heads[1]:
         yield from heads[0]
@@ -241,9 +239,9 @@ def inputs(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
     return Section("inputs", "What was changed", table=table, beneath=[*lines, *beneath], apart=False)
 
 
-def _prices_left_out(changes: Difference) -> list[Line]:
+def _prices_left_out(found: Difference) -> list[Line]:
     """Prices that the other side's machine does not take over, and why."""
-    known = dict.fromkeys(map(left_out_words, (*changes.before.left_out, *changes.after.left_out)))
+    known = dict.fromkeys(map(left_out_words, (*found.before.left_out, *found.after.left_out)))
     return [styled(f"  {words}", WARN) for words in known]
 
 
@@ -351,11 +349,11 @@ def _signed_change(move: MovedFigure, delta: float) -> str:
     return f"{'+' if delta > 0 else '−'}{result(plan_in_words(move.name), abs(delta), unit_of(move.name))}"
 
 
-def conclusion(changes: Difference) -> str:
+def conclusion(found: Difference) -> str:
     """The conclusion in one line: speed, memory, fit, and time of the run."""
-    before, after = changes.before.figures, changes.after.figures
+    before, after = found.before.figures, found.after.figures
     if not all("step_time_s" in side and "memory_peak_bytes" in side for side in (before, after)):
-        return f"{number_of(len(changes.figures), 'figure')} differ{'s' if len(changes.figures) == 1 else ''}."
+        return f"{number_of(len(found.figures), 'figure')} differ{'s' if len(found.figures) == 1 else ''}."
     ratio = before["step_time_s"] / after["step_time_s"]
     more = after["memory_peak_bytes"] - before["memory_peak_bytes"]
     speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times_words(ratio)
@@ -384,24 +382,24 @@ def _times_words(ratio: float) -> str:
     return f"{significant(times)} × {word}" if times >= 1.01 else f"{significant((times - 1) * 100, 2)} % {word}"
 
 
-def diff_json(changes: Difference) -> dict[str, Any]:
+def diff_json(found: Difference) -> dict[str, Any]:
     """The comparison as plain values."""
     return {
         **head("costmodel/diff/v2"),
-        "workload": changes.before.kind,
-        "before": _side_fields(changes.before),
-        "after": _side_fields(changes.after),
-        "same": changes.same,
-        "inputs": inputs_json(changes.inputs),
-        "figures": with_facts(_facts(changes), figures_json(changes.figures)),
+        "workload": found.before.kind,
+        "before": _side_fields(found.before),
+        "after": _side_fields(found.after),
+        "same": found.same,
+        "inputs": inputs_json(found.inputs),
+        "figures": with_facts(_facts(found), figures_json(found.figures)),
     }
 
 
-def _facts(changes: Difference) -> dict[str, Any]:
+def _facts(found: Difference) -> dict[str, Any]:
     """Identifying values of both sides, for every row."""
     return {
         f"{when}_{name}": value
-        for when, side in (("before", changes.before), ("after", changes.after))
+        for when, side in (("before", found.before), ("after", found.after))
         for name, value in {"name": side.name, **({} if side.facts is None else row_facts(side.facts))}.items()
     }
 

@@ -19,111 +19,111 @@ _SHOWN = 5
 _TOLD_APART = 3
 
 
-def diagnose(diagnosis: Diagnosis) -> AnswerDocument:
+def diagnose(found: Diagnosis) -> AnswerDocument:
     """Measured and predicted first, then the causes, then the measurements that distinguish them."""
-    answer, case = diagnosis.answer, diagnosis.answer.inputs.case
+    answer, case = found.answer, found.answer.inputs.case
     words = words_of(case.kind)
     sections = [
-        _measured_section(diagnosis),
-        *_runs(diagnosis),
-        *_terms_section(diagnosis),
-        *_causes(diagnosis),
-        *_distinguishing_measurements(diagnosis),
+        _measured_section(found),
+        *_runs(found),
+        *_terms_section(found),
+        *_causes(found),
+        *_distinguishing_measurements(found),
     ]
-    concluded, measured = _conclusion(diagnosis), show_time(diagnosis.measured.step)
-    verb = ("estimate",) if diagnosis.inside else ("sensitivity",) if diagnosis.explained else ("explain", "step_time")
+    concluded, measured = _conclusion(found), show_time(found.measured.step)
+    verb = ("estimate",) if found.inside else ("sensitivity",) if found.explained else ("explain", "step_time")
     return AnswerDocument(
         case,
         title(case),
         words.titled(answer, False),
-        f"{measured} measured, {show_time(diagnosis.base.step)} predicted: {_verdict_words(diagnosis)}. {concluded}",
-        "good" if diagnosis.inside else "bad",
+        f"{measured} measured, {show_time(found.base.step)} predicted: {_verdict_words(found)}. {concluded}",
+        "good" if found.inside else "bad",
         sections,
         problems=words.problems(answer),
         closing=[styled(concluded), following(case, *verb)],
     )
 
 
-def _verdict_words(diagnosis: Diagnosis) -> str:
-    change = diagnosis.measured.step / diagnosis.base.step - 1
-    where = "inside the band" if diagnosis.inside else "outside the band"
+def _verdict_words(found: Diagnosis) -> str:
+    change = found.measured.step / found.base.step - 1
+    where = "inside the band" if found.inside else "outside the band"
     return f"{change * 100:+.1f} %, {where}".replace("-", "−")
 
 
-def _conclusion(diagnosis: Diagnosis) -> str:
+def _conclusion(found: Diagnosis) -> str:
     """The likeliest cause in a sentence."""
-    if diagnosis.inside:
+    if found.inside:
         return "There is nothing to explain."
-    if not diagnosis.explained:
+    if not found.explained:
         return "No single cause explains it."
-    first = diagnosis.explained[0]
+    first = found.explained[0]
     expected = between(*(_figure(first.cause, end) for end in first.range))
     needed = _figure(first.cause, first.value or 0.0)
     return f"Most likely: {first.cause.words}. It would have to be {needed}; {expected} is usual."
 
 
-def _measured_section(diagnosis: Diagnosis) -> Section:
+def _measured_section(found: Diagnosis) -> Section:
     """A table of the measured and the predicted step, with a verdict."""
-    step, line, digits = diagnosis.base.step, _explain(diagnosis), _digits(diagnosis)
-    band = between(show_time(diagnosis.low, digits), show_time(diagnosis.high, digits))
+    step, line, digits = found.base.step, _explain(found), _digits(found)
+    band = between(show_time(found.low, digits), show_time(found.high, digits))
     rows: list[list[Cell]] = [
-        ["measured", show_time(diagnosis.measured.step, digits), ""],
+        ["measured", show_time(found.measured.step, digits), ""],
         ["predicted", explained(show_time(step, digits), step, "step_time", line("step_time")), f"({band})"],
     ]
-    beneath = [styled(f"  {_verdict_words(diagnosis)}", GOOD if diagnosis.inside else BAD)]
-    beneath += [styled(f"  {note}", WARN if note.startswith("▲") else "") for note in diagnosis.measured.notes]
-    if diagnosis.of_another_job and not diagnosis.inside:
+    beneath = [styled(f"  {_verdict_words(found)}", GOOD if found.inside else BAD)]
+    beneath += [styled(f"  {note}", WARN if note.startswith("▲") else "") for note in found.measured.notes]
+    if found.of_another_job and not found.inside:
         words = "  ▲ Is this the same job? With such a difference, check model, sequence, batch, GPUs and unit first."
         beneath.append(styled(words, WARN))
     table = Table([Column("", "k"), Column(""), Column("", "l")], rows, headed=False)
     return Section("measured", "Measured beside predicted", table=table, beneath=beneath)
 
 
-def _digits(diagnosis: Diagnosis) -> int:
+def _digits(found: Diagnosis) -> int:
     """Digits for the measured step and its band, so that both ends differ from it."""
-    times = [(diagnosis.measured.step, end) for end in (diagnosis.low, diagnosis.high)]
+    times = [(found.measured.step, end) for end in (found.low, found.high)]
     alike = (digits for digits in range(3, 6) if all(show_time(a, digits) != show_time(b, digits) for a, b in times))
     return next(alike, 6)
 
 
-def _explain(diagnosis: Diagnosis) -> Callable[[str], str]:
+def _explain(found: Diagnosis) -> Callable[[str], str]:
     """A function that returns the `explain` command of a result."""
-    return lambda name: command(diagnosis.answer.inputs.case, "explain", name)
+    return lambda name: command(found.answer.inputs.case, "explain", name)
 
 
-def _part(diagnosis: Diagnosis, explanation: Explanation) -> str:
+def _part(found: Diagnosis, one: Explanation) -> str:
     """The largest share of the gap that a cause can explain, in words."""
-    most = "nothing" if explanation.explains == 0 else show_time(abs(explanation.explains))
-    return f"explains {most} of {show_time(abs(diagnosis.gap))}"
+    most = "nothing" if one.explains == 0 else show_time(abs(one.explains))
+    return f"explains {most} of {show_time(abs(found.gap))}"
 
 
-def _runs(diagnosis: Diagnosis) -> list[Section]:
+def _runs(found: Diagnosis) -> list[Section]:
     """Other runs that were measured."""
-    if diagnosis.inside or not diagnosis.runs:
+    if found.inside or not found.runs:
         return []
-    rows = [[run.setting, show_time(run.measured), show_time(run.base.step)] for run in diagnosis.runs]
+    rows = [[run.setting, show_time(run.measured), show_time(run.base.step)] for run in found.runs]
     table = Table([Column("your other runs", "k"), Column("measured"), Column("predicted")], rows)
     return [Section("runs", "Your other runs", table=table)]
 
 
-def _terms_section(diagnosis: Diagnosis) -> list[Section]:
+def _terms_section(found: Diagnosis) -> list[Section]:
     """A table of measured terms that differ from the prediction."""
-    if diagnosis.inside or not diagnosis.over:
+    if found.inside or not found.over:
         return []
     rows = list[list[Cell]]()
-    for name, time in sorted(diagnosis.over.items(), key=lambda item: -abs(item[1])):
+    for name, time in sorted(found.over.items(), key=lambda item: -abs(item[1])):
         apart = f"{'+' if time > 0 else '−'}{show_time(abs(time))}"
-        rows.append([name, show_time(diagnosis.measured.terms[name]), show_time(diagnosis.base.terms[name]), apart])
+        rows.append([name, show_time(found.measured.terms[name]), show_time(found.base.terms[name]), apart])
     table = Table([Column("your terms", "k"), Column("measured"), Column("predicted"), Column("")], rows)
     return [Section("terms", "Your terms", table=table)]
 
 
-def _causes(diagnosis: Diagnosis) -> list[Section]:
+def _causes(found: Diagnosis) -> list[Section]:
     """Single causes that would explain the whole gap, and the nearest causes that cannot."""
     beneath, rows = list[Line](), list[list[Cell]]()
-    if diagnosis.inside:
+    if found.inside:
         return []
-    for place, one in enumerate(diagnosis.explained, 1):
+    for place, one in enumerate(found.explained, 1):
         needed = _figure(one.cause, one.value or 0.0)
         expected = between(*(_figure(one.cause, end) for end in one.range))
         rows.append([f"{place}", one.cause.words, needed, expected, _against(one)])
@@ -145,17 +145,17 @@ def _figure(cause: Cause, value: float) -> str:
     return show(value, cause.unit)
 
 
-def _against(explanation: Explanation) -> str:
+def _against(one: Explanation) -> str:
     """The measured term that speaks most against a cause."""
-    if explanation.against is None:
+    if one.against is None:
         return ""
-    name, was, should = explanation.against
+    name, was, should = one.against
     return f"but {name} is {show_time(was)}, not {show_time(should)}"
 
 
-def _distinguishing_measurements(diagnosis: Diagnosis) -> list[Section]:
+def _distinguishing_measurements(found: Diagnosis) -> list[Section]:
     """Measurements that distinguish the likeliest causes, each once."""
-    first = [] if diagnosis.inside else diagnosis.explained[:_TOLD_APART]
+    first = [] if found.inside else found.explained[:_TOLD_APART]
     if len(first) < 2:
         return []
     of: dict[str, list[str]] = {}
@@ -175,49 +175,49 @@ def _distinguishing_measurements(diagnosis: Diagnosis) -> list[Section]:
     ]
 
 
-def diagnose_json(diagnosis: Diagnosis) -> dict[str, Any]:
+def diagnose_json(found: Diagnosis) -> dict[str, Any]:
     """The diagnosis as plain values."""
-    case = diagnosis.answer.inputs.case
+    case = found.answer.inputs.case
     return {
         **head("costmodel/diagnosis/v1"),
         "title": title(case),
         "facts": fact_fields(facts_of(case), []),
-        "measured_s": diagnosis.measured.step,
-        "stated": dict(diagnosis.measured.stated),
-        "terms_s": dict(diagnosis.measured.terms),
-        "notes": list(diagnosis.measured.notes),
-        "predicted_s": diagnosis.base.step,
-        "predicted_low_s": diagnosis.low,
-        "predicted_high_s": diagnosis.high,
-        "predicted_terms_s": dict(diagnosis.base.terms),
+        "measured_s": found.measured.step,
+        "stated": dict(found.measured.stated),
+        "terms_s": dict(found.measured.terms),
+        "notes": list(found.measured.notes),
+        "predicted_s": found.base.step,
+        "predicted_low_s": found.low,
+        "predicted_high_s": found.high,
+        "predicted_terms_s": dict(found.base.terms),
         "other_runs": [
-            {"setting": run.setting, "measured_s": run.measured, "predicted_s": run.base.step} for run in diagnosis.runs
+            {"setting": run.setting, "measured_s": run.measured, "predicted_s": run.base.step} for run in found.runs
         ],
-        "inside": diagnosis.inside,
-        "of_another_job": diagnosis.of_another_job,
-        "causes": [_cause_fields(one) for one in diagnosis.explained],
-        "impossible": [{"cause": one.cause.name, "explains_s": one.explains} for one in diagnosis.impossible],
+        "inside": found.inside,
+        "of_another_job": found.of_another_job,
+        "causes": [_cause_fields(one) for one in found.explained],
+        "impossible": [{"cause": one.cause.name, "explains_s": one.explains} for one in found.impossible],
     }
 
 
-def _cause_fields(explanation: Explanation) -> dict[str, Any]:
+def _cause_fields(one: Explanation) -> dict[str, Any]:
     """One cause as plain values: the needed and the expected change, and what speaks against it."""
-    low, high = explanation.range
+    low, high = one.range
     against = None
-    if explanation.against is not None:
-        name, was, should = explanation.against
+    if one.against is not None:
+        name, was, should = one.against
         against = {"term": name, "measured_s": was, "should_be_s": should}
     return {
-        "cause": explanation.cause.name,
-        "words": explanation.cause.words,
-        "path": explanation.cause.path or None,
-        "unit": "1" if explanation.cause.unit == "×" else explanation.cause.unit,
-        "needed": explanation.value,
-        "expected": explanation.cause.expected,
+        "cause": one.cause.name,
+        "words": one.cause.words,
+        "path": one.cause.path or None,
+        "unit": "1" if one.cause.unit == "×" else one.cause.unit,
+        "needed": one.value,
+        "expected": one.cause.expected,
         "expected_low": low,
         "expected_high": high,
-        "deviations": explanation.distance,
-        "misfit": explanation.misfit,
+        "deviations": one.distance,
+        "misfit": one.misfit,
         "against": against,
-        "measure": explanation.cause.measure,
+        "measure": one.cause.measure,
     }

@@ -35,37 +35,37 @@ from costmodel.report.workload_words import held_lines, subject_fields, varied_h
 _BAR = 10
 
 
-def scale(tried: Scaled) -> AnswerDocument:
+def scale(found: Scaled) -> AnswerDocument:
     """One row per size, and where and why efficiency falls."""
-    asked, scaling, words = tried.asked, tried.scaling, words_of(tried.asked.case.kind)
-    points = [row.found.point for row in tried.rows]
+    asked, scaling, words = found.asked, found.scaling, words_of(found.asked.case.kind)
+    points = [row.found.point for row in found.rows]
     about: list[Line] = [*varied_head(asked, scaling.varied, priced=any(map(is_money, scaling.shown)))]
     about += [styled(scaling.words)] if scaling.words else []
-    about += held_lines(asked, scaling.varied) if tried.best else words.unsized(tried)
-    about += [styled("Stopped before the last size.", BAD)] if tried.stopped else []
+    about += held_lines(asked, scaling.varied) if found.best else words.unsized(found)
+    about += [styled("Stopped before the last size.", BAD)] if found.stopped else []
     remarks: list[Line] = [*remark_lines(points, "N003")]
-    remarks += assumed_of_all(row.found.assumed for row in tried.rows)
-    bends = [styled(bend(tried))] if scaling.time or not tried.known else []
-    sized = words.sized(tried)
+    remarks += assumed_of_all(row.found.assumed for row in found.rows)
+    bends = [styled(bend(found))] if scaling.time or not found.known else []
+    sized = words.sized(found)
     verdict = best_chance(asked, points)
     return AnswerDocument(
         asked.case,
         subject_words(asked.facts, scaling.varied),
         about,
-        _conclusion(tried),
-        "warn" if verdict != "bad" and tried.bend else verdict,
-        [sizes(tried), *([Section("needs", "What it takes", beneath=sized, face="page")] if sized else [])],
+        _conclusion(found),
+        "warn" if verdict != "bad" and found.bend else verdict,
+        [sizes(found), *([Section("needs", "What it takes", beneath=sized, face="page")] if sized else [])],
         remarks,
         codes_of(points, "N003"),
         [*bends, *sized],
     )
 
 
-def sizes(tried: Scaled) -> Section:
+def sizes(found: Scaled) -> Section:
     """The table of sizes, with efficiency where they compare."""
-    asked, scaling, points = tried.asked, tried.scaling, [row.found.point for row in tried.rows]
+    asked, scaling, points = found.asked, found.scaling, [row.found.point for row in found.rows]
     shown, compared = with_ends(scaling.shown), bool(scaling.time)
-    to_loss = any(not math.isnan(row.to_loss) for row in tried.rows)
+    to_loss = any(not math.isnan(row.to_loss) for row in found.rows)
     columns = [Column(scaling.name.rpartition(".")[2]), *result_columns(asked, shown)]
     if compared:
         columns += [
@@ -74,20 +74,20 @@ def sizes(tried: Scaled) -> Section:
             Column("what grows, of the time", "l"),
         ]
     columns += [
-        *([Column("best plan", "l")] if tried.best else []),
+        *([Column("best plan", "l")] if found.best else []),
         *([Column("to the loss")] if to_loss else []),
     ]
     rows = []
-    for row in tried.rows:
+    for row in found.rows:
         point = row.found.point
         cells: list[Cell] = [row.found.text, *result_cells(asked, point, shown)]
         if compared:
-            cells += [bar(row.efficiency, _BAR) if row.efficiency >= 0 else "", _efficiency(tried, row)]
-            cells.append(", ".join(f"{_term(tried, term)} {share * 100:.1f} %" for term, share in row.grew))
-        cells += [point.kept.words if point.kept is not None and point.costs else ""] if tried.best else []
+            cells += [bar(row.efficiency, _BAR) if row.efficiency >= 0 else "", _efficiency(found, row)]
+            cells.append(", ".join(f"{_term(found, term)} {share * 100:.1f} %" for term, share in row.grew))
+        cells += [point.kept.words if point.kept is not None and point.costs else ""] if found.best else []
         cells += [("" if math.isnan(row.to_loss) else percent(row.to_loss))] if to_loss else []
         rows.append([*cells, against_words(asked, point)])
-    settings = [trial_settings(point, searched=tried.best) for point in points]
+    settings = [trial_settings(point, searched=found.best) for point in points]
     how = f"{scaling.words[0].upper()}{scaling.words[1:]}. " if scaling.words and compared else ""
     return Section(
         "scale",
@@ -99,61 +99,61 @@ def sizes(tried: Scaled) -> Section:
     )
 
 
-def _figure(tried: Scaled) -> Draw:
+def _figure(found: Scaled) -> Draw:
     from costmodel.report.page.question_figures import scale_figure
 
-    return scale_figure(tried)
+    return scale_figure(found)
 
 
-def _efficiency(tried: Scaled, row: ScaledSize) -> Cell:
+def _efficiency(found: Scaled, row: ScaledSize) -> Cell:
     """The throughput of each accelerator relative to the smallest size that has an answer."""
     if not row.efficiency >= 0:
         return "—"
     text = percent(row.efficiency)
-    return Value(text, row.efficiency, "efficiency", opens=partial(_quotient, tried, row, text))
+    return Value(text, row.efficiency, "efficiency", opens=partial(_quotient, found, row, text))
 
 
-def _quotient(tried: Scaled, row: ScaledSize, text: str, traces: TraceWriter) -> int:
+def _quotient(found: Scaled, row: ScaledSize, text: str, traces: TraceWriter) -> int:
     """The trace of an efficiency, as a quotient of two throughputs."""
     leaves = []
-    for other in (row, tried.known[0]):
-        settings = trial_settings(other.found.point, searched=tried.best)
-        line = command(tried.asked.case, "explain", tried.scaling.work, settings=settings)
-        each = f"{significant(tried.scaling.each(other.found.point.costs, other.found.size), 4)} /s"
+    for other in (row, found.known[0]):
+        settings = trial_settings(other.found.point, searched=found.best)
+        line = command(found.asked.case, "explain", found.scaling.work, settings=settings)
+        each = f"{significant(found.scaling.each(other.found.point.costs, other.found.size), 4)} /s"
         leaves.append(traces.add("for each accelerator", each, f"{line} prints how it was made"))
     return traces.add("efficiency", text, ("= ", " / ", ""), leaves)
 
 
-def _conclusion(tried: Scaled) -> str:
+def _conclusion(found: Scaled) -> str:
     """A sentence for a page on how far the workload scales."""
-    if not tried.scaling.time:
-        works = [row for row in tried.rows if row.found.point.works]
+    if not found.scaling.time:
+        works = [row for row in found.rows if row.found.point.works]
         if not works:
             return "No rate meets every limit."
         gpus, limited = works[-1].found.point.costs["gpus"], any(stated_limits(found.asked.case.scenario.limits))
         does = "meet every limit" if limited else "answer all requests"
         return f"{number_of(gpus, 'GPU')} {does} at {works[-1].found.text}."
-    compared = [row for row in tried.known if row.efficiency >= 0]
-    if tried.bend is not None or len(compared) < 2:
-        return bend(tried)
+    compared = [row for row in found.known if row.efficiency >= 0]
+    if found.bend is not None or len(compared) < 2:
+        return bend(found)
     first, last = (row.found.text for row in (compared[0], compared[-1]))
     return f"From {first} to {last} accelerators every doubling keeps 95 % or more of the speed of each."
 
 
-def _term(tried: Scaled, term: str) -> str:
+def _term(found: Scaled, term: str) -> str:
     """The name of a term in words."""
-    return words_of(tried.asked.case.kind).terms.get(term, term)
+    return words_of(found.asked.case.kind).terms.get(term, term)
 
 
-def bend(tried: Scaled) -> str:
+def bend(found: Scaled) -> str:
     """A sentence on the size from which a doubling keeps under 95 % of the throughput per GPU, and on the cause."""
-    compared = [row for row in tried.known if row.efficiency >= 0]
+    compared = [row for row in found.known if row.efficiency >= 0]
     if len(compared) < 2:
         return "With one size there is no trend." if compared else "No size has an answer."
-    if tried.bend is None:
+    if found.bend is None:
         return f"No bend up to {compared[-1].found.text}: every doubling keeps 95 % or more."
-    before, after = tried.bend
-    stated = [_term(tried, term) for term, _ in after.grew[:2]]
+    before, after = found.bend
+    stated = [_term(found, term) for term, _ in after.grew[:2]]
     reason = f"{joined(stated)} grow{'s' if len(stated) == 1 else ''}" if stated else "no single term grows"
     if "bubble" in dict(after.grew) and before.found.waves != after.found.waves:
         reason += f"; micro-batches of a replica fall from {_waves(before)} to {_waves(after)} × pp"
@@ -161,41 +161,42 @@ def bend(tried: Scaled) -> str:
 
 
 def _waves(row: ScaledSize) -> str:
+    """The number of waves as text."""
     waves = row.found.waves
     return significant(waves) if not waves.is_integer() else f"{waves:.0f}"
 
 
-def scale_json(tried: Scaled) -> dict[str, Any]:
+def scale_json(found: Scaled) -> dict[str, Any]:
     """All sizes as plain values."""
-    asked, scaling = tried.asked, tried.scaling
-    held, conflicts = asked.held(scaling.varied) if tried.best else ({}, ())
+    asked, scaling = found.asked, found.scaling
+    held, conflicts = asked.held(scaling.varied) if found.best else ({}, ())
     return {
         **head("costmodel/scale/v2"),
         **subject_fields(asked, scaling.varied),
         "size": scaling.name,
-        "kind": "weak" if tried.weak else "strong",
-        "bends_after": None if tried.bend is None else tried.bend[0].found.size,
-        "why": bend(tried) if scaling.time else None,
-        "cautions": words_of(asked.case.kind).cautions(tried),
-        "complete": not tried.stopped,
-        "sizes": [_row(tried, row) for row in tried.rows],
+        "kind": "weak" if found.weak else "strong",
+        "bends_after": None if found.bend is None else found.bend[0].found.size,
+        "why": bend(found) if scaling.time else None,
+        "cautions": words_of(asked.case.kind).cautions(found),
+        "complete": not found.stopped,
+        "sizes": [_row(found, row) for row in found.rows],
         "held": dict(held),
         "notes": [
             *({"code": "N024", "text": sentence} for sentence in conflicts),
-            *notes(row.found.point.remarked for row in tried.rows),
+            *notes(row.found.point.remarked for row in found.rows),
         ],
     }
 
 
-def _row(tried: Scaled, row: ScaledSize) -> dict[str, Any]:
+def _row(found: Scaled, row: ScaledSize) -> dict[str, Any]:
     """One size as plain values."""
     point = row.found.point
     return {
-        **trial_fields(tried.asked, point, known_results(tried.asked), tried.scaling.varied),
+        **trial_fields(found.asked, point, known_results(found.asked), found.scaling.varied),
         **({} if point.kept is None else point.kept.keys),
-        tried.scaling.name: known(row.found.size),
+        found.scaling.name: known(row.found.size),
         "efficiency": known(row.efficiency),
         "time_to_loss": known(row.to_loss),
         "grew": " ".join(term for term, _ in row.grew),
-        **words_of(tried.asked.case.kind).more(row),
+        **words_of(found.asked.case.kind).more(row),
     }

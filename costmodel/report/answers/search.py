@@ -82,7 +82,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def case(self) -> LoadedScenario:
-        """The scenario with its documents."""
+        """The scenario."""
         return self.found.inputs.case
 
     @property
@@ -93,7 +93,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def columns(self) -> Mapping[str, ResultColumn]:
-        """The results that plans of this search have, by name."""
+        """The results of plans."""
         return COLUMNS[self.case.kind]
 
     @property
@@ -103,7 +103,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def paths(self) -> list[str]:
-        """The keys of the scenario that the search varies."""
+        """The keys that vary."""
         return self.found.variants.paths
 
     @property
@@ -146,7 +146,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return rounded_percent(chance)
 
     def result(self, name: str, value: float) -> str:
-        """A result as text with its unit."""
+        """A result in words."""
         return words_of(self.case.kind).result(name, value)
 
     def is_speed(self, name: str) -> bool:
@@ -183,7 +183,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @abstractmethod
     def line(self, plan: Plan) -> str:
-        """A plan in words, short enough for a table cell."""
+        """A plan in words."""
 
     @abstractmethod
     def settings(self, plan: Plan) -> dict[str, str]:
@@ -309,7 +309,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return self.found.safe, self.found.expected
 
     def note_fields(self) -> list[dict[str, str]]:
-        """The remarks on the search as plain values."""
+        """Remarks as plain values."""
         return notes([self.remarked()])
 
     def row_facts(self) -> dict[str, Any]:
@@ -346,12 +346,12 @@ def _gain_words(words: SearchWords[Inputs, Plan], value: float, best: float) -> 
 
 def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:
     """A sentence that no plan has the preferred chance, and on the surest plan; empty if one has it."""
-    ranking = words.found
-    if ranking.is_safe or ranking.safe is None or not ranking.best or not ranking.works:
+    found = words.found
+    if found.is_safe or found.safe is None or not found.best or not found.works:
         return ""
-    first = ranking.best[0].costs[ranking.chance]
-    none = f"No plan {words.works} with a chance of {percent(ranking.safe, 2)}"
-    if first >= max(plan.costs[ranking.chance] for plan in ranking.best):
+    first = found.best[0].costs[found.chance]
+    none = f"No plan {words.works} with a chance of {percent(found.safe, 2)}"
+    if first >= max(plan.costs[found.chance] for plan in found.best):
         return f"{none}. Plan 1 is the surest: {words.sure(first)}"
     return f"{none}. The surest first, of about equal chance by {words.objective}: plan 1 has {words.sure(first)}"
 
@@ -370,16 +370,16 @@ def search(
     brief: the number of plans in a short answer. more: sections after the best plans. closing: commands that replace
     the command for the first plan
     """
-    ranking = words.found
+    found = words.found
     sections: list[Section] = []
-    if ranking.front is not None and (ranking.front.rows or ranking.best):
-        drawn, none = front_section(words, ranking.front, shown), none_is_safe(words)
+    if found.front is not None and (found.front.rows or found.best):
+        drawn, none = front_section(words, found.front, shown), none_is_safe(words)
         sections.append(replace(drawn, ahead=[styled(none, WARN), *drawn.ahead]) if none else drawn)
         if other := words.other_rule():
             beneath = [_other_line(other)]
             sections.append(Section("other-rule", "Without --safe", beneath=beneath, apart=False, face="terminal"))
-        sections += [replace(plans_section(words), face="page")] if ranking.best else []
-    elif ranking.best:
+        sections += [replace(plans_section(words), face="page")] if found.best else []
+    elif found.best:
         sections.append(plans_section(words, shown))
     else:
         sections.append(Section("none", "No plan works", ahead=[*_none(words)], face="terminal"))
@@ -393,10 +393,10 @@ def search(
     known = any(part.examples for part in found.parts)
     full = why_not or (known and not found.best and found.front is None)
     sections += why_sections(words, full=full, apart=full or sections[-1].key != "yours")
-    if lines := words.remedies() if ranking.best else []:
+    if lines := words.remedies() if found.best else []:
         sections.append(Section("remedies", "What would work", beneath=lines))
-    counted = f"{counts_words(words)} · {ranking.elapsed:.2f} s"
-    over = [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in ranking.variants.over]
+    counted = f"{counts_words(words)} · {found.elapsed:.2f} s"
+    over = [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in found.variants.over]
     return AnswerDocument(
         words.case,
         title(words.case),
@@ -406,7 +406,7 @@ def search(
         sections,
         remarked=words.remarked(),
         closing=closing or _closing(words),
-        headlines=words.headlines() if ranking.best else [],
+        headlines=words.headlines() if found.best else [],
         nodes=words.nodes,
     )
 
@@ -431,49 +431,49 @@ def counts_words(words: SearchWords[Inputs, Plan]) -> str:
 
 def _stopped_line(words: SearchWords[Inputs, Plan]) -> list[Line]:
     """A line on how far a stopped search got; empty for a complete one."""
-    ranking = words.found
-    share = ranking.tally.work / ranking.total if ranking.total else 1.0
-    return [styled(f"Stopped after {percent(share)} of the search.", BAD)] if ranking.stopped else []
+    found = words.found
+    share = found.tally.work / found.total if found.total else 1.0
+    return [styled(f"Stopped after {percent(share)} of the search.", BAD)] if found.stopped else []
 
 
 def _none(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
     """Lines for a search in which no plan works: the nearest plan, and what to change."""
-    ranking = words.found
-    if ranking.stopped:
+    found = words.found
+    if found.stopped:
         yield Text("None of those seen so far fits.")
         return
-    yield from words.nearest() or [styled("No plan fits." if ranking.tally.evaluated else "No plan is valid.", BAD)]
+    yield from words.nearest() or [styled("No plan fits." if found.tally.evaluated else "No plan is valid.", BAD)]
     yield from words.remedies()
 
 
 def _closing(words: SearchWords[Inputs, Plan]) -> list[Line]:
     """Lines below the best plans: the next commands."""
-    ranking = words.found
-    if ranking.front is not None and ranking.front.rows:
+    found = words.found
+    if found.front is not None and found.front.rows:
         return words.front_closing()
     after = words.after_none()
-    settings = words.settings(ranking.best[0]) if ranking.best else {}
+    settings = words.settings(found.best[0]) if found.best else {}
     beside = Detail([typed("Plans next to it:", command(words.case, "explain", "plan", settings=settings))])
-    return [*words.closing(), beside, *after] if ranking.best else after
+    return [*words.closing(), beside, *after] if found.best else after
 
 
 def _verdict(words: SearchWords[Inputs, Plan]) -> Verdict:
     """The colour of the answer: good, warn for a low chance, bad if no plan works."""
-    ranking = words.found
-    if not (ranking.works if ranking.best else ranking.front and ranking.front.rows):
+    found = words.found
+    if not (found.works if found.best else found.front and found.front.rows):
         return "bad"
-    if not ranking.is_safe:
+    if not found.is_safe:
         return "warn"
-    first = ranking.best[0] if ranking.best else ranking.knee
-    return "good" if first is None else chance_verdict(first.costs.get(ranking.chance, math.nan))
+    first = found.best[0] if found.best else found.knee
+    return "good" if first is None else chance_verdict(first.costs.get(found.chance, math.nan))
 
 
 def _conclusion(words: SearchWords[Inputs, Plan]) -> str:
     """The main result in a sentence or two."""
-    ranking = words.found
-    if ranking.front is not None and not ranking.best:
-        return f"{number_of(len(ranking.front.rows), 'plan')} are beaten by no other in both results."
-    if not ranking.best:
+    found = words.found
+    if found.front is not None and not found.best:
+        return f"{number_of(len(found.front.rows), 'plan')} are beaten by no other in both results."
+    if not found.best:
         return _refused_most(words)
     stated = words.conclusion()
     stated = f"{none}. {stated}" if (none := none_is_safe(words)) else stated
@@ -482,8 +482,8 @@ def _conclusion(words: SearchWords[Inputs, Plan]) -> str:
 
 def _refused_most(words: SearchWords[Inputs, Plan]) -> str:
     """Why there is no plan: the reason that rejects most."""
-    ranking, whole = words.found, words.found.tally.whole
-    if ranking.stopped:
+    found, whole = words.found, words.found.tally.whole
+    if found.stopped:
         return f"Stopped after {whole.candidates:,} plans; none of those fits."
     code, count = next(whole.against(), ("", 0))
     most = f" {code} {words.reasons[code].title} refuses {count:,} of {whole.candidates:,}." if code else ""
@@ -554,11 +554,11 @@ def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: T
 
     keys = [words.keys(plan) for plan in plans]
     plain = (int, float, str)
-    sizes = [name for name in (keys[0] if keys else ()) if all(isinstance(key.get(name), plain) for key in keys)]
+    sizes = [name for name in (keys[0] if keys else ()) if all(isinstance(each.get(name), plain) for each in keys)]
     names = [name for name in words.drawn_results if plans and all(name in plan.costs for plan in plans)]
     known = [name for name in names if any(math.isfinite(plan.costs[name]) for plan in plans)]
     labels = words_of(words.case.kind).terms
-    columns = [{"name": name, "label": name, "unit": "", "values": [key[name] for key in keys]} for name in sizes]
+    columns = [{"name": name, "label": name, "unit": "", "values": [each[name] for each in keys]} for name in sizes]
     for name in known:
         values = [_seven_digits(plan.costs[name]) for plan in plans]
         facts = {"name": machine_name(name), "label": labels.get(name, name), "unit": words.columns[name].unit}
@@ -589,7 +589,7 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
     listed = list(_evenly_chosen(front.rows, shown))
     plans = [plan for _, plan in listed]
     figures = [words.cell(name) for axis in (x, y) for name in _with_end(words, axis, front.rows)]
-    columns = [*words.plan_columns(plans), *(_band_column(words, figure) for figure in figures), _state(words)]
+    columns = [*words.plan_columns(plans), *(_band_column(words, each) for each in figures), _state(words)]
     titles = [f"{name} ({words.columns[name].better} is better)" for name in (x, y)]
     points, legend = _marks_and_legend(words, front)
     beneath = [*words.beneath(plans), *price_lines(words, plans), *_without_points(words, front)]
@@ -638,14 +638,14 @@ def _with_end(words: SearchWords[Inputs, Plan], name: str, plans: Sequence[Plan]
 
 def _marks_and_legend(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> tuple[list[ScatterPoint], str]:
     """Marks for the front, its knee, your own and the best plan if both results are known; and their legend."""
-    ranking, axes = words.found, front.axes
+    found, axes = words.found, front.axes
     marks: list[tuple[str, str, Mapping[str, float]]] = [("●", "on the front", plan.costs) for plan in front.rows]
     if (own := words.own_costs) is not None:
         marks.append(("○", "yours", own))
-    if ranking.best:
-        marks.append(("◆", f"best by {words.objective}", ranking.best[0].costs))
-    elif ranking.knee is not None:
-        marks.append(("◆", "its knee", ranking.knee.costs))
+    if found.best:
+        marks.append(("◆", f"best by {words.objective}", found.best[0].costs))
+    elif found.knee is not None:
+        marks.append(("◆", "its knee", found.knee.costs))
     known = [
         (ScatterPoint(costs[axes.x], costs[axes.y], mark), f"{mark} {text}")
         for mark, text, costs in marks
@@ -677,13 +677,13 @@ def front_figure(words: SearchWords[Inputs, Plan]) -> Draw:
     """The front, the best plans and the scenario's own as points of a page."""
     from costmodel.report.page.plots import DrawnPlan, plans_plot
 
-    ranking = words.found
-    assert ranking.front is not None
-    plans = [DrawnPlan(plan.costs, f"plan {at}", "quiet") for at, plan in enumerate(ranking.best[:_DOTS], 1)]
-    plans += [DrawnPlan(plan.costs, "on the front", "first") for plan in ranking.front.rows]
-    plans += [DrawnPlan(ranking.best[0].costs, "best", "third", "best")] if ranking.best else []
+    found = words.found
+    assert found.front is not None
+    plans = [DrawnPlan(plan.costs, f"plan {at}", "quiet") for at, plan in enumerate(found.best[:_DOTS], 1)]
+    plans += [DrawnPlan(plan.costs, "on the front", "first") for plan in found.front.rows]
+    plans += [DrawnPlan(found.best[0].costs, "best", "third", "best")] if found.best else []
     plans += [] if words.own_costs is None else [DrawnPlan(words.own_costs, "yours", "second", "yours")]
-    axes = ranking.front.axes.x, ranking.front.axes.y
+    axes = found.front.axes.x, found.front.axes.y
     return plans_plot(axes, plans, words.columns, words.result, front=True)
 
 

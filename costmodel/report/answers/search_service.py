@@ -125,24 +125,22 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def about(self) -> list[Line]:
         """The head: model, machine, engine, lengths, load, price, and remarks on the scenarios."""
-        variants, ranking = self.found.variants, self.found
+        variants, found = self.found.variants, self.found
         case, paths = variants.inputs.case, variants.paths
         subject, workload = subject_of(case), case.scenario.workload
         words = [] if varies("stack", paths) else [variants.inputs.engine.name]
         words += [] if _vary(paths, ["precision", "weights", "cache"]) else type_words(workload)
         words += [] if _vary(paths, ["prompt", "output"]) else [lengths_words(workload)]
-        if ranking.shares is not None:
-            shares = ", ".join(f"{name} {_range_words(*ends)}" for name, ends in ranking.shares.items())
+        if found.shares is not None:
+            shares = ", ".join(f"{name} {_range_words(*ends)}" for name, ends in found.shares.items())
             words += [f"shares of the load: {shares}"]
-        words += [] if ranking.shares is not None or _vary(paths, LOADS) else [load_words(workload)]
+        words += [] if found.shares is not None or _vary(paths, LOADS) else [load_words(workload)]
         named = subject_words(subject, paths)
         lines: list[Line] = [styled(named, HEAD)] if named else []
         lines += [styled(" · ".join(words))] if words else []
         lines += own_price(subject.price) if subject.price.known and not price_varies(paths) else []
-        shown = list(
-            dict.fromkeys(plan.variant for plan in (*ranking.best, *(ranking.front.rows if ranking.front else ())))
-        )
-        each = [variants.of(number) for number in shown or [ranking.nearest]]
+        shown = list(dict.fromkeys(plan.variant for plan in (*found.best, *(found.front.rows if found.front else ()))))
+        each = [variants.of(number) for number in shown or [found.nearest]]
         nodes = [inputs.case.node.name for inputs in each]
         return [*lines, *origin_lines(case), *remark_lines([tuple(remarks(inputs)) for inputs in each], nodes=nodes)]
 
@@ -242,23 +240,23 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def beneath(self, plans: Sequence[RankedPlan]) -> list[Line]:
         """Lines that explain the columns."""
-        apart = any(plan.prefill is not None for plan in plans)
+        apart = any(each.prefill is not None for each in plans)
         lines: list[Line] = [styled("  →: from the instances for prompts to those that generate", DIM)] if apart else []
         return lines if self.found.front is not None else [*lines, *self._table_key(plans)]
 
     def yours(self) -> list[Line]:
         """A line on the rank of the scenario's own plan."""
-        own, ranking = self.found.yours, self.found
+        own, found = self.found.yours, self.found
         if own is None:
             return []
-        written = leaves(ranking.inputs.case)
+        written = leaves(found.inputs.case)
         named = zip(self.paths, headings(self.paths), strict=True)
         values = [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
         words = " · ".join([*values, layout_words(own), f"budget {own.evaluation.layout.budget[0]:,.0f}"])
-        if ranking.your_rank is None:
+        if found.your_rank is None:
             why = f"is not valid: {', '.join(own.refused)}" if own.refused else "is not ranked: it has no price"
             return [styled(f"  yours ({words}) {why}")]
-        return [styled(f"  yours ({words}) ranks {ordinal(ranking.your_rank)} of {ranking.tally.evaluated:,}")]
+        return [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)} of {found.tally.evaluated:,}")]
 
     def needs(self) -> list[Line]:
         """Lines on the replicas that the load needs, and on requests that wait."""
@@ -283,7 +281,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         rows = [
             (
                 "try" if not place else "",
-                options_of(ranking.inputs.case, (*remedy.settings, *remedy.plan)),
+                options_of(found.inputs.case, (*remedy.settings, *remedy.plan)),
                 f"{best_words(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
             )
             for place, remedy in enumerate(remedies)
@@ -332,14 +330,14 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def conclusion(self) -> str:
         """The best plan and the rate that it answers."""
-        ranking, best = self.found, self.found.best[0]
-        if not ranking.works:
+        found, best = self.found, self.found.best[0]
+        if not found.works:
             return "No plan meets all limits."
-        values = ranking.values(best.variant)
+        values = found.values(best.variant)
         varied = [spaced(values[path]) for path in self.own_paths]
         named = (*varied, *(f"{name} {best.sizes[name]:.0f}" for name in ("tp", "pp")))
         rate = result("rate_within_slo_per_s", best.costs["rate_within_slo_per_s"])
-        sure = "" if ranking.safe is None else f" with a chance of {percent(ranking.safe, 2)}"
+        sure = "" if found.safe is None else f" with a chance of {percent(found.safe, 2)}"
         return f"The best plan, {' · '.join(named)}, answers {rate} within all limits{sure}."
 
     def notes(self, plan: RankedPlan) -> list[str]:
@@ -375,12 +373,12 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         found, other = self.found, self.found.other
         if other is None or other.broken or not found.best:
             return ""
-        best, sized = ranking.best[0], ranking.fleet or ranking.best[0]
+        best, sized = found.best[0], found.fleet or found.best[0]
         is_counted = math.isfinite(best.costs["gpus_needed"])
-        if ranking.unruled is not None:
+        if found.unruled is not None:
             rule = "Not calibrated for this GPU, so the average prediction rules"
             more = number_of(other.costs["gpus"], "GPU")
-            would = f"{_gpus_at(sized)}; a chance of {percent(ranking.unruled, 2)} would take {more}"
+            would = f"{_gpus_at(sized)}; a chance of {percent(found.unruled, 2)} would take {more}"
             return f"{rule}: {would}" if is_counted else rule
         if (other.sizes, other.prefill) == (sized.sizes, sized.prefill):
             return ""
@@ -451,7 +449,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             yield _column_words(f"in time: {words}")
         if alike := sum(part.alike for part in self.found.service_parts):
             yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
-        if any(OVERLOAD & {*plan.broken} for plan in plans):
+        if any(OVERLOAD & {*each.broken} for each in plans):
             yield styled("  no end: requests arrive faster than they are answered", DIM)
         fastest = max((part.fastest for part in self.found.service_parts), default=math.inf)
         for limit in self._limits():
@@ -505,7 +503,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             taken = f"{' and '.join(kinds)} instances"
         many = best.costs["gpus_needed"]
         gpus = f"{gpus_words(inputs, many)}{whole_nodes_words(inputs, many)}"
-        named = zip(headings(self.paths), ranking.values(best.variant).values(), strict=True)
+        named = zip(headings(self.paths), found.values(best.variant).values(), strict=True)
         values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
         taken += f" ({values})" if values else ""
         plan = "plan 1" if found.offers.smaller is None else "another plan"
@@ -515,7 +513,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         yield from self._with_fewer()
         yield from counted_for(inputs.case)
         yield from unlimited(inputs)
-        if ranking.safe is None and ranking.unruled is None:
+        if found.safe is None and found.unruled is None:
             yield from without_room(inputs)
 
     def _at_that_size(self) -> Iterator[Text]:
@@ -551,7 +549,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         if found.works or found.stopped:
             return []
         words = "" if alone is None else instance_words(alone)
-        return [never_kept_line(ranking.inputs, None if alone is None else alone.costs, words)]
+        return [never_kept_line(found.inputs, None if alone is None else alone.costs, words)]
 
 
 def _column_words(words: str) -> Text:

@@ -74,16 +74,16 @@ def _trial_role(trial: TrialValue) -> str:
     return "first" if trial.works else "second"
 
 
-def sweep_figure(swept: Swept) -> Plot | Bars:
+def sweep_figure(found: Swept) -> Plot | Bars:
     """The first of the results that differ over the combinations: a curve for each value of the other axes, or bars."""
-    name, path = _first_differing(swept), swept.paths[0]
-    column, say = swept.asked.columns[name], partial(words_of(swept.asked.case.kind).result, name)
+    name, path = _first_differing(found), found.paths[0]
+    column, say = found.asked.columns[name], partial(words_of(found.asked.case.kind).result, name)
     groups: dict[tuple[str, ...], list[Trial]] = {}
-    for point in swept.points:
+    for point in found.points:
         if math.isfinite(point.costs.get(name, math.nan)) and math.isfinite(_value_in_base_unit(point, path)):
             groups.setdefault(point.settings[1:], []).append(point)
     if not 1 < len(groups) <= len(_ROLES) or max(map(len, groups.values())) < 2:
-        values = [_trial_value(point, name, path) for point in swept.points]
+        values = [_trial_value(point, name, path) for point in found.points]
         return trial_figure("sweep", name, column.unit, short_path(path), values, say)
     points, lines, legend = list[PlotPoint](), list[PlotLine](), list[tuple[str, str]]()
     for role, (rest, members) in zip(_ROLES, groups.items(), strict=False):
@@ -102,13 +102,13 @@ def sweep_figure(swept: Swept) -> Plot | Bars:
     x = PlotAxis(short_path(path), tick_words, min(xs) > 0 and max(xs) / min(xs) >= _SPREAD, at=written)
     better = "" if column.better == "neither" else f", {column.better} is better"
     y = PlotAxis(f"{name}{better}", say, unit=round_unit(name, column.unit, max(point.y for point in points)))
-    words = f"{len(points)} of {len(swept.points)} combinations have an answer; hollow breaks a limit."
+    words = f"{len(points)} of {len(found.points)} combinations have an answer; hollow breaks a limit."
     return Plot("sweep", f"{name} over {short_path(path)}", words, x, y, points, lines, legend)
 
 
-def _first_differing(swept: Swept) -> str:
-    known = [point.costs for point in swept.points if point.costs]
-    return next((name for name in swept.shown if len({costs.get(name) for costs in known}) > 1), swept.shown[0])
+def _first_differing(found: Swept) -> str:
+    known = [point.costs for point in found.points if point.costs]
+    return next((name for name in found.shown if len({costs.get(name) for costs in known}) > 1), found.shown[0])
 
 
 def _value_in_base_unit(point: Trial, path: str) -> float:
@@ -128,24 +128,24 @@ def _setting_words(setting: str) -> str:
     return f"{short_path(path).rpartition('.')[2]} {spaced(value)}"
 
 
-def scale_figure(tried: Scaled) -> Plot | Bars:
+def scale_figure(found: Scaled) -> Plot | Bars:
     """A figure that plots a result with its band over the sizes."""
-    name, asked = tried.scaling.figure, tried.asked
+    name, asked = found.scaling.figure, found.asked
     values = []
-    for row in tried.rows:
+    for row in found.rows:
         costs = row.found.point.costs
         value, low, high = (costs.get(key, math.nan) for key in (name, *(f"{name}_{end}" for end in ENDS)))
         values.append(
             TrialValue(row.found.text, row.found.text, value, row.found.point.works, row.found.size, low, high)
         )
-    axis = "accelerators" if tried.scaling.name == RANKS else tried.scaling.name
+    axis = "accelerators" if found.scaling.name == RANKS else found.scaling.name
     column, say = asked.columns[name], partial(words_of(asked.case.kind).result, name)
     if column.unit != "1/s":
         return trial_figure("scale", name, column.unit, axis, values, say)
     return trial_figure("scale", f"{name}, {column.written}", column.unit, axis, values, lambda rate: f"{rate:.6g}")
 
 
-def tornado_figure(sensitivity: Sensitivity) -> Bars:
+def tornado_figure(found: Sensitivity) -> Bars:
     """Bars with the change of the result when each input moves down or up, the largest first."""
     rows = [
         BarRow(
@@ -153,12 +153,11 @@ def tornado_figure(sensitivity: Sensitivity) -> Bars:
             [_turned_bar(knob, "lower", knob.low), _turned_bar(knob, "higher", knob.high)],
             f"{_signed_percent(knob.low)}, {_signed_percent(knob.high)}",
         )
-        for knob in sensitivity.knobs[:_KNOBS]
+        for knob in found.knobs[:_KNOBS]
     ]
-    first = f"{sensitivity.knobs[0].settable} moves it most." if sensitivity.knobs else "Nothing moves it."
+    first = f"{found.knobs[0].settable} moves it most." if found.knobs else "Nothing moves it."
     legend = (("lower", "figure turned down"), ("higher", "figure turned up"))
-    name = sensitivity.result
-    return Bars("sensitivity", f"What moves {name}", first, rows, f"change of {name}", _signed_percent,
+    return Bars("sensitivity", f"What moves {found.result}", first, rows, f"change of {found.result}", _signed_percent,
                 legend=legend, unit=0.01)  # fmt: skip
 
 
@@ -176,9 +175,9 @@ def _turned_bar(knob: Knob, role: str, share: float) -> Piece:
     return Piece(0.0, end, role, tip, f"{knob.path}.{'low' if role == 'lower' else 'high'}", end)
 
 
-def check_figure(checks: Sequence[CheckedScenario]) -> Bars:
+def check_figure(found: Sequence[CheckedScenario]) -> Bars:
     """Bars of passed and failed checks, by scenario."""
-    rows, every_one = [], [(checked.name, [finding.kept for finding in checked.findings]) for checked in checks]
+    rows, every_one = [], [(checked.name, [finding.kept for finding in checked.findings]) for checked in found]
     for name, held in every_one:
         kept, every = float(sum(held)), float(len(held))
         pieces = [

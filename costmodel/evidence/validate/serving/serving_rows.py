@@ -66,7 +66,7 @@ class ServingRow:
 
     @property
     def gpus(self) -> float:
-        """Number of accelerators of the benchmarked replica."""
+        """Accelerators of the replica."""
         tp, pp, _, groups = self.layout
         return tp * pp * groups
 
@@ -76,7 +76,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     filled: dict[str, str] = {}
     readable(row)
     model = model_of(row, shelf)
-    accelerator, node, per_node = machine_of(row, shelf)
+    accelerator, node, each = machine_of(row, shelf)
     prompt, output = needed(row, "prompt", "output")
     requests, spread, law = _at_once(row, filled)
     users = requests or next(needed(row, "concurrency"))
@@ -91,7 +91,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
         "schema": "costmodel/scenario/v1",
         "title": "row",
         "model": model.name,
-        "cluster": {"node": node, "nodes": float(math.ceil(ranks / per_node))},
+        "cluster": {"node": node, "nodes": float(math.ceil(ranks / each))},
         "workload": {
             "kind": "serving",
             "prompt": {"mean": lengths[0], "spread": spread},
@@ -115,8 +115,8 @@ def _at_once(row: CsvRow, filled: dict[str, str]) -> tuple[float, float, LengthL
     """Requests that a benchmark sends at once, 0 of a closed loop, the spread of its lengths, and their law."""
     stated, doubt = row.number("requests"), row.text("doubt")
     spread = row.number("length_spread") or 0.0
-    if match := re.search(r"\b([1-9][\d,]{0,8}) requests at once\b", doubt):
-        stated = stated or float(match[1].replace(",", ""))
+    if found := re.search(r"\b([1-9][\d,]{0,8}) requests at once\b", doubt):
+        stated = stated or float(found[1].replace(",", ""))
         filled["requests"] = f"{stated:g} at once"
     elif row.number("concurrency"):
         stated = None  # of a loop, no more than so many at a time
@@ -142,17 +142,17 @@ def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str | dict[str, A
     if stand is None:
         name = row.text("gpu") or "that is not stated (nvidia-smi -L prints it; add that line to a start-up log)"
         raise CannotModel("V001", f"no document of the accelerator {name} and its node")
-    per_node = float(shelf.document("node", stand.node).accelerators)
-    return accelerator, proxy_tree(shelf, accelerator, stand), per_node
+    each = float(shelf.document("node", stand.node).accelerators)
+    return accelerator, proxy_tree(shelf, accelerator, stand), each
 
 
 def model_of(row: CsvRow, shelf: CachedReader) -> Model:
     """The shipped model with the shape of the model that a row names."""
     stated = row.text("model")
-    shape = shape_of(stated, sorted(shelf.names("model"))) if stated else ""
-    if not shape:
+    found = shape_of(stated, sorted(shelf.names("model"))) if stated else ""
+    if not found:
         raise CannotModel("V011", f"no document of the model {stated or 'not stated'}")
-    document: Model = shelf.document("model", shape)
+    document: Model = shelf.document("model", found)
     return document
 
 
@@ -184,10 +184,10 @@ def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: 
     """Engine settings that published benchmarks use for this GPU family and load."""
     family, groups, users = load
     budget = row.number("max_num_batched_tokens")
-    settings = {"budget": budget} if budget else {}
+    found = {"budget": budget} if budget else {}
     if engine.startswith("trt-llm") and groups > 1:
         filled["prompt_wait"] = f"{_PROMPT_WAIT:g} steps"
-        settings["prompt_wait"] = _PROMPT_WAIT
+        found["prompt_wait"] = _PROMPT_WAIT
     if engine == "sglang" and family.startswith("blackwell") and groups == 1 and "InferenceX" in row.text("source"):
         found["poll"] = _POLL if users >= _MANY else _POLL_OF_FEW
         filled["poll"] = f"{found['poll']:g} steps"
@@ -220,10 +220,10 @@ def _types(row: CsvRow, model: Model, family: str, filled: dict[str, str]) -> di
     names = {"": "bf16", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8", "fp8_block": "fp8-block"}
     if dense not in names or experts not in names:
         raise CannotModel("V004", f"precision {dense} {experts}")
-    types = {"precision": names[dense], "cache": cache}
+    found = {"precision": names[dense], "cache": cache}
     if mixture and names[experts] != names[dense]:
-        types["expert_precision"] = names[experts]
-    return types
+        found["expert_precision"] = names[experts]
+    return found
 
 
 def _four_bits(model: Model, family: str, filled: dict[str, str]) -> dict[str, str]:

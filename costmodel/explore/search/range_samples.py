@@ -33,17 +33,22 @@ _RANGE = re.compile(
 
 @record
 class Span:
-    """A range in one unit, with a factor, an increment or no stated step."""
+    """A range in one unit, with a factor, an increment or no stated step; its numbers count multiples of `of`."""
 
     low: float
     high: float
     unit: str
     step: str = ""
     by: float = 0.0
+    of: float = 1.0
 
     def text(self, value: float, digits: int = 12) -> str:
         """A number of the range with its unit."""
-        return set_text(value, self.unit, digits)
+        return set_text(value * self.of, self.unit, digits)
+
+    def in_multiples(self, of: float) -> Span:
+        """The multiples of a number that lie in a range of whole numbers."""
+        return replace(self, low=math.ceil(self.low / of), high=math.floor(self.high / of), of=of)
 
 
 @record
@@ -217,6 +222,51 @@ def samples(searched: Span, *, whole: bool, every: int = EVERY_WHOLE) -> list[fl
         powers = [2.0**power for power in range(64) if low <= 2.0**power <= high]
         return sorted({float(round(number)) for number in numbers} | set(powers))
     return numbers
+
+
+def octaves(searched: Span) -> list[float]:
+    """The ends of a range of whole numbers, and the powers of two between them."""
+    low, high = searched.low, searched.high
+    return sorted({low, high, *(2.0**power for power in range(64) if low < 2.0**power < high)})
+
+
+def is_steady(values: Sequence[float]) -> bool:
+    """Whether values only rise or only fall, and those that are no number stand at one end.
+
+    >>> is_steady([1, 2, 2, math.nan]), is_steady([1, 3, 2]), is_steady([3, math.nan, 1])
+    (True, False, False)
+    """
+    known = [value for value in values if not math.isnan(value)]
+    ends = len({math.isnan(value) for value in (values[0], values[-1])}) if values else 0
+    changes = sum(math.isnan(one) != math.isnan(other) for one, other in itertools.pairwise(values))
+    rising = all(one <= other for one, other in itertools.pairwise(known))
+    falling = all(one >= other for one, other in itertools.pairwise(known))
+    return bool(known) and changes == ends - 1 and (rising or falling)
+
+
+_IN_A_ROW = 3  # multiples on one side of a valid number that show a common step
+_DIVISORS = 24  # of a number that are tried at most
+
+
+def common_step(number: float, is_valid: Callable[[float], bool]) -> float:
+    """The least divisor of a valid number of which it takes multiples: 1 where it takes any whole number, or no divisor
+    shows. A key that takes other numbers too, such as powers of two, has none.
+
+    >>> common_step(8192.0, lambda tokens: tokens % 4 == 0), common_step(4.0, lambda degree: degree in (1, 2, 4, 8))
+    (4.0, 1.0)
+    """
+    if not (number >= 1 and number.is_integer() and is_valid(number)):
+        return 1.0
+    whole = int(number)
+    divisors = sorted(
+        {each for low in range(1, math.isqrt(whole) + 1) if not whole % low for each in (low, whole // low)}
+    )
+    for step in divisors[:_DIVISORS]:
+        sides = ([number + sign * times * step for times in range(1, _IN_A_ROW + 1)] for sign in (1, -1))
+        if any(all(each >= 1 and is_valid(each) for each in side) for side in sides):
+            parts = (whole // part for part in (2, 3) if not whole % part)
+            return 1.0 if any(part % step and is_valid(float(part)) for part in parts) else float(step)
+    return 1.0
 
 
 def samples_between(numbers: Sequence[float], excess: Callable[[float], float], *, whole: bool) -> list[float]:

@@ -8,7 +8,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -28,9 +28,12 @@ from costmodel.explore.search.range_samples import (
     Span,
     at_option,
     axis,
+    common_step,
     end_to_pass,
+    is_steady,
     last_reaching,
     next_number,
+    octaves,
     rounded,
     samples,
     samples_between,
@@ -47,6 +50,7 @@ from costmodel.ground.record import record
 
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
 _FEWEST_DIGITS, _MOST_DIGITS = 4, 12  # of an answer
+_FEWEST_OF_WHOLE = 7  # of a whole number, so that one up to ten million is the last that reaches a target
 _EXAMPLE = "mfu>=45 %' or 'tpot<=25 ms"
 _MOST_AGAINST = 4  # codes that are stated in figures
 _WIDE = 64.0
@@ -84,6 +88,7 @@ class SolveResult:
     tried: tuple[str, str]
     how: Literal["bisection", "scan"] = "scan"
     every: bool = False  # whether no value in between was left out
+    step: float = 1.0  # of whole numbers: the others make no plan
     stopped: bool = False
     reaches: list[ReachableRange] = field(default_factory=list)
     ends: list[tuple[Trial, Trial]] = field(default_factory=list)  # the trials at both ends of each stretch
@@ -169,6 +174,12 @@ class _Trials:
             known = None if self.shared is None else self.shared.get(text)
             self.seen[text] = known or self._tried(text, alone=alone)
         return self.seen[text]
+
+    def beside(self, text: str) -> Trial:
+        """The trial of a value outside of the range, which is no answer."""
+        return tried(
+            self.found.asked, [f"{self.found.path}={text}"], best=self.found.best, results=(self.found.target.column,)
+        )
 
     def _tried(self, text: str, *, alone: bool) -> Trial:
         """The trial of one value of the key."""
@@ -325,11 +336,13 @@ def _end(searched: Span, number: float) -> str:
 def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -> None:
     """Tries samples of a range, past its ends too where it is not stated; then the edges between them."""
     found, at, beside = trials.found, trials.at, partial(trials.at, alone=True)
+    found.step = _step(trials, searched) if whole else 1.0
+    searched = searched.in_multiples(found.step) if whole else searched
 
     def excess(number: float) -> float:
         return found.target.excess(at(searched.text(number)))
 
-    numbers = samples(searched, whole=whole)
+    numbers = _first_samples(searched, excess, whole=whole)
     if not stated and searched.unit != "%" and searched.high != 1:
         numbers = sorted({*numbers, *samples_beyond(numbers, excess, whole=whole)})
     every = whole and len(numbers) >= numbers[-1] - numbers[0] + 1
@@ -352,7 +365,7 @@ def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -
     def edge(inside: float, outside: float) -> str:
         """The last value on the inner side that reaches the target, in the fewest digits that do."""
         ends = (inside, excess(inside)), (outside, excess(outside))
-        for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
+        for digits in range(_FEWEST_OF_WHOLE if whole else _FEWEST_DIGITS, _MOST_DIGITS):
             looked_at = _MOST_DIGITS if whole else digits
             number = last_reaching(*ends, partial(over, digits=looked_at), looked_at, whole=whole)
             nearest = rounded(number, digits)
@@ -368,6 +381,31 @@ def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -
             low = texts[0] if first == 0 else edge(numbers[first], numbers[first - 1])
             high = texts[-1] if last == len(texts) - 1 else edge(numbers[last], numbers[last + 1])
             found.reaches.append(ReachableRange(low, high, first == 0, last == len(texts) - 1))
+
+
+def _first_samples(searched: Span, excess: Callable[[float], float], *, whole: bool) -> list[float]:
+    """Samples of a range: of whole numbers those of each octave where the target's excess only rises or falls there."""
+    if whole and searched.high - searched.low >= SAMPLES:
+        numbers = octaves(searched)
+        if is_steady([excess(number) for number in numbers]):
+            return numbers
+    return samples(searched, whole=whole)
+
+
+def _step(trials: _Trials, searched: Span) -> float:
+    """The step of the whole numbers that make a plan, such as the product of the degrees that divide a sequence."""
+    now = trials.found.now
+    if searched.high - searched.low < SAMPLES or now is None or not isinstance(now.value, float):
+        return 1.0
+
+    def trial(number: float) -> Trial:
+        text = searched.text(number)
+        inside = searched.low <= number <= searched.high
+        return trials.at(text) if inside else trials.beside(text)
+
+    if trial(now.value).works:
+        return common_step(now.value, lambda number: trial(number).works)
+    return common_step(now.value, lambda number: not (trial(number).refused or trial(number).fault))
 
 
 def _is_whole(case: LoadedScenario, path: str, searched: Span) -> bool:

@@ -84,18 +84,19 @@ def _answer_lines(solution: SolveResult) -> list[Line]:
         if solution.nearest is not None:
             text, point = solution.nearest
             lines.append(styled(f"  nearest   {say(goal.column, goal.value(point))} at {spaced(text)}"))
-        lines += trend_lines(solution.leads_past)
-        lines += _against(solution)
-    own = price_varies([solution.path]) and solution.path != "assume.price"
-    if is_money(goal.column) and own and solution.price is not None:
-        lines += price_lines(solution.price, "  ")
-    if solution.evaluated:
-        tried = f"{number_of(solution.evaluated, 'value')} tried from {first} to {last}"
-        tried += f", {solution.invalid:,} of them without a valid plan" if solution.invalid else ""
-        lines.append(styled(f"  by {solution.how}, {tried}", DIM))
-        lines += _faulty(solution.faulty)
-    if solution.answer is not None and solution.best and solution.plan is not None:
-        lines.append(styled(f"  at {spaced(solution.answer)} the best plan is {solution.plan.words}"))
+        lines += trend_lines(found.leads_past)
+        lines += _against(found)
+    own = price_varies([found.path]) and found.path != "assume.price"
+    if is_money(goal.column) and own and found.price is not None:
+        lines += price_lines(found.price, "  ")
+    if found.evaluated:
+        tried = f"{number_of(found.evaluated, 'value')} tried from {first} to {last}"
+        tried += f", {found.invalid:,} of them without a valid plan" if found.invalid else ""
+        step = f" over multiples of {found.step:,.0f}" if found.step > 1 else ""
+        lines.append(styled(f"  by {found.how}{step}, {tried}", DIM))
+        lines += _faulty(found.faulty)
+    if found.answer is not None and found.best and found.plan is not None:
+        lines.append(styled(f"  at {spaced(found.answer)} the best plan is {found.plan.words}"))
     return lines
 
 
@@ -289,16 +290,17 @@ def solve_json(solution: SolveResult) -> dict[str, Any]:
                 for reach, (low, high) in zip(solution.reaches, ends, strict=True)
             ),
         ),
-        "nearest": {"value": nearest[0], "reaches": known(solution.target.value(nearest[1]))} if nearest else None,
-        "tried": {"from": solution.tried[0], "to": solution.tried[1]},
-        "approaching": None if solution.leads_past is None else bool(solution.leads_past),
-        "how": solution.how,
-        "every": solution.every,
-        "invalid": solution.invalid,
-        "against": [{"code": code or None, "values": count} for code, (count, _) in solution.against.items()],
-        "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in solution.faulty.items()],
-        "complete": not solution.stopped,
-        "evaluated": solution.evaluated,
+        "nearest": {"value": nearest[0], "reaches": known(found.target.value(nearest[1]))} if nearest else None,
+        "tried": {"from": found.tried[0], "to": found.tried[1]},
+        "approaching": None if found.leads_past is None else bool(found.leads_past),
+        "how": found.how,
+        "every": found.every,
+        "step": found.step,
+        "invalid": found.invalid,
+        "against": [{"code": code or None, "values": count} for code, (count, _) in found.against.items()],
+        "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in found.faulty.items()],
+        "complete": not found.stopped,
+        "evaluated": found.evaluated,
         "held": dict(held),
         "notes": [{"code": "N024", "text": sentence} for sentence in conflicts],
     }

@@ -237,6 +237,35 @@ def test_solve_tells_how_many_values_make_no_valid_plan(run: Any) -> None:
     assert "4 values tried from 1 to 8, 1 of them without a valid plan" in run(*asked).out
 
 
+def test_lengths_are_multiples_of_what_divides_them(run: Any) -> None:
+    """Of tp 4: one largest length, and the next multiple misses the target."""
+    wanted = ("--for", "memory_peak<=80GB", "--safe", "off")
+    found = json_of(run, "solve", "quickstart", "--vary", "workload.sequence", *wanted)
+    (reach,) = found["ranges"]
+    assert (found["how"], found["step"], reach["open_low"], reach["open_high"]) == ("bisection", 4, True, False)
+    most, bound = int(found["answer"]), found["target"]["bound"]
+    asked = (("estimate", "quickstart", "--set", f"workload.sequence={most + more}") for more in (0, 4))
+    within, over = (json_of(run, *words)["plans"][0]["memory_peak_bytes"] for words in asked)
+    assert within <= bound < over
+    assert found["evaluated"] < 50
+    few = json_of(run, "solve", "quickstart", "--vary", f"workload.sequence={most - 300}..{most + 1000}", *wanted)
+    assert few["answer"] == found["answer"]
+    assert "by bisection over multiples of 4" in run("solve", "quickstart", "--vary", "workload.sequence", *wanted).out
+
+
+@pytest.mark.parametrize(
+    ("name", "vary", "wanted"),
+    [
+        ("serve-llama-3.1-70b", "workload.prompt=64..563", "tpot<=13 ms"),
+        ("grpo-qwen-2.5-7b-64", "workload.prompts=128..627", "iteration_time<=400 s"),
+    ],
+)
+def test_a_result_that_only_rises_takes_few_of_many_whole_numbers(name: str, vary: str, wanted: str, run: Any) -> None:
+    found = json_of(run, "solve", name, "--vary", vary, "--for", wanted, "--safe", "off")
+    assert (found["how"], len(found["ranges"])) == ("bisection", 1)
+    assert found["evaluated"] < 30
+
+
 def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
     """No micro-batch is empty; no memory is more than there is."""
     found = json.loads(run("solve", NAME, "--vary", "plan.micro_batch=0,1", "--for", "mfu>=1 %", "--json").out)

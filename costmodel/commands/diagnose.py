@@ -56,7 +56,7 @@ def diagnose(
 
     Terms have the names that estimate prints, such as 'dp exposed'; dp=0.9s is communication, hidden or not.
     --trace reads them from a trace of torch.profiler, with prof.step() at the end of each step. Exit code 1 when the
-    step is outside the band of the prediction, or the plan is invalid.
+    step is outside the band of the prediction, is hardly of the same job, or the plan is invalid or does not fit.
 
     Next: costmodel sensitivity SCENARIO
     """
@@ -84,7 +84,10 @@ def diagnose(
         read = profiled_step(trace, degrees)
         profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
     given = measured(asked.inputs, base, figures, terms or [], table, profile, busy)
-    diagnosis = beside(explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or []))
+    found = beside(explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or []))
     return drawn(
-        lambda: report.diagnose(diagnosis), lambda: report.diagnose_json(diagnosis), "causes", yes=diagnosis.inside
+        lambda: report.diagnose(found),
+        lambda: report.diagnose_json(found),
+        "causes",
+        yes=found.inside and not found.doubts,
     )

@@ -112,6 +112,12 @@ LOG_FORMATS = (
     ),
 )
 
+_OWN_STEP = re.compile(r"(?i)\b(?:step|iter|iteration)\b\s*[:=#]?\s*\[?(\d{1,9})\b")
+_OWN_TIME = re.compile(
+    rf"(?i)\b(?:step|iter|iteration)[ _-]?time(?:[ _]?(?:in )?\(?(ms|s)\b\)?)?\s*[:=]?\s*{_NUMBER}\s*(ms|s)?\b"
+)
+_TIMED = {"seconds", "rate", "samples_per_s"}
+
 
 @record
 class StepLine:
@@ -156,9 +162,29 @@ def read_log(text: str, file: str) -> Log:
         marks = _marks(plain, entry)
         if marks:
             steps = _step_lines(plain, entry, marks[:MOST_LINES], file)
-            return Log(entry.name, file, steps, max(_memories(plain), default=None), unread=unread(marks))
+            if any(step.wall is not None or _TIMED & step.figures.keys() for step in steps):
+                return Log(entry.name, file, steps, max(_memories(plain), default=None), unread=unread(marks))
+            own = _own_steps(plain, file)
+            return Log(entry.name, file, own or steps, max(_memories(plain), default=None), unread=unread(marks))
+    if own := _own_steps(plain, file):
+        return Log("own lines with step_time", file, own)
     names = f"{', '.join(entry.name for entry in LOG_FORMATS)}, and the Trainer's progress bar or summary"
     raise fail("X001", "this log has no training step", Place(file), f"read are lines of {names}")
+
+
+def _own_steps(text: str, file: str) -> tuple[StepLine, ...]:
+    """The steps of lines that name a step and its time, as people write them themselves."""
+    found: dict[int, StepLine] = {}
+    for place, line in enumerate(text.splitlines(), 1):
+        step, time = _OWN_STEP.search(line[:_FURTHEST]), _OWN_TIME.search(line[:_FURTHEST])
+        value = _number_or_none(time[2]) if time else None
+        if step is None or time is None or value is None:
+            continue
+        seconds = value * (1e-3 if "ms" in (time[1], time[3]) else 1.0)
+        found.setdefault(int(step[1]), StepLine(int(step[1]), {"seconds": seconds}, Place(file, place, 1)))
+        if len(found) == MOST_LINES:
+            break
+    return tuple(found[number] for number in sorted(found))
 
 
 def unread(marks: Sequence[object]) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
+from costmodel.equations.run.economics import flop_utilisation
 from costmodel.equations.run.uncertainty import (
     cause_distance,
     combined_error,
@@ -21,10 +22,12 @@ from costmodel.equations.run.uncertainty import (
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.estimate.training_answer.training_error_band import residual
+from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.explore.diagnose.measured import MeasuredStep, PredictedTerms, of_evaluation, step_of, with_figure
 from costmodel.explore.explain.effects import ExplainedAnswer, explained_plan
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
+from costmodel.ground.units import percent, show_time
 
 # How a figure makes a step longer: as it grows, as it falls, as a share that falls to nothing, or as time beside.
 Way = Literal["grows", "falls", "share", "added"]
@@ -323,7 +326,8 @@ ROUNDS = 14
 TERM_SPREAD = 0.05  # of a term of a profile about its prediction, beside what is known of the step
 SAME_JOB = 5.0  # times from which a step and its prediction are hardly of one job
 DUST = 0.004  # share of a step below which a term of a profile is ignored
-AGAINST = 3.0  # standard deviations from which a term speaks against a cause
+AGAINST = 3.0  # standard deviations from which a term, or a better figure, speaks against a cause
+UNFIT = "M001"
 
 
 @record
@@ -371,6 +375,7 @@ class Diagnosis:
     explained: tuple[Explanation, ...] = ()
     impossible: tuple[Explanation, ...] = ()
     runs: tuple[SecondRun, ...] = ()
+    doubts: tuple[str, ...] = ()  # why it is hardly the step of this job, in words
 
     @property
     def inside(self) -> bool:
@@ -379,8 +384,10 @@ class Diagnosis:
 
     @property
     def of_another_job(self) -> bool:
-        """Whether the step is so far from its prediction that it is probably another job's."""
-        return not self.base.step / SAME_JOB <= self.measured.step <= self.base.step * SAME_JOB
+        """Whether the step is probably another job's: so far from its prediction, or faster than any cause makes it."""
+        is_near = self.base.step / SAME_JOB <= self.measured.step <= self.base.step * SAME_JOB
+        is_faster = self.measured.step < self.low and not self.explained
+        return bool(self.doubts) or is_faster or not is_near
 
     @property
     def over(self) -> dict[str, float]:
@@ -395,15 +402,31 @@ class Diagnosis:
 
 
 def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredStep) -> Diagnosis:
-    """Finds the causes of a measured step outside its predicted band; none if it lies inside."""
+    """Finds the causes of a measured step outside its predicted band; none if it lies inside, or is of another job."""
     row = answer.evaluation.costs.row()
-    diagnosis = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"])
-    if diagnosis.inside:
-        return diagnosis
+    doubts = tuple(_doubts(answer, base, measured))
+    found = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"], doubts=doubts)
+    if found.inside or doubts:
+        return found
     tried = [_explain_cause(answer, base, measured, cause) for cause in causes(answer, base)]
     able = sorted((one for one in tried if one.value is not None), key=lambda one: (one.score, one.cause.name))
     unable = tuple(one for one in tried if one.value is None)
     return Diagnosis(answer, measured, base, diagnosis.low, diagnosis.high, tuple(able), unable)
+
+
+def _doubts(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Iterator[str]:
+    """Why the step is hardly of this job: it is beyond the peak, its log is of another job, or the plan has no room."""
+    row = answer.evaluation.costs.row()
+    inputs = answer.inputs
+    work = work_of_step(inputs, base.block).model
+    mfu = number(flop_utilisation(work, measured.step, inputs.ranks, inputs.rates.mfu_peak))
+    if mfu > 1:
+        yield f"in {show_time(measured.step)} it would compute at {percent(mfu)} of the peak"
+    yield from (f"log: {words}" for words in measured.contradictions)
+    if UNFIT in answer.broken:
+        chance = row["fit_chance"]
+        fits = "" if math.isnan(chance) else f", and fits with a chance of {percent(chance)}"
+        yield f"the plan needs {percent(row['memory_share'])} of the memory{fits}: state the plan that ran"
 
 
 def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
@@ -485,10 +508,15 @@ def _false_position(left: Callable[[float], float], low: float, high: float, gap
 
 
 def _largest_change(cause: Cause, *, worse: bool) -> float:
-    """The largest relative change of a cause's value to try."""
+    """The largest change of a figure to try: a share to 0 or 1, others up to the limit.
+
+    A figure that is better than expected is no more so than its spread allows, and no part is over the whole.
+    """
     if cause.way == "share":
         return 1.0 if worse else 1 - 1 / cause.expected
-    return MOST if worse else -0.95
+    least = math.expm1(-AGAINST * cause.spread)
+    is_part = cause.way == "falls" and cause.unit == "1"
+    return MOST if worse else max(least, min(cause.expected - 1, 0.0)) if is_part else least
 
 
 def _value(cause: Cause, turned: float) -> float:

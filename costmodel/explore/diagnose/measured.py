@@ -88,18 +88,25 @@ TERMS = (*TERM_COLUMNS.values(), *COMMUNICATION)
 IDLE = "idle"  # all that no kernel takes
 WHOLE = {"step_time": "s", "tokens_per_s": "token/s", "mfu": "1"}
 OPTIONS = {"step_time": "--step", "tokens_per_s": "--tokens-per-s", "mfu": "--mfu"}
-_RATE, _OFF = "tokens_per_s_per_gpu", 0.1  # of a log; the share from which it contradicts the log's times, judged
+_RATE, _WORK = "tokens_per_s_per_gpu", "tflops_per_gpu"  # of a log
+_STATED = {"global_batch": "workload.global_batch", "seq_len": "workload.sequence"}  # of a log, and keys of a scenario
+_OFF = 0.1  # the share from which a rate of a log contradicts its times, judged
+_WORK_OFF = 0.4  # the same of FLOP, which a program may count with recomputation: a third more
 AGREE = 0.04  # a share by which figures of one step may differ: an MFU of two digits is known to 3 %
 
 
 @record
 class MeasuredStep:
-    """A measured step in seconds, by the figures that state it, and its terms."""
+    """A measured step in seconds, by the figures that state it, and its terms.
+
+    contradictions: what a log states of its job that the scenario does not have
+    """
 
     step: float
     stated: dict[str, float]
     terms: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
 
 
 def measured(
@@ -120,14 +127,15 @@ def measured(
     if table:
         for name, value in _of_table(table):
             (figures if name in WHOLE else parts)[name] = value
-    notes = tuple(_contradiction(inputs, base, figures, parts.pop(_RATE, None)))
+    log = {name: parts.pop(name) for name in (_RATE, _WORK, *_STATED) if name in parts}
+    notes, contradictions = (), tuple(_contradictions(inputs, base, figures, log))
     if trace is not None:
         parts, notes = {**trace.terms, **parts}, (*notes, *(f"trace: {note}" for note in trace.notes))
         if figures and trace.stated:
             notes = (*notes, f"trace: its own steps take {show_time(trace.step)}")
         figures = figures or trace.stated
     if not figures:
-        hint = "add --step 18.9s, --mfu 40%, --tokens-per-s 450k or --trace FILE"
+        hint = "add --step 18.9s, --mfu 40%, --tokens-per-s 450k, --from FILE or --trace FILE"
         raise fail("C023", "the measured time of the step is missing", None, hint)
     if busy:
         parts[IDLE] = (1.0 - _parsed_time("mfu", busy, "--busy")) * _as_step(inputs, base, *next(iter(figures.items())))
@@ -141,18 +149,28 @@ def measured(
         raise fail("C023", f"the figures are not of one step: {said}", None, hint)
     step = steps.get("step_time", next(iter(steps.values())))
     _within_step(step, parts)
-    return MeasuredStep(step, figures, parts, notes)
+    return MeasuredStep(step, figures, parts, notes, contradictions)
 
 
-def _contradiction(
-    inputs: TrainingInputs, base: PredictedTerms, figures: Mapping[str, float], rate: float | None
+def _contradictions(
+    inputs: TrainingInputs, base: PredictedTerms, figures: Mapping[str, float], log: Mapping[str, float]
 ) -> Iterator[str]:
-    """A note if the tokens per second that a log prints mean another step than its times."""
-    if rate and (timed := figures.get("step_time")):
-        step = _as_step(inputs, base, "tokens_per_s", rate * float(inputs.ranks))
-        if not 1 - _OFF < step / timed < 1 + _OFF:
-            stated = f"its {rate:,.0f} tokens/s a GPU mean a step of {show_time(step)}"
-            yield f"▲ log: its times mean a step of {show_time(timed)}, but {stated}; is it the same batch and GPUs?"
+    """What a log states of its job that the scenario does not have: sequences, or rates that mean another step."""
+    known = {"global_batch": float(inputs.global_batch), "seq_len": float(inputs.sequence)}
+    others = [name for name in _STATED if name in log and log[name] != known[name]]
+    for name in others:
+        change = f"--set {_STATED[name]}={log[name]:.0f}"
+        yield f"its {name} is {log[name]:,.0f}, the scenario has {known[name]:,.0f}: {change}"
+    timed = figures.get("step_time")
+    if not timed or others:
+        return
+    rates = {"tokens/s": (log.get(_RATE), "tokens_per_s", float(inputs.ranks), _OFF)}
+    rates["TFLOP/s"] = (log.get(_WORK), "mfu", 1e12 / inputs.rates.mfu_peak, _WORK_OFF)
+    for unit, (rate, name, factor, off) in rates.items():
+        step = _as_step(inputs, base, name, rate * factor) if rate else timed
+        if not 1 - off < step / timed < 1 + off:
+            stated = f"its {rate:,.0f} {unit} a GPU mean a step of {show_time(step)} of this scenario"
+            yield f"its times mean a step of {show_time(timed)}, but {stated}"
 
 
 def _within_step(step: float, parts: Mapping[str, float]) -> None:
@@ -198,7 +216,8 @@ def _parsed_time(name: str, text: str, where: str) -> float:
         written = f"{where} {text}"
         place = Place(COMMAND_LINE, 0, len(where) + 2, "", written, max(1, len(text)))
         raise fail("C023", str(error), place, "for example --step 18.9s, --term dp_exposed=0.5s") from None
-    if not 0 <= value < 1e12 or (name == "mfu" and value > 1):
+    may_be_over = name != "mfu" or (where == OPTIONS["mfu"] and "%" in text)  # which is another job's
+    if not 0 <= value < 1e12 or (value > 1 and not may_be_over):
         raise fail("C023", f"{text} is no {name.replace('_', ' ')}", None, "for example --step 18.9s or --mfu 40%")
     return value
 
@@ -260,9 +279,9 @@ def _of_log(path: str, text: str) -> list[tuple[str, float]]:
     figures = measured_run(log).figures
     time = figures.get("step_time_s")
     if time is None:
-        hint = f"costmodel import {path} --as runs prints what it has; --tokens-per-s or --mfu states the step too"
+        hint = f"--step 18.9s, --tokens-per-s or --mfu states it; costmodel import {path} --as runs prints what it has"
         raise fail("C023", "the log has no time of its steps", Place(path), hint)
-    return [("step_time", time), *([(_RATE, figures[_RATE])] if _RATE in figures else [])]
+    return [("step_time", time), *((name, figures[name]) for name in (_RATE, _WORK, *_STATED) if name in figures)]
 
 
 def _terms_of_lines(path: str, text: str) -> list[tuple[str, float]]:

@@ -17,6 +17,7 @@ from costmodel.report.workload_words import words_of
 
 _SHOWN = 5
 _TOLD_APART = 3
+_SAME_JOB = "Is this the same job?"
 
 
 def diagnose(found: Diagnosis) -> AnswerDocument:
@@ -37,7 +38,7 @@ def diagnose(found: Diagnosis) -> AnswerDocument:
         title(case),
         words.titled(answer, False),
         f"{measured} measured, {show_time(found.base.step)} predicted: {_verdict_words(found)}. {concluded}",
-        "good" if found.inside else "bad",
+        "good" if found.inside and not found.doubts else "bad",
         sections,
         problems=words.problems(answer),
         closing=[styled(concluded), following(case, *verb)],
@@ -51,7 +52,9 @@ def _verdict_words(found: Diagnosis) -> str:
 
 
 def _conclusion(found: Diagnosis) -> str:
-    """The likeliest cause in a sentence."""
+    """The likeliest cause."""
+    if found.of_another_job:
+        return f"{_SAME_JOB} Check model, sequence, batch, GPUs, plan and unit first."
     if found.inside:
         return "There is nothing to explain."
     if not found.explained:
@@ -70,11 +73,9 @@ def _measured_section(found: Diagnosis) -> Section:
         ["measured", show_time(found.measured.step, digits), ""],
         ["predicted", explained(show_time(step, digits), step, "step_time", line("step_time")), f"({band})"],
     ]
-    beneath = [styled(f"  {_verdict_words(found)}", GOOD if found.inside else BAD)]
-    beneath += [styled(f"  {note}", WARN if note.startswith("▲") else "") for note in found.measured.notes]
-    if found.of_another_job and not found.inside:
-        words = "  ▲ Is this the same job? With such a difference, check model, sequence, batch, GPUs and unit first."
-        beneath.append(styled(words, WARN))
+    beneath = [styled(f"  {_verdict_words(found)}", GOOD if found.inside and not found.doubts else BAD)]
+    beneath += [styled(f"  {note}") for note in found.measured.notes]
+    beneath += [styled(f"  ▲ {doubt}", WARN) for doubt in found.doubts]
     table = Table([Column("", "k"), Column(""), Column("", "l")], rows, headed=False)
     return Section("measured", "Measured beside predicted", table=table, beneath=beneath)
 
@@ -195,6 +196,7 @@ def diagnose_json(found: Diagnosis) -> dict[str, Any]:
         ],
         "inside": found.inside,
         "of_another_job": found.of_another_job,
+        "doubts": list(found.doubts),
         "causes": [_cause_fields(one) for one in found.explained],
         "impossible": [{"cause": one.cause.name, "explains_s": one.explains} for one in found.impossible],
     }

@@ -161,10 +161,37 @@ def test_terms_longer_than_their_step_are_refused(terms: tuple[str, ...], run: A
     assert (ran.code, "longer than the step of 20.0 s" in ran.err) == (2, True)
 
 
-@pytest.mark.parametrize(("step", "other"), [("20 min", True), ("2 s", True), ("18.9 s", False)])
+@pytest.mark.parametrize(("step", "other"), [("20 min", True), ("2 s", True), ("8 s", True), ("18.9 s", False)])
 def test_a_step_far_from_its_prediction_is_doubted(step: str, other: bool, run: Any) -> None:
     assert json_of(run, "--step", step)["of_another_job"] is other
     assert ("Is this the same job?" in run("diagnose", NAME, "--step", step).out) is other
+
+
+def test_a_step_that_no_run_of_this_job_takes_has_no_causes(run: Any, tmp_path: Path) -> None:
+    """Over the peak, by any figure; a log of another batch or rate; a plan without room."""
+    lines = "".join(f"iteration {step}/ 50 | elapsed time per iteration (ms): 16200.0 | "
+                    f"TFLOPs: %s | global batch size: %s |\n" for step in range(1, 31))  # fmt: skip
+    logs = [tmp_path / name for name in ("same.log", "batch.log", "rate.log")]
+    for log, figures in zip(logs, ((450, 1024), (450, 512), (220, 1024)), strict=True):
+        log.write_text(lines % (figures * 30), "utf-8")
+    assert json_of(run, "--from", str(logs[0]))["doubts"] == []
+    unfit = ("--set", "plan.tp=1", "--set", "plan.pp=1")
+    cases = {
+        ("--step", "7s"): "in 7.00 s it would compute at 106 % of the peak",
+        ("--mfu", "106%"): "it would compute at 106 % of the peak",
+        (
+            "--from",
+            str(logs[1]),
+        ): "log: its global_batch is 512, the scenario has 1,024: --set workload.global_batch=512",
+        ("--from", str(logs[2])): "log: its times mean a step of 16.2 s, but its 220 TFLOP/s a GPU mean a step of",
+        ("--step", "16.2s", *unfit): "of the memory",
+    }
+    for args, words in cases.items():
+        found = json_of(run, *args)
+        assert words in found["doubts"][0]
+        assert (found["of_another_job"], found["causes"]) == (True, [])
+        ran = run("diagnose", NAME, *args)
+        assert (ran.code, "Is this the same job?" in ran.out, "Most likely" in ran.out) == (1, True, False)
 
 
 def test_a_log_and_a_table_of_a_run_state_the_step(run: Any, tmp_path: Path) -> None:
@@ -177,6 +204,13 @@ def test_a_log_and_a_table_of_a_run_state_the_step(run: Any, tmp_path: Path) -> 
     (tmp_path / "two.csv").write_text("id,step_time_s\na,18.9\nb,19.9\n", "utf-8")
     assert json_of(run, "--from", str(tmp_path / "run.log"))["measured_s"] == pytest.approx(18.9, rel=1e-4)
     assert json_of(run, "--from", str(tmp_path / "one.csv"))["measured_s"] == 18.9
+    for line in (
+        "step {} loss 2.3 step_time: 18.9s",
+        "[{}] iter {}: step time (ms) = 18900",
+        "step: {} loss: 1 step_time=18.9",
+    ):
+        (tmp_path / "own.log").write_text("\n".join(line.format(*[step] * 2) for step in range(1, 31)), "utf-8")
+        assert json_of(run, "--from", str(tmp_path / "own.log"))["measured_s"] == pytest.approx(18.9)
     assert "has 2 runs, and one is compared" in run("diagnose", NAME, "--from", "two.csv", cwd=tmp_path).err
 
 

@@ -517,3 +517,31 @@ def test_an_improvement_is_printed(run: Any, tmp_path: Path) -> None:
     assert better.code == 0
     assert re.search(r"✓ no regression: (step_time|cost_per_mtoken) −\d+\.\d %", better.out), better.out
     assert re.search(r"More with -v: .*\d figures", better.out), better.out
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "line"),
+    [
+        ("quickstart", "workload.sequence=16384", "~  workload.sequence  8192 → 16384"),
+        ("serve-llama-3.1-70b", "workload.rate=9 /s", "~  workload.rate  8 /s → 9 /s"),
+        ("grpo-qwen-2.5-7b-64", "workload.samples=32", "~  workload.samples  16 → 32"),
+    ],
+)
+def test_a_failure_names_what_changed_in_the_scenario(
+    name: str, setting: str, line: str, run: Any, tmp_path: Path
+) -> None:
+    """Also on a line of the file itself; what the scenario states is kept, not what its documents hold."""
+    path, _, value = setting.partition("=")
+    mine, against = tmp_path / "mine.yaml", ("--against", str(tmp_path / "base.json"))
+    mine.write_text(run("show", name).out, "utf-8")
+    assert run("check", str(mine), *against, "--update").code == 0
+    entry = json.loads((tmp_path / "base.json").read_text("utf-8"))["scenarios"]["mine"]
+    assert path in entry["inputs"]
+    assert len(entry["inputs"]) < 25
+    ran = run("check", str(mine), *against, "--set", setting)
+    assert (ran.code, line in ran.out) == (1, True)
+    old = re.search(rf"(?m)^  {path.rpartition('.')[2]}: *(\S.*?)( *#.*)?$", mine.read_text("utf-8"))
+    assert old is not None
+    mine.write_text(mine.read_text("utf-8").replace(old[0], f"  {path.rpartition('.')[2]}: {value}"), "utf-8")
+    ran = run("check", str(mine), *against)
+    assert (ran.code, re.search(rf"{re.escape(line)}  \S*mine\.yaml:\d+\n", ran.out) is not None) == (1, True), ran

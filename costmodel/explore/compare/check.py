@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -19,6 +19,7 @@ from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 
 Kind = Literal["limit", "regression", "exact", "valid", "fits", "load", "known"]
+_NO_INPUTS = frozenset({"schema", "title", "plan", "limits"})
 _NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely
 
 
@@ -156,22 +157,33 @@ def _regressions(
     return results
 
 
-def _changed_inputs(before: Entry, workload: Workload, answer: PlanAnswer) -> list[Input]:
-    """The keys of the plan and the documents that have changed since the baseline was written."""
-    old = {f"plan.{key}": _value_text(value) for key, value in before.plan.items()} | before.documents
-    new = {f"plan.{key}": _value_text(value) for key, value in workload.plan_entry(answer).items()}
-    new |= named_documents(workload.case)
+def _changed_inputs(before: Entry, asked: Workload, answer: PlanAnswer) -> list[Input]:
+    """What the scenario states, the keys of the plan and the documents that changed since the baseline was written."""
+    old = before.inputs | {f"plan.{key}": _value_text(value) for key, value in before.plan.items()} | before.documents
+    new = dict(_stated_inputs(asked.case.tree)) if before.inputs else {}
+    new |= {f"plan.{key}": _value_text(value) for key, value in asked.plan_entry(answer).items()}
+    new |= named_documents(asked.case)
     return [
-        Input(path, old.get(path), new.get(path))
+        Input(path, old.get(path), new.get(path), asked.case.place(path) if path in before.inputs else None)
         for path in dict.fromkeys((*new, *old))
         if old.get(path) != new.get(path)
     ]
 
 
-def _value_text(value: str | float | bool) -> str:
+def _stated_inputs(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """What a scenario itself states, by path, as it is written; without its plan, which is kept as evaluated."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if path or key not in _NO_INPUTS:
+                yield from _stated_inputs(inner, f"{path}.{key}" if path else str(key))
+    elif value is not None:
+        yield path, _value_text(value)
+
+
+def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.10g}" if isinstance(value, int | float) else value
+    return f"{value:.10g}" if isinstance(value, int | float) else str(value)
 
 
 def _suspects(before: Entry, workload: Workload, answer: PlanAnswer) -> tuple[str, ...]:
@@ -195,9 +207,10 @@ def entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
 def _baseline_entry(workload: Workload, answer: PlanAnswer) -> Entry:
     """What a baseline stores of a scenario: plan, documents, results, fingerprints of equations."""
     return Entry(
-        title=workload.case.scenario.title,
-        plan=dict(workload.plan_entry(answer)),
-        documents=named_documents(workload.case),
-        figures=workload.figures(answer),
-        equations=dict(workload.marks(answer)),
+        title=asked.case.scenario.title,
+        plan=dict(asked.plan_entry(answer)),
+        inputs=dict(_stated_inputs(asked.case.tree)),
+        documents=named_documents(asked.case),
+        figures=asked.figures(answer),
+        equations=dict(asked.marks(answer)),
     )

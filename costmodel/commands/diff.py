@@ -14,6 +14,8 @@ from costmodel.commands import completion
 from costmodel.commands.pages import drawn
 from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
+from costmodel.commands.shared import PAGE, answering_in, optional
+from costmodel.commands.scenario_options import Question, asking, with_best_plan, with_plan
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.layout import Reply
 
@@ -65,7 +67,7 @@ def diff(
       costmodel estimate SCENARIO --json | costmodel diff - SCENARIO --set plan.zero=3
 
     Of a scenario, --set and flags apply to B. Without one, all flags, --dtype too, describe A and B alike, and --set
-    changes B alone; each takes the best plan of its search. A stored
+    changes B alone; each takes the best plan of its search, with the keys of the plan that are set. A stored
     result keeps the figures it had; everything else is predicted anew.
 
     Next: costmodel check SCENARIO --against BASELINE
@@ -100,8 +102,9 @@ def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool
             None,
             "the flags describe A; add what changes B: --set stack=sglang",
         )
-    before, after = (half.loaded(planned=not stated) for half in question.of_change())
-    change = " ".join(f"--set {shlex.quote(assignment)}" for assignment in question.assignments)
+    unplanned = (half.loaded(planned=False) for half in question.of_change())
+    before, after = (case if stated else with_best_plan(case) for case in unplanned)
+    change = " ".join(f"--set {shlex.quote(item)}" for item in question.assignments)
     names = shlex.join(before.asked.words), f"with {change}" if change else "the same"
     of_which = ("A and B", "B") if change else ("A", "B")
     whole = zip(names, ranks, of_which, strict=True)

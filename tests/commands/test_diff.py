@@ -156,20 +156,35 @@ FLAGS = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "64", "--price", 
 
 @pytest.mark.parametrize("setting", ["cluster.node=dgx-h200", "plan.tp=8", "model=qwen-3-8b", "cluster.nodes=4"])
 def test_flags_are_a_and_what_is_set_changes_b(setting: str, run: Any) -> None:
-    """A is what `estimate FLAGS` answers, B what it answers with the key of a flag set in its place."""
+    """A is what `estimate FLAGS` answers, B what it answers with the key of a flag set in its place; with a key of the
+    plan, the best plan that has it.
+    """
     found = json_of(run, "diff", *FLAGS, "--set", setting)
     key, _, value = setting.partition("=")
     instead = {"cluster.node": ("--gpu", "h200"), "model": ("--model", value), "cluster.nodes": ("--gpus", "32")}
     name, text = instead.get(key, ("--set", setting))
     words = dict(zip(FLAGS[::2], FLAGS[1::2], strict=True)) | {name: text}
     before = json_of(run, "estimate", *FLAGS)["plans"][0]
-    after = json_of(run, "estimate", *(word for pair in words.items() for word in pair))["plans"][0]
+    asked = ("search", "--top", "1") if key.startswith("plan.") else ("estimate",)
+    after = json_of(run, *asked, *(word for pair in words.items() for word in pair))["plans"][0]
     moved = {item["name"]: item for item in found["figures"] if "." not in item["name"]}
     names = [name for result in OF_STEP if before[name := machine_name(result)] is not None]
     assert set(moved) == {name for name in names if before[name] != pytest.approx(after[name], rel=1e-9)}
     assert all((item["before"], item["after"]) == (before[name], after[name]) for name, item in moved.items())
     assert key in {item["path"] for item in found["inputs"]}
     assert (found["before"]["name"], found["after"]["name"]) == (" ".join(FLAGS), f"with --set {setting}")
+
+
+def test_both_sides_of_flags_have_their_best_plan_and_one_that_does_not_fit_is_named_first(run: Any) -> None:
+    """The defaults of the software would not fit, and would be the plan of A."""
+    flags = ("--model", "llama-3.1-70b", "--gpu", "h100", "--gpus", "256", "--sequence", "8Ki", "--stack", "fsdp2")
+    shown = run("diff", *flags, "--set", "plan.tp=8").out
+    assert "does not fit" not in shown
+    assert json_of(run, "estimate", *flags)["plans"][0]["fits"] is False
+    stored = run("estimate", NAME, "--set", "plan.tp=1", "--json").out
+    shown = run("diff", "-", NAME, stdin=stored).out.splitlines()
+    assert shown[1].startswith("  ✗ M001: the plan of A does not fit: ")
+    assert shown[-1].startswith("A does not fit. ")
 
 
 def test_two_plans_of_flags(run: Any, faults: Faults) -> None:

@@ -25,6 +25,7 @@ from costmodel.explore.compare.compare import (
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, show, significant
 from costmodel.report.data_formats.answer_fields import flags_json
+from costmodel.ground.units import gib, percent, show, significant
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained, table_of
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
 from costmodel.report.terminal.style.head import (
@@ -64,7 +65,7 @@ SAME = "same"
 
 def diff(found: Difference, name: str) -> AnswerDocument:
     """The comparison: changed inputs, moved figures, and a conclusion."""
-    about: list[Line] = [styled(name, HEAD), *_heads(found), *_of_flags(found)]
+    about: list[Line] = [styled(name, HEAD), *_unfit_lines(found), *_heads(found), *_of_flags(found)]
     about += [styled("Nothing differs.")] if found.same else []
     refused = [*_refusal_lines(found)]
     about += [] if refused else [*_money(found)]
@@ -73,7 +74,7 @@ def diff(found: Difference, name: str) -> AnswerDocument:
     adds_up = not found.same and not refused and words_of(found.before.kind).adds_up
     words = "Nothing differs." if found.same else conclusion(found)
     words = refused[0].plain.strip().removeprefix("✗ ") + "." if refused else words
-    fails = bool(refused or found.after.overload) or found.after.figures.get("memory_share", 0.0) > 1
+    fails = bool(refused or found.after.overload or [*_unfit_lines(found)])
     verdict: Verdict = "bad" if fails else "plain"
     last = [styled(words)] if adds_up else []
     return AnswerDocument(None, name, about, words, verdict, sections, closing=last)
@@ -93,6 +94,15 @@ def _money(found: Difference) -> Iterator[Line]:
     if all(whole) and whole[0] != whole[1]:
         long, short = ("; ".join(map(": ".join, zip(named, each, strict=True))) for each in (whole, few))
         yield Abridged(f"{long}{note}", short=short, added="ranges of money and time")
+
+
+def _unfit_lines(found: Difference) -> Iterator[Text]:
+    """Which side has a plan that does not fit, so that its times are of no run."""
+    for side, name in ((found.before, "A"), (found.after, "B")):
+        share = side.figures.get("memory_share", 0.0)
+        if share > 1:
+            peak = f"{gib(side.figures['memory_peak_bytes'])} GiB, {percent(share)} of the memory"
+            yield styled(f"  ✗ M001: the plan of {name} does not fit: {peak}", BAD)
 
 
 def _refusal_lines(found: Difference) -> Iterator[Text]:
@@ -356,9 +366,10 @@ def conclusion(found: Difference) -> str:
         return f"{number_of(len(found.figures), 'figure')} differ{'s' if len(found.figures) == 1 else ''}."
     ratio = before["step_time_s"] / after["step_time_s"]
     more = after["memory_peak_bytes"] - before["memory_peak_bytes"]
+    unfit = "A does not fit. " if before.get("memory_share", 0.0) > 1 else ""
     speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times_words(ratio)
     memory = f"{gib(abs(more))} GiB {'more' if more > 0 else 'less'}" if abs(more) > 2**20 else "the same memory"
-    return f"{speed} for {memory}{_room(before, after)}{_run_change_words(before, after)}."
+    return f"{unfit}{speed} for {memory}{_room(before, after)}{_run_change_words(before, after)}."
 
 
 def _run_change_words(before: Mapping[str, float], after: Mapping[str, float]) -> str:

@@ -21,17 +21,9 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import nearest_ranks
 from costmodel.estimate.training.plan_constraints import refusals, valid_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.estimate.training_answer.evaluate_training import evaluate, memory_of
-from costmodel.estimate.training_answer.predict_training import Answer, plan_block, unacceptable
-from costmodel.explore.search.cheapest_changes import (
-    Remedy,
-    has_chance,
-    of_quality,
-    of_the_scenario,
-    of_what_is_learnt,
-    safest,
-)
 from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.explore.search.cheapest_changes import Remedy, has_chance, of_the_scenario, safest
+from costmodel.explore.search.search import OWN, best_that_fits, settings_of_plan, several_that_fit
 from costmodel.ground.counts import SIZES, ContextParallel, Recompute, Schedule, Split, Zero
 from costmodel.ground.errors import CostModelError, value_text
 from costmodel.ground.units import show
@@ -69,13 +61,34 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
     steps: tuple[Callable[[], list[Remedy]], ...] = (
         lambda: [*_fused_attention(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=smaller)],
         lambda: _of_the_plan(answer, OTHERS),
-        lambda: _together(answer) if smaller else [],
     )
     for others in steps:
         fixes = safest([*fixes, *others()], preferred)
         if any(has_chance(remedy.chance, preferred) for remedy in fixes):
             break
-    return [_noted(answer, remedy) for remedy in fixes]
+    if smaller:
+        found = _with_searched(answer, found)
+    return [_noted(answer, remedy) for remedy in found]
+
+
+def _with_searched(answer: Answer, found: list[Remedy]) -> list[Remedy]:
+    """Remedies with the best plan of a search of the same job ahead; where neither it nor one change is enough, with
+    several changes of the software.
+    """
+    inputs, like, preferred = answer.inputs, answer.evaluation.block.structure, preferred_chance(answer.inputs.case)
+    best = best_that_fits(inputs, like)
+    note = "best plan of a search" + (", with the keys of --set" if inputs.case.held.values else "")
+    tried = [] if best is None else [(settings_of_plan(inputs, best), "time", note)]
+    if best is None and not any(each.price in OWN and has_chance(each.chance, preferred) for each in found):
+        tried = [(each.of_a_plan(inputs.case), each.price, "") for each in several_that_fit(inputs, like)]
+    ahead: dict[tuple[str, ...], Remedy] = {}
+    for settings, price, note in tried:
+        left, costs = _reasons_with_settings(answer, settings)
+        if settings and not left:
+            remedy = replace(_make_remedy((settings,), costs, price=price), note=note)
+            remedy = remedy if note else _fewest(answer, remedy)
+            ahead[remedy.settings] = remedy
+    return safest([*ahead.values(), *(each for each in found if each.settings not in ahead)], preferred)
 
 
 def _noted(answer: Answer, remedy: Remedy) -> Remedy:
@@ -200,39 +213,6 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
             yield replace(_make_remedy((change.settings,), costs, price=change.price), note=change.note)
 
 
-def _together(answer: Answer) -> list[Remedy]:
-    """Combined changes that fix what no single change does, cheapest first."""
-    preferred = preferred_chance(answer.inputs.case)
-    fixes: list[Remedy] = []
-    settings: tuple[str, ...] = ()
-    _, least = _reasons_with_settings(answer, ())
-    for change in _worth_joining(answer):
-        path = change.partition("=")[0]
-        joined = (*(other for other in settings if other.partition("=")[0] != path), change)
-        left, costs = _reasons_with_settings(answer, joined)
-        if not costs or costs["memory_share"] >= least["memory_share"]:
-            continue
-        settings, least = joined, costs
-        if not left:
-            if has_chance(costs["fit_chance"], preferred):
-                return [_fewest(answer, _make_remedy((settings,), costs))]
-            fixes.append(_make_remedy((settings,), costs))
-    return fixes
-
-
-def _worth_joining(answer: Answer) -> Iterator[str]:
-    """Keys whose change saves memory, in the order in which a user would apply them."""
-    stack = answer.inputs.stack
-    yield f"plan.zero={max(stack.zero)}"
-    yield "plan.recompute=full"
-    yield "plan.micro_batch=1"
-    if stack.offload is not None:
-        yield f"plan.offload={value_text(stack.offload.of)}"
-    case = answer.inputs.case
-    for change in itertools.chain(of_quality(case, smaller=True), of_what_is_learnt(case)):
-        yield from change.settings
-
-
 def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
     """The remedy without the settings that it does not need, the most expensive dropped first."""
     preferred = preferred_chance(answer.inputs.case)
@@ -240,7 +220,7 @@ def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
         without = tuple(other for other in remedy.settings if other != setting)
         left, costs = _reasons_with_settings(answer, without)
         if not left and has_chance(costs["fit_chance"], preferred):
-            remedy = _make_remedy((without,), costs)
+            remedy = _make_remedy((without,), costs, price=remedy.price)
     return remedy
 
 

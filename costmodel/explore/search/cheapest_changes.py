@@ -1,4 +1,4 @@
-"""Changes of a scenario that make a plan smaller or faster, by their price: time, quality or money.
+"""Changes of a scenario that make a plan smaller or faster, by their price: time, quality, money, or another job.
 
 >>> from costmodel.documents.reader.resolved_scenario import load
 >>> [change.settings for change in of_quality(load("quickstart"), smaller=True)][0]
@@ -27,7 +27,7 @@ from costmodel.ground.units import gib
 if TYPE_CHECKING:
     from costmodel.documents.reader.serving_scenario import ServingCase
 
-Price = Literal["", "time", "quality", "money"]
+Price = Literal["", "time", "quality", "money", "job"]  # job: another one than was asked for
 MOST_DOUBLINGS = 6
 _MOST_NODES = 200  # documents of nodes, which users may add to
 SHORTEST = 256  # tokens; a shorter sequence trains another model
@@ -75,12 +75,12 @@ def has_chance(chance: float | None, preferred: float | None) -> bool:
 
 def safest(found: Iterable[Remedy], preferred: float | None) -> list[Remedy]:
     """The remedies that have the preferred chance; where none has it, only the surest. Where all of them are of other
-    hardware, the surest on the user's own comes first.
+    hardware or another job, the surest of the same job on the user's own comes first.
     """
     offered = list(found)
     safe = [remedy for remedy in offered if has_chance(remedy.chance, preferred)]
     surest = sorted(offered, key=lambda remedy: -(remedy.chance or 0.0))
-    if safe and all(remedy.price == "money" for remedy in safe):
+    if safe and all(remedy.price in ("money", "job") for remedy in safe):
         return [*[remedy for remedy in surest if remedy.price in ("time", "quality")][:1], *safe]
     return safe or surest[:1]
 
@@ -115,20 +115,29 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
     narrow_states: Optimizer | None = _read_or_none("optimizer", "adam-8bit")
     if narrow_states is not None and case.optimizer.moments > narrow_states.moments:
         yield Change("optimizer", ("workload.optimizer=adam-8bit",), "quality")
+    tuning = workload.tuning
+    if tuning != "full" and tuning.method == "lora":
+        yield Change("qlora", ("workload.tuning.method=qlora",), "quality")
+
+
+def of_software(case: ResolvedScenario) -> Iterator[Change]:
+    """Changes of software and number types that several together may make a job small enough: cheapest first."""
+    offload = case.stack.offload
+    if offload is not None and case.space.offload is None:
+        names = ", ".join(offload.of)
+        yield Change("offload", (f"search.offload=[[{names}]]",), "time")
+    yield from of_quality(case, smaller=True)
 
 
 def of_what_is_learnt(case: ResolvedScenario) -> Iterator[Change]:
-    """Shorter sequences and adapters: they make a job smaller but change what is trained; smallest change first."""
+    """Shorter sequences, and adapters in the place of all weights: another job, so they come last; smallest first."""
     tokens = int(case.scenario.workload.sequence)
     while tokens >= 2 * SHORTEST:
         tokens //= 2
-        yield Change("sequence", (f"workload.sequence={tokens}",), "quality")
-    tuning = case.scenario.workload.tuning
-    if tuning == "full":
-        yield Change("lora", ("workload.tuning={method: lora}",), "quality")
-        yield Change("qlora", ("workload.tuning={method: qlora}",), "quality")
-    elif tuning.method == "lora":
-        yield Change("qlora", ("workload.tuning.method=qlora",), "quality")
+        yield Change("sequence", (f"workload.sequence={tokens}",), "job", "another job: shorter sequences")
+    if case.scenario.workload.tuning == "full":
+        for method in ("lora", "qlora"):
+            yield Change(method, (f"workload.tuning={{method: {method}}}",), "job", "another job: trains adapters")
 
 
 def of_money(case: ResolvedScenario, *, larger: bool, least: float = 0.0) -> Iterator[Change]:
@@ -157,7 +166,7 @@ def of_money(case: ResolvedScenario, *, larger: bool, least: float = 0.0) -> Ite
 
 
 def of_the_scenario(case: ResolvedScenario, *, smaller: bool, least: float = 0.0) -> Iterator[Change]:
-    """Changes outside the plan: number types, then hardware, then what the job learns."""
+    """Changes outside the plan: number types, then hardware, and last another job."""
     yield from of_quality(case, smaller=smaller)
     yield from of_money(case, larger=smaller, least=least)
     yield from of_what_is_learnt(case) if smaller else ()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,14 +18,32 @@ from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.documents.schemas.scenario import Plan, Space
+from costmodel.estimate.training_answer.evaluate_training import evaluate, memory_shares, missing_input
+from costmodel.estimate.training_answer.predict_training import (
+    NOT_SAFE,
+    Answer,
+    answer,
+    plan_to_mapping,
+    structure_of,
+    unacceptable,
+    usual_etp,
+)
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.estimate.training_answer.evaluate_training import evaluate, memory_shares, missing_input
-from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer, answer, unacceptable
-from costmodel.explore.search.cheapest_changes import Price, Remedy, has_chance, of_the_scenario, safest, shipped_node
+from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.explore.search.cheapest_changes import (
+    Change,
+    Price,
+    Remedy,
+    has_chance,
+    of_software,
+    of_the_scenario,
+    safest,
+    shipped_node,
+)
 from costmodel.explore.search.next_measurement import first_better
 from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import NO_VARIANT, Top, axes
@@ -35,15 +53,41 @@ from costmodel.explore.search.stream import PlanErrors, SearchOptions, SearchRes
 from costmodel.explore.search.training_candidates import SubSpace, candidates, grids, stem, valid_blocks
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, stretch, with_bands
 from costmodel.ground.counts import EXCHANGING, SIZES
+from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
+from costmodel.ground.counts import EXCHANGING, IN_ORDER, OF_ITSELF_ONE, SIZES
 from costmodel.ground.errors import CostModelError, fail, value_text
 from costmodel.ground.record import record
 
 _KEYS = tuple(key for key in Plan.model_fields if key in Space.model_fields)  # that a search can list
 _MOST_CANDIDATES = 100_000  # of a larger space one kind of structure is searched
 _MOST_VALUES, _MOST_TRIED, _MOST_NODES, _MOST_NODES_TRIED = 3, 24, 2, 12
+_MOST_TOGETHER = 2
 _NEAR = 8  # nodes more or fewer
+OWN: tuple[Price, ...] = ("time", "quality")  # of the same job on the same hardware
 _UNLISTED = ("cp", "offload")  # keys that a search takes one value of, unless it lists more
 _DEGREES = (2, 4, 8)
+
+
+def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
+    """Settings that turn the scenario's own plan into another."""
+    own = inputs.case.scenario.plan
+    plan = own or Plan()
+    plan = plan.model_copy(update={"etp": plan.etp or usual_etp(inputs, wanted.sizes["tp"])})
+    derived = {"dp"} if plan.dp is None else set()
+    needed = {
+        name: f"{wanted.sizes[name]:.0f}"
+        for name in IN_ORDER
+        if name not in derived
+        and ((own is None and name not in OF_ITSELF_ONE) or getattr(plan, name) != wanted.sizes[name])
+    }
+    sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
+    follows, _ = structure_of(inputs, sized)
+    ahead, there = (Plan.model_validate(plan_to_mapping(structure)) for structure in (wanted.structure, follows))
+    for choice in fields(Structure):
+        value = getattr(ahead, choice.name)
+        if value != getattr(there, choice.name):
+            needed[choice.name] = value_text(value)
+    return {f"plan.{name}": value for name, value in needed.items()}
 
 
 @record
@@ -70,7 +114,60 @@ def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
         if outcome and outcome.works:
             found.append(_make_remedy([change.settings], outcome, price=change.price, note=change.note))
             seen[kind] += has_chance(found[-1].chance, preferred)
-    return safest(found, preferred)
+    if smaller and not any(each.price in OWN and has_chance(each.chance, preferred) for each in found):
+        together = several_that_fit(inputs, nearest.structure)
+        found = [*(_make_remedy([each.settings], each.outcome, price=each.price) for each in together), *found]
+    return safest(sorted(found, key=lambda each: get_args(Price).index(each.price)), preferred)
+
+
+@record
+class FittingChanges:
+    """Changes of the software that go together, and the result of the search with them."""
+
+    settings: tuple[str, ...]
+    price: Price
+    outcome: RemedyOutcome
+
+    def of_a_plan(self, case: ResolvedScenario) -> tuple[str, ...]:
+        """The settings for a scenario with a plan: that of the search."""
+        own = tuple(setting for setting in self.settings if not setting.startswith("search."))
+        return (*own, *settings_of_plan(training_inputs(vary(case, own)), self.outcome.best))
+
+
+def settings_of_plan(inputs: TrainingInputs, plan: Ranked) -> tuple[str, ...]:
+    """The assignments that turn the scenario's own plan into another."""
+    return tuple(f"{path}={value}" for path, value in plan_settings(inputs, plan).items())
+
+
+def best_that_fits(inputs: TrainingInputs, like: Structure) -> Ranked | None:
+    """The best plan of a search of the same job; of a large space, of plans that differ in how they recompute."""
+    outcome = _outcome(inputs.case, (), like, but="recompute")
+    return outcome.best if outcome is not None and outcome.works else None
+
+
+def several_that_fit(inputs: TrainingInputs, like: Structure) -> list[FittingChanges]:
+    """Pairs of changes of the software with which a plan of the search fits, or all changes where no pair is enough;
+    those with the preferred chance first, then by price and time.
+    """
+    case, preferred, changes = inputs.case, preferred_chance(inputs.case), [*of_software(inputs.case)]
+    pairs = list(itertools.combinations(changes, 2))
+    found: list[FittingChanges] = []
+    for several in (pairs, [tuple(changes)] if len(changes) > 2 else []):
+        found = found or [each for one in several if (each := _fitting(case, one, like)) is not None]
+
+    def order(each: FittingChanges) -> tuple[bool, int, float]:
+        costs = each.outcome.best.costs
+        return not has_chance(costs["fit_chance"], preferred), get_args(Price).index(each.price), costs["step_time"]
+
+    return sorted(found, key=order)[:_MOST_TOGETHER]
+
+
+def _fitting(case: ResolvedScenario, changes: Sequence[Change], like: Structure) -> FittingChanges | None:
+    """Some changes together, where a plan fits with them."""
+    settings = tuple(setting for change in changes for setting in change.settings)
+    outcome = _outcome(case, settings, like, but="recompute", smaller=True)
+    price = max((change.price for change in changes), key=get_args(Price).index)
+    return FittingChanges(settings, price, outcome) if outcome is not None and outcome.works else None
 
 
 def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:

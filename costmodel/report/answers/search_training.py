@@ -25,6 +25,8 @@ from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
+from costmodel.explore.answer_text.answer_summaries import brief_words
+from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions, plan_settings
 from costmodel.explore.search.training_space import Ranked, unsure
 from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, ordinal
 from costmodel.ground.record import record
@@ -36,6 +38,10 @@ from costmodel.report.data_formats.answer_fields import notes
 from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
 from costmodel.report.terminal.plan.plan_lines import plan_settings, plan_words
 from costmodel.report.terminal.search.refusals import reason, reason_of, remedies_json, remedy_lines
+from costmodel.report.data_formats import json_answer
+from costmodel.report.data_formats.answer_fields import notes
+from costmodel.report.terminal.plan.plan_lines import plan_words
+from costmodel.report.terminal.search.refusals import largest_part, reason, reason_of, remedies_json, remedy_lines
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.style.formatting import TIME_TERMS, fit_words, result, spaced
 from costmodel.report.terminal.style.head import command, price_fields, remarks
@@ -207,12 +213,13 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         need = f"needs {gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
         if closest:
             need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
+        block = one_row(plan.structure, **plan.sizes)
+        need = need if closest else f"{need}; {largest_part(inputs, block)}"
         lines: list[Line] = [
             styled(f"No plan {'keeps the limits' if closest else 'fits'}.", BAD),
             styled(f"  nearest   {self._whole(plan)}"),
             styled(f"            {need}"),
         ]
-        block = one_row(plan.structure, **plan.sizes)
         missed = (reason_of(inputs, block, costs, code) for code in ("M002", "T001"))
         return [*lines, *(styled(f"  misses    {stated}") for stated in missed if stated and closest)]
 

@@ -9,13 +9,12 @@ from typing import Any
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.training_answer.evaluate_training import verdict
 from costmodel.explore.page.report_facts import AXES
-from costmodel.explore.search.search import TrainingSearch
+from costmodel.explore.search.search import TrainingSearch, plan_settings
 from costmodel.explore.search.training_space import Ranked
 from costmodel.ground.counts import IN_ORDER
 from costmodel.ground.units import gib, percent
 from costmodel.report.page.document_page import row_commands
 from costmodel.report.page.plots import TERM_WORDS, seconds
-from costmodel.report.terminal.plan.plan_lines import plan_settings
 
 _DIGITS = 7  # of figures
 

@@ -23,7 +23,7 @@ from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import search, with_remedies
 from costmodel.report.terminal.search.refusals import remedy_lines
 
-PRICES = ["", "time", "quality", "money"]
+PRICES = ["", "time", "quality", "money", "job"]
 EIGHT_B: dict[str, Any] = {
     **document("llama-3.1-8b", node="rtx4090-8", sequence=512, global_batch=1, stack="ddp"),
     "plan": {"tp": 1, "micro_batch": 1, "recompute": "full"},
@@ -146,7 +146,7 @@ def test_a_full_fine_tune_on_24_gb_is_offered_adapters_and_larger_gpus(tmp_path:
         assert then.inputs.ranks == 1, "another GPU, not another number of them"
 
 
-def test_what_costs_time_goes_before_what_costs_quality_and_money(tmp_path: Path) -> None:
+def test_what_costs_time_goes_before_what_costs_money_and_another_job(tmp_path: Path) -> None:
     """A plan too large for many reasons hears of all of them, once each."""
     asked = document("llama-3-8b", nodes=1, sequence=8192, global_batch=64, stack="fsdp2")
     given = answered(tmp_path, {**asked, "plan": {"zero": 3, "micro_batch": 4, "recompute": "none"}})
@@ -155,8 +155,10 @@ def test_what_costs_time_goes_before_what_costs_quality_and_money(tmp_path: Path
     assert in_order(found)
     assert len(keys(found)) == len({*(remedy.settings for remedy in found)})
     prices = {remedy.price for remedy in found}
-    assert prices == {"time", "quality", "money"}
-    of_time = [remedy.step_time for remedy in found if remedy.price == "time"]
+    assert prices == {"time", "money", "job"}
+    assert all(remedy.note.startswith("another job: ") for remedy in found if remedy.price == "job")
+    assert found[0].note == "best plan of a search"
+    of_time = [remedy.step_time for remedy in found[1:] if remedy.price == "time"]
     assert of_time == sorted(of_time), "the fastest first"
     assert {"plan.micro_batch", "plan.offload", "workload.sequence", "cluster.node"} <= {*keys(found)}
 
@@ -201,6 +203,36 @@ def test_what_no_one_key_does_several_do(tmp_path: Path, run: Any) -> None:
         left = answered(tmp_path, asked, *fewer)
         assert left.refused or left.broken, f"{setting} is needed"
     assert "no single key is enough; these together are" in run("estimate", str(tmp_path / "asked.yaml")).out
+
+
+def test_a_plan_that_does_not_fit_hears_first_of_the_best_one(tmp_path: Path, run: Any) -> None:
+    """That of `search` on the same file; the largest part of the memory is named."""
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(run("show", "llama-3-70b-512").out.replace("tp: 8", "tp: 1"), "utf-8")
+    given = predict(preferring(load(str(mine)), 0.9))
+    first, *_ = remedies(given, "M001")
+    best = json.loads(run("search", str(mine), "--top", "1", "--json").out)["plans"][0]
+    assert (first.note, first.step_time) == ("best plan of a search", pytest.approx(best["step_time_s"]))
+    options = [word for setting in first.settings for word in ("--set", setting)]
+    (then,) = json.loads(run("estimate", str(mine), *options, "--json").out)["plans"]
+    assert (then["fits"], then["step_time_s"]) == (True, pytest.approx(best["step_time_s"]))
+    assert "; the largest part: activations " in run("estimate", str(mine)).out
+
+
+def test_two_changes_of_the_software_are_offered_together_and_keep_the_job(run: Any) -> None:
+    """LoRA of 16k tokens on 24 GB: neither a chunked loss nor 4-bit weights are enough, both are."""
+    job = ("--model", "qwen3-8b", "--gpu", "rtx-4090", "--gpus", "1", "--sequence", "16Ki", "--batch", "8")
+    lora = ("--set", "workload.tuning={method: lora}")
+    for verb in ("estimate", "search"):
+        out = run(verb, *job, *lora).out
+        assert "no single key is enough; these together are" in out
+        assert "the largest part: logits " in out
+        first = next(line for line in out.splitlines() if line.strip().startswith("quality"))
+        settings = re.findall(r"--set (\S+)", first)
+        assert {"stack.loss=chunked", "workload.tuning.method=qlora"} == {*settings}
+        assert "workload.sequence" not in out or " job " in out
+    options = [word for setting in settings for word in ("--set", setting)]
+    assert run("estimate", *job, *lora, *options).code == 0
 
 
 @pytest.mark.parametrize("node", ["rtx4090-8", "p4d", "p5", "nd96asr-v4", "pcie-l40s-8", "a3-highgpu-8g"])
@@ -344,7 +376,7 @@ def test_remedies_are_in_the_json(tmp_path: Path, run: Any) -> None:
     answer = json.loads(run("search", str(tmp_path / "asked.yaml"), "--json").out)
     assert answer["try"]
     assert [part["set"][0] for part in answer["remedies"] if len(part["set"]) == 1] == answer["try"]
-    assert {part["costs"] for part in answer["remedies"]} <= {"time", "quality", "money"}
+    assert {part["costs"] for part in answer["remedies"]} <= {"time", "quality", "money", "job"}
     assert all(part["memory_peak_bytes"] > 0 and part["step_time_s"] > 0 for part in answer["remedies"])
 
 

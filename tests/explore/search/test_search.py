@@ -31,12 +31,13 @@ from costmodel.explore.search.rank import Top
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
 from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
+from costmodel.explore.search.search import TrainingSearch, examples, plan_settings, search, with_remedies
+from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
 from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.search import counts_words
 from costmodel.report.answers.search_training import TrainingWords
-from costmodel.report.terminal.plan.plan_lines import plan_settings
 
 SPACE: dict[str, list[Any]] = {
     "tp": [1, 2, 3, 8],

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.shared.plan_batch import Structure
+from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, missing_input, verdict
+from costmodel.estimate.training_answer.predict_training import ENDLESS, TOO_LARGE, usual_etp
+from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
-from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, missing_input, verdict
-from costmodel.estimate.training_answer.predict_training import (
-    ENDLESS,
-    TOO_LARGE,
-    plan_to_mapping,
-    structure_of,
-    usual_etp,
-)
 from costmodel.explore.answer_text.answer_summaries import degree_words, form_words
 from costmodel.explore.answer_text.plan_choice_text import choice_words
-from costmodel.ground.counts import IN_ORDER, OF_ITSELF_ONE, SIZES
-from costmodel.ground.errors import value_text
 from costmodel.ground.units import gib, percent, rounded_percent, show_time
 from costmodel.report.terminal.search.refusals import reason, remedy_lines
 from costmodel.report.terminal.style.formatting import TIME_TERMS, between
@@ -36,32 +28,8 @@ from costmodel.report.terminal.style.layout import BAD, Line, styled
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.explore.explain.effects import ExplainedAnswer
-    from costmodel.explore.search.training_space import Ranked
-
-
-def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
-    """Settings that turn the scenario's own plan into another."""
-    own = inputs.case.scenario.plan
-    plan = own or Plan()
-    plan = plan.model_copy(update={"etp": plan.etp or usual_etp(inputs, wanted.sizes["tp"])})
-    derived = {"dp"} if plan.dp is None else set()
-    needed = {
-        name: f"{wanted.sizes[name]:.0f}"
-        for name in IN_ORDER
-        if name not in derived
-        and ((own is None and name not in OF_ITSELF_ONE) or getattr(plan, name) != wanted.sizes[name])
-    }
-    sized = plan.model_copy(update={name: wanted.sizes[name] for name in SIZES if name != "dp"})
-    follows, _ = structure_of(inputs, sized)
-    ahead, there = (Plan.model_validate(plan_to_mapping(structure)) for structure in (wanted.structure, follows))
-    for choice in fields(Structure):
-        value = getattr(ahead, choice.name)
-        if value != getattr(there, choice.name):
-            needed[choice.name] = value_text(value)
-    return {f"plan.{name}": value for name, value in needed.items()}
 
 
 def memory_band(costs: dict[str, float]) -> str:

@@ -11,6 +11,8 @@ from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.stack import Axis
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
+from costmodel.estimate.training_answer.evaluate_training import memory_of, missing_input
+from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer
 from costmodel.estimate.model.feeds import inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
@@ -56,7 +58,8 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
     if code == "M001":
         peak, usable = costs["memory_peak"], float(inputs.usable)
         usable = peak / costs["memory_share"] if inputs.groups else usable
-        return f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
+        over = f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
+        return f"{over}; {largest_part(inputs, block)}"
     if code == NOT_SAFE:
         chance = rounded_percent(costs["fit_chance"])
         return f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB fit with a chance of {chance}"
@@ -68,6 +71,15 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
     if code in RUN_SENTENCES:
         return RUN_SENTENCES[code](inputs, costs)
     return "; ".join(_limit(inputs, limit, costs.get(limit.column, math.nan)) for limit in _broken(inputs, costs, code))
+
+
+def largest_part(inputs: TrainingInputs, block: Block) -> str:
+    """The largest line of the memory of a plan on its worst stage."""
+    ledger = memory_of(inputs, block)
+    peaks = [number(peak) for peak in ledger.peaks]
+    lines = {name: number(stages[peaks.index(max(peaks))]) for name, stages in ledger.lines.items()}
+    name = max(lines, key=lambda each: lines[each])
+    return f"the largest part: {name.replace('_', ' ')} {gib(lines[name])} GiB"
 
 
 def _broken(inputs: TrainingInputs, costs: dict[str, float], code: str) -> Iterator[Limit]:
@@ -419,7 +431,8 @@ def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
     if not found:
         return []
     priced = any(remedy.price for remedy in found)
-    together = not priced and all(len(remedy.settings) > 1 and not remedy.note for remedy in found)
+    own = [remedy for remedy in found if remedy.price not in ("money", "job")]
+    together = bool(own) and all(len(remedy.settings) > 1 and not remedy.note for remedy in own)
     rows = [_row(remedy, first=not place, priced=priced) for place, remedy in enumerate(found)]
     names = ("costs" if priced else "", "what to set", "memory", "step", "")
     grid = CellTable(names, rows, "llrrl", headed=priced, indent=indent)

@@ -61,8 +61,8 @@ def usual_plan(case: LoadedScenario) -> str:
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     """Settings of the best plan of a search, or of the nearest to fit, and a phrase on their origin."""
     from costmodel.estimate.shared.reasons import REFUSALS
-    from costmodel.explore.search.search import plan_settings
     from costmodel.explore.search.search import search as search_space
+    from costmodel.explore.search.training_remedies import plan_settings
 
     held = training(case)
     ranking = search_space(held, 1, workers=1)

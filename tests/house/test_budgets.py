@@ -29,7 +29,7 @@ BUDGETS = {
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 18_250,  # one search; what to buy, with equations; defaults of adapters and of limits without a rate
+    "explore": 18_450,  # one search; what to buy, with equations; steps of what divides; changes that fit together
     "explore/serving": 3_800,  # a model on every machine, points of benchmarks
     "ground": 2_050,  # with durations in a given unit
     "report": 1_550,  # with the document that all faces draw, and pictures of time and money

@@ -24,6 +24,9 @@ from costmodel.estimate.training.training_inputs import TrainingInputs, training
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.cheapest_changes import Remedy, has_chance, of_the_scenario, safest
 from costmodel.explore.search.search import OWN, best_that_fits, settings_of_plan, several_that_fit
+from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.explore.search.cheapest_changes import Remedy, has_chance, of_the_scenario, safest
+from costmodel.explore.search.training_remedies import OWN, best_that_fits, settings_of_plan, several_that_fit
 from costmodel.ground.counts import SIZES, ContextParallel, Recompute, Schedule, Split, Zero
 from costmodel.ground.errors import CostModelError, value_text
 from costmodel.ground.units import show

@@ -27,6 +27,9 @@ from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
 from costmodel.explore.answer_text.answer_summaries import brief_words
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions, plan_settings
+from costmodel.explore.answer_text.answer_summaries import brief_words
+from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
+from costmodel.explore.search.training_remedies import plan_settings
 from costmodel.explore.search.training_space import Ranked, unsure
 from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, ordinal
 from costmodel.ground.record import record

@@ -9,7 +9,8 @@ from typing import Any
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.training_answer.evaluate_training import verdict
 from costmodel.explore.page.report_facts import AXES
-from costmodel.explore.search.search import TrainingSearch, plan_settings
+from costmodel.explore.search.search import TrainingSearch
+from costmodel.explore.search.training_remedies import plan_settings
 from costmodel.explore.search.training_space import Ranked
 from costmodel.ground.counts import IN_ORDER
 from costmodel.ground.units import gib, percent

@@ -33,6 +33,9 @@ from costmodel.explore.search.search import TrainingSearch, examples, search, wi
 from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.explore.search.search import TrainingSearch, examples, plan_settings, search, with_remedies
 from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
+from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
+from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
+from costmodel.explore.search.training_remedies import plan_settings
 from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
 from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError

@@ -26,6 +26,8 @@ from costmodel.explore.search.cheapest_changes import Remedy, has_chance, of_the
 from costmodel.explore.search.search import OWN, best_that_fits, settings_of_plan, several_that_fit
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.cheapest_changes import Remedy, has_chance, of_the_scenario, safest
+from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.explore.search.cheapest_changes import Price, Remedy, has_chance, of_the_scenario, safest
 from costmodel.explore.search.training_remedies import OWN, best_that_fits, settings_of_plan, several_that_fit
 from costmodel.ground.counts import SIZES, ContextParallel, Recompute, Schedule, Split, Zero
 from costmodel.ground.errors import CostModelError, value_text
@@ -83,15 +85,16 @@ def _with_searched(answer: Answer, found: list[Remedy]) -> list[Remedy]:
     note = "best plan of a search" + (", with the keys of --set" if inputs.case.held.values else "")
     tried = [] if best is None else [(settings_of_plan(inputs, best), "time", note)]
     if best is None and not any(each.price in OWN and has_chance(each.chance, preferred) for each in found):
-        tried = [(each.of_a_plan(inputs.case), each.price, "") for each in several_that_fit(inputs, like)]
+        tried = [(each.of_a_plan(inputs.case), each.price, each.note) for each in several_that_fit(inputs, like)]
     ahead: dict[tuple[str, ...], Remedy] = {}
     for settings, price, note in tried:
         left, costs = _reasons_with_settings(answer, settings)
         if settings and not left:
             remedy = replace(_make_remedy((settings,), costs, price=price), note=note)
-            remedy = remedy if note else _fewest(answer, remedy)
+            remedy = remedy if best is not None else _fewest(answer, remedy)
             ahead[remedy.settings] = remedy
-    return safest([*ahead.values(), *(each for each in found if each.settings not in ahead)], preferred)
+    whole = [*ahead.values(), *(each for each in found if each.settings not in ahead)]
+    return safest(sorted(whole, key=lambda each: get_args(Price).index(each.price)), preferred)
 
 
 def _noted(answer: Answer, remedy: Remedy) -> Remedy:
@@ -223,7 +226,7 @@ def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
         without = tuple(other for other in remedy.settings if other != setting)
         left, costs = _reasons_with_settings(answer, without)
         if not left and has_chance(costs["fit_chance"], preferred):
-            remedy = _make_remedy((without,), costs, price=remedy.price)
+            remedy = replace(_make_remedy((without,), costs, price=remedy.price), note=remedy.note)
     return remedy
 
 

@@ -30,6 +30,7 @@ from costmodel.explore.search.changes import (
     has_chance,
     of_software,
     of_the_scenario,
+    of_what_is_learnt,
     safest,
     shipped_node,
 )
@@ -99,7 +100,9 @@ def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
             seen[kind] += has_chance(found[-1].chance, preferred)
     if smaller and not any(each.price in OWN and has_chance(each.chance, preferred) for each in found):
         together = several_that_fit(inputs, nearest.structure)
-        found = [*(_make_remedy([each.settings], each.outcome, price=each.price) for each in together), *found]
+        made = (_make_remedy([one.settings], one.outcome, price=one.price, note=one.note) for one in together)
+        known = {each.settings for each in found}
+        found = [*(each for each in made if each.settings not in known), *found]
     return safest(sorted(found, key=lambda each: get_args(Price).index(each.price)), preferred)
 
 
@@ -110,6 +113,7 @@ class FittingChanges:
     settings: tuple[str, ...]
     price: Price
     outcome: RemedyOutcome
+    note: str
 
     def of_a_plan(self, case: ResolvedScenario) -> tuple[str, ...]:
         """The settings for a scenario with a plan: that of the search."""
@@ -124,19 +128,32 @@ def settings_of_plan(inputs: TrainingInputs, plan: Ranked) -> tuple[str, ...]:
 
 def best_that_fits(inputs: TrainingInputs, like: Structure) -> Ranked | None:
     """The best plan of a search of the same job; of a large space, of plans that differ in how they recompute."""
-    outcome = _outcome(inputs.case, (), like, but="recompute")
+    outcome = _outcome(inputs.case, (), like, but="recompute", smaller=True)
     return outcome.best if outcome is not None and outcome.works else None
 
 
 def several_that_fit(inputs: TrainingInputs, like: Structure) -> list[FittingChanges]:
-    """Pairs of changes of the software with which a plan of the search fits, or all changes where no pair is enough;
-    those with the preferred chance first, then by price and time.
+    """Pairs of changes of the software with which a plan of the search fits, or all changes where no pair is enough, or
+    else another job; those with the preferred chance first, then by price and time.
     """
-    case, preferred, changes = inputs.case, preferred_chance(inputs.case), [*of_software(inputs.case)]
-    pairs = list(itertools.combinations(changes, 2))
-    found: list[FittingChanges] = []
-    for several in (pairs, [tuple(changes)] if len(changes) > 2 else []):
-        found = found or [each for one in several if (each := _fitting(case, one, like)) is not None]
+    case, preferred, changes = inputs.case, preferred_chance(inputs.case), tuple(of_software(inputs.case))
+    others, found = tuple(of_what_is_learnt(case)), list[FittingChanges]()
+    whole = _fitting(case, changes, like) if changes else None  # without which no pair fits
+    groups: tuple[Iterable[tuple[Change, ...]], ...] = (
+        itertools.combinations(changes, 2) if whole else [],
+        [changes] if whole and len(changes) > 2 else [],
+        ((other,) for other in others),
+        ((other, *changes) for other in others if changes),
+    )
+    for group in groups:
+        kinds = set[str]()
+        for several in group if not found else ():
+            is_other = several[0].price == "job"
+            if is_other and several[0].kind in kinds:
+                continue
+            if (each := _fitting(case, several, like)) is not None:
+                found.append(each)
+                kinds.add(several[0].kind)
 
     def order(each: FittingChanges) -> tuple[bool, int, float]:
         costs = each.outcome.best.costs
@@ -150,7 +167,8 @@ def _fitting(case: ResolvedScenario, changes: Sequence[Change], like: Structure)
     settings = tuple(setting for change in changes for setting in change.settings)
     outcome = _outcome(case, settings, like, but="recompute", smaller=True)
     price = max((change.price for change in changes), key=get_args(Price).index)
-    return FittingChanges(settings, price, outcome) if outcome is not None and outcome.works else None
+    note = "; ".join(change.note for change in changes if change.note)
+    return FittingChanges(settings, price, outcome, note) if outcome is not None and outcome.works else None
 
 
 def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:

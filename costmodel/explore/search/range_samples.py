@@ -47,8 +47,8 @@ class Span:
         return set_text(value * self.of, self.unit, digits)
 
     def in_multiples(self, of: float) -> Span:
-        """The multiples of a number that lie in a range of whole numbers."""
-        return replace(self, low=math.ceil(self.low / of), high=math.floor(self.high / of), of=of)
+        """The multiples of a number that lie in a range of whole numbers; the range itself for 1."""
+        return self if of == 1 else replace(self, low=math.ceil(self.low / of), high=math.floor(self.high / of), of=of)
 
 
 @record
@@ -248,15 +248,15 @@ _IN_A_ROW = 3  # multiples on one side of a valid number that show a common step
 _DIVISORS = 24  # of a number that are tried at most
 
 
-def common_step(number: float, is_valid: Callable[[float], bool]) -> float:
-    """The least divisor of a valid number of which it takes multiples: 1 where it takes any whole number, or no divisor
-    shows. A key that takes other numbers too, such as powers of two, has none.
+def common_step(number: float, is_valid: Callable[[float], bool]) -> float | None:
+    """The least divisor of a valid number of which a key takes all multiples; None where it takes others too, such as
+    powers of two.
 
     >>> common_step(8192.0, lambda tokens: tokens % 4 == 0), common_step(4.0, lambda degree: degree in (1, 2, 4, 8))
-    (4.0, 1.0)
+    (4.0, None)
     """
     if not (number >= 1 and number.is_integer() and is_valid(number)):
-        return 1.0
+        return None
     whole = int(number)
     divisors = sorted(
         {each for low in range(1, math.isqrt(whole) + 1) if not whole % low for each in (low, whole // low)}
@@ -265,8 +265,8 @@ def common_step(number: float, is_valid: Callable[[float], bool]) -> float:
         sides = ([number + sign * times * step for times in range(1, _IN_A_ROW + 1)] for sign in (1, -1))
         if any(all(each >= 1 and is_valid(each) for each in side) for side in sides):
             parts = (whole // part for part in (2, 3) if not whole % part)
-            return 1.0 if any(part % step and is_valid(float(part)) for part in parts) else float(step)
-    return 1.0
+            return None if any(part % step and is_valid(float(part)) for part in parts) else float(step)
+    return None
 
 
 def samples_between(numbers: Sequence[float], excess: Callable[[float], float], *, whole: bool) -> list[float]:

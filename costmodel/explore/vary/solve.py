@@ -8,7 +8,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -50,7 +50,7 @@ from costmodel.ground.record import record
 
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
 _FEWEST_DIGITS, _MOST_DIGITS = 4, 12  # of an answer
-_FEWEST_OF_WHOLE = 7  # of a whole number, so that one up to ten million is the last that reaches a target
+_MOST_EXACT = 1e7  # whole numbers below are not rounded
 _EXAMPLE = "mfu>=45 %' or 'tpot<=25 ms"
 _MOST_AGAINST = 4  # codes that are stated in figures
 _WIDE = 64.0
@@ -336,13 +336,16 @@ def _end(searched: Span, number: float) -> str:
 def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -> None:
     """Tries samples of a range, past its ends too where it is not stated; then the edges between them."""
     found, at, beside = trials.found, trials.at, partial(trials.at, alone=True)
-    found.step = _step(trials, searched) if whole else 1.0
-    searched = searched.in_multiples(found.step) if whole else searched
+    step = _step(trials, searched) if whole and searched.high - searched.low >= SAMPLES else None
+    found.step = step or 1.0
+    searched = searched.in_multiples(found.step)
 
     def excess(number: float) -> float:
         return found.target.excess(at(searched.text(number)))
 
-    numbers = _first_samples(searched, excess, whole=whole)
+    numbers = octaves(searched) if step is not None else []
+    if not is_steady([excess(number) for number in numbers]):
+        numbers = samples(searched, whole=whole)
     if not stated and searched.unit != "%" and searched.high != 1:
         numbers = sorted({*numbers, *samples_beyond(numbers, excess, whole=whole)})
     every = whole and len(numbers) >= numbers[-1] - numbers[0] + 1
@@ -365,7 +368,8 @@ def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -
     def edge(inside: float, outside: float) -> str:
         """The last value on the inner side that reaches the target, in the fewest digits that do."""
         ends = (inside, excess(inside)), (outside, excess(outside))
-        for digits in range(_FEWEST_OF_WHOLE if whole else _FEWEST_DIGITS, _MOST_DIGITS):
+        is_exact = whole and max(inside, outside) * searched.of < _MOST_EXACT
+        for digits in range(len(f"{_MOST_EXACT:.0f}") if is_exact else _FEWEST_DIGITS, _MOST_DIGITS):
             looked_at = _MOST_DIGITS if whole else digits
             number = last_reaching(*ends, partial(over, digits=looked_at), looked_at, whole=whole)
             nearest = rounded(number, digits)
@@ -383,20 +387,13 @@ def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -
             found.reaches.append(ReachableRange(low, high, first == 0, last == len(texts) - 1))
 
 
-def _first_samples(searched: Span, excess: Callable[[float], float], *, whole: bool) -> list[float]:
-    """Samples of a range: of whole numbers those of each octave where the target's excess only rises or falls there."""
-    if whole and searched.high - searched.low >= SAMPLES:
-        numbers = octaves(searched)
-        if is_steady([excess(number) for number in numbers]):
-            return numbers
-    return samples(searched, whole=whole)
-
-
-def _step(trials: _Trials, searched: Span) -> float:
-    """The step of the whole numbers that make a plan, such as the product of the degrees that divide a sequence."""
+def _step(trials: _Trials, searched: Span) -> float | None:
+    """The step of the whole numbers that make a plan, such as the product of the degrees that divide a sequence; None
+    where others between them do not.
+    """
     now = trials.found.now
-    if searched.high - searched.low < SAMPLES or now is None or not isinstance(now.value, float):
-        return 1.0
+    if now is None or not isinstance(now.value, float):
+        return None
 
     def trial(number: float) -> Trial:
         text = searched.text(number)

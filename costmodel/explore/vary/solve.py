@@ -392,17 +392,17 @@ def _step(trials: _Trials, searched: Span) -> float | None:
     where others between them do not.
     """
     now = trials.found.now
-    if now is None or not isinstance(now.value, float):
-        return None
+    is_stated = now is not None and isinstance(now.value, float)
+    valid = float(now.value) if now is not None and is_stated else 2.0 ** round(math.log2(searched.high) - 1)
 
     def trial(number: float) -> Trial:
         text = searched.text(number)
         inside = searched.low <= number <= searched.high
         return trials.at(text) if inside else trials.beside(text)
 
-    if trial(now.value).works:
-        return common_step(now.value, lambda number: trial(number).works)
-    return common_step(now.value, lambda number: not (trial(number).refused or trial(number).fault))
+    if trial(valid).works:
+        return common_step(valid, lambda number: trial(number).works)
+    return common_step(valid, lambda number: not (trial(number).refused or trial(number).fault))
 
 
 def _is_whole(case: LoadedScenario, path: str, searched: Span) -> bool:

@@ -128,7 +128,8 @@ def measured(
         for name, value in _of_table(table):
             (figures if name in WHOLE else parts)[name] = value
     log = {name: parts.pop(name) for name in (_RATE, _WORK, *_STATED) if name in parts}
-    notes, contradictions = (), tuple(_contradictions(inputs, base, figures, log))
+    contradictions = tuple(_contradictions(inputs, base, figures, log))
+    notes: tuple[str, ...] = ()
     if trace is not None:
         parts, notes = {**trace.terms, **parts}, (*notes, *(f"trace: {note}" for note in trace.notes))
         if figures and trace.stated:

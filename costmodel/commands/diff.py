@@ -12,10 +12,8 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.pages import drawn
-from costmodel.commands.scenario_options import Question, asking, with_plan
-from costmodel.commands.shared import PAGE, answering_in, optional, stated
-from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.scenario_options import Question, asking, with_best_plan, with_plan
+from costmodel.commands.shared import PAGE, answering_in, optional, stated
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.layout import Reply
 

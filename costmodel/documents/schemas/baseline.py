@@ -29,7 +29,7 @@ class Entry(Document):
 
     title: str = Field(description="Title of the scenario")
     plan: dict[str, str | float | bool] = Field(description="The plan that was evaluated")
-    inputs: dict[str, str] = Field(default_factory=no_keys, description="What the scenario itself states, by path")
+    inputs: dict[str, str] = keyed("What the scenario itself states, by path")
     documents: dict[str, str] = Field(description="Digests of the documents, by file")
     figures: dict[str, float] = Field(description="Results and their terms, SI, unit as suffix")
     equations: dict[str, EquationFingerprint] = keyed("Marks by equation")

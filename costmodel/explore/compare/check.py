@@ -55,7 +55,7 @@ class CheckedScenario:
 
     @property
     def kept(self) -> bool:
-        """Whether every check of the scenario passes."""
+        """Whether all checks pass."""
         return all(finding.kept for finding in self.findings)
 
 
@@ -72,13 +72,15 @@ class BaselinePolicy:
     updating: bool = False
 
 
-def check(mapping: Mapping[str, Workload], holding: BaselinePolicy) -> list[CheckedScenario]:
+def check(asked: Mapping[str, Workload], holding: BaselinePolicy) -> list[CheckedScenario]:
     """Every scenario checked, by what a baseline calls it."""
-    return [_check_scenario(key, workload, holding) for key, workload in mapping.items()]
+    return [_check_scenario(key, workload, holding) for key, workload in asked.items()]
 
 
 def key_of(scenario: str | None, case: LoadedScenario) -> str:
-    """The key of a scenario in a baseline: its name, its file's name, its title, or its flags."""
+    """The key of a scenario in a baseline: its name, its file's name, its title if it came from a pipe, or the flags
+    that describe it.
+    """
     if scenario is None:
         return shlex.join(case.asked.words)
     if scenario == "-":
@@ -88,50 +90,49 @@ def key_of(scenario: str | None, case: LoadedScenario) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # of a file whose name is no UTF-8
 
 
-def _check_scenario(key: str, workload: Workload, holding: BaselinePolicy) -> CheckedScenario:
-    """The checks of one scenario: valid, fits, limits, and the comparison with the baseline."""
-    answer = workload.answer()
+def _check_scenario(key: str, asked: Workload, holding: BaselinePolicy) -> CheckedScenario:
+    answer = asked.answer()
     if answer.refused:
         invalid = tuple(CheckResult("valid", code, kept=False) for code in answer.refused)
-        return CheckedScenario(key, workload, answer, invalid)
-    kinds = ((code, workload.stops(code)) for code in answer.broken)
+        return CheckedScenario(key, asked, answer, invalid)
+    kinds = ((code, asked.stops(code)) for code in answer.broken)
     stops = [_stop(kind, code, answer) for code, kind in kinds if kind is not None]
-    findings = [*stops, *_limits(workload, answer, endless=any(finding.kind == "load" for finding in stops))]
+    findings = [*stops, *_limits(asked, answer, endless=any(finding.kind == "load" for finding in stops))]
     if holding.baseline is None:
-        return CheckedScenario(key, workload, answer, tuple(findings))
+        return CheckedScenario(key, asked, answer, tuple(findings))
     before = holding.baseline.scenarios.get(key)
     if before is None:
         new = [] if holding.updating else [CheckResult("known", key, kept=bool(findings) and not holding.exact)]
-        return CheckedScenario(key, workload, answer, (*findings, *new))
-    now = workload.figures(answer)
+        return CheckedScenario(key, asked, answer, (*findings, *new))
+    now = asked.figures(answer)
     if holding.updating:
-        worse = (each for each in _regressions(workload, before.figures, now, holding.within) if not each.kept)
-        return CheckedScenario(key, workload, answer, tuple(findings), worse=tuple(worse))
+        worse = (each for each in _regressions(asked, before.figures, now, holding.within) if not each.kept)
+        return CheckedScenario(key, asked, answer, tuple(findings), worse=tuple(worse))
     changes = tuple(moved(before.figures, now))
     findings += (
-        [_exact_result(changes, now)] if holding.exact else _regressions(workload, before.figures, now, holding.within)
+        [_exact_result(changes, now)] if holding.exact else _regressions(asked, before.figures, now, holding.within)
     )
     if all(finding.kept for finding in findings):
-        return CheckedScenario(key, workload, answer, tuple(findings), changes)
-    inputs = tuple(_changed_inputs(before, workload, answer))
-    return CheckedScenario(key, workload, answer, tuple(findings), changes, inputs, _suspects(before, workload, answer))
+        return CheckedScenario(key, asked, answer, tuple(findings), changes)
+    inputs = tuple(_changed_inputs(before, asked, answer))
+    return CheckedScenario(key, asked, answer, tuple(findings), changes, inputs, _suspects(before, asked, answer))
 
 
 def _stop(kind: Kind, code: str, answer: PlanAnswer) -> CheckResult:
-    """The failed check for a plan that is invalid, does not fit, or cannot serve its load."""
+    """A failed check: the plan is invalid or does not fit, whatever its limits."""
     if kind == "fits":
         return CheckResult("fits", "memory_share", False, answer.costs["memory_share"], 1.0)
     return CheckResult(kind, code, kept=False)
 
 
-def _limits(workload: Workload, answer: PlanAnswer, *, endless: bool) -> list[CheckResult]:
+def _limits(asked: Workload, answer: PlanAnswer, *, endless: bool) -> list[CheckResult]:
     """A check for every limit that the scenario states; all of them fail where queues grow without end."""
-    results = []
-    for limit in stated_limits(workload.case.scenario.limits):
+    found = []
+    for limit in stated_limits(asked.case.scenario.limits):
         value = float(answer.costs[limit.column])
         place, kept = getattr(limit.value, "place", None), limit.holds(value) and not endless
-        results.append(CheckResult("limit", limit.column, kept, value, float(limit.value), limit, limit.within, place))
-    return results
+        found.append(CheckResult("limit", limit.column, kept, value, float(limit.value), limit, limit.within, place))
+    return found
 
 
 def _exact_result(changes: Sequence[MovedFigure], now: Mapping[str, float]) -> CheckResult:
@@ -139,22 +140,22 @@ def _exact_result(changes: Sequence[MovedFigure], now: Mapping[str, float]) -> C
 
 
 def _regressions(
-    workload: Workload, before: Mapping[str, float], now: Mapping[str, float], within: float
+    asked: Workload, before: Mapping[str, float], now: Mapping[str, float], within: float
 ) -> list[CheckResult]:
     """Checks that watched results, and those with a share in the scenario, do not worsen by more than the share."""
-    limits = workload.case.scenario.limits
+    limits = asked.case.scenario.limits
     own = {key: bound.within for key, bound in limits if bound.within is not None and bound.target is None}
     own = {("memory_peak" if key == "memory" else key): share for key, share in own.items()}
-    results = []
-    for column, about in workload.columns.items():
+    found = []
+    for column, about in asked.columns.items():
         name = machine_name(column)
-        if column not in (*workload.watched, *own) or (name not in before and name not in now):
+        if column not in (*asked.watched, *own) or (name not in before and name not in now):
             continue
         old, new, allowed = before.get(name, math.nan), now.get(name, math.nan), float(own.get(column, within))
         worse = old - new if about.better == "higher" else new - old
         kept, place = worse <= allowed * abs(old) * (1 + 1e-9), getattr(own.get(column), "place", None)
-        results.append(CheckResult("regression", column, kept, new, old, None, allowed, place))
-    return results
+        found.append(CheckResult("regression", column, kept, new, old, None, allowed, place))
+    return found
 
 
 def _changed_inputs(before: Entry, asked: Workload, answer: PlanAnswer) -> list[Input]:
@@ -186,12 +187,12 @@ def _value_text(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, int | float) else str(value)
 
 
-def _suspects(before: Entry, workload: Workload, answer: PlanAnswer) -> tuple[str, ...]:
-    """Names of equations that give other values for the inputs that they had in the baseline."""
-    now, old = workload.marks(answer), before.equations
+def _suspects(before: Entry, asked: Workload, answer: PlanAnswer) -> tuple[str, ...]:
+    """Equations that now give other values for equal inputs; of those that call each other, the innermost."""
+    now, old = asked.marks(answer), before.equations
     same = [name for name, mark in now.items() if name in old and _asked_alike(mark, old[name])]
     changed = {name for name in same if abs(now[name].output - old[name].output) > _NEAR * now[name].calls}
-    inner = workload.called(answer) if changed else {}
+    inner = asked.called(answer) if changed else {}
     return tuple(name for name in now if name in changed and not inner.get(name, set()) & changed)
 
 
@@ -204,8 +205,7 @@ def entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
     return {found.name: _baseline_entry(found.asked, found.answer) for found in checked if not found.answer.refused}
 
 
-def _baseline_entry(workload: Workload, answer: PlanAnswer) -> Entry:
-    """What a baseline stores of a scenario: plan, documents, results, fingerprints of equations."""
+def _baseline_entry(asked: Workload, answer: PlanAnswer) -> Entry:
     return Entry(
         title=asked.case.scenario.title,
         plan=dict(asked.plan_entry(answer)),

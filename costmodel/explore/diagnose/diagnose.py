@@ -20,9 +20,9 @@ from costmodel.equations.run.uncertainty import (
     tenth_percentile,
 )
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.estimate.training_answer.training_error_band import residual
-from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.explore.diagnose.measured import MeasuredStep, PredictedTerms, of_evaluation, step_of, with_figure
 from costmodel.explore.explain.effects import ExplainedAnswer, explained_plan
 from costmodel.ground.errors import fail
@@ -85,7 +85,6 @@ def _clocks(answer: Answer) -> Cause:
 
 
 def _causes_in_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
-    """Causes in kernels: attention, matmuls, memory-bound operations, each with its expected value."""
     inputs, terms = answer.inputs, base.terms
     efficiency, common, stack = inputs.case.efficiency, inputs.case.common, inputs.stack
     if terms["attention"] and inputs.rates.attention is not None:
@@ -126,7 +125,6 @@ _OVERLAPPING = ("tp", "cp", "pp", "dp")
 
 
 def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
-    """Causes in overlap: the share of each axis' communication that hides behind compute."""
     inputs = answer.inputs
     shares = {axis: float(getattr(inputs.overlap, axis)) for axis in _OVERLAPPING}
     shares["ep"] = 0.0 if inputs.experts is None else inputs.experts.overlap
@@ -145,9 +143,8 @@ def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 
 
 def _causes_in_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
-    """Causes in links: inside the node, and between nodes."""
     inputs, case, common = answer.inputs, answer.inputs.case, answer.inputs.case.common
-    taking = [transfer for transfer in answer.evaluation.step.transfers if number(transfer.total_time) > 0]
+    taking = [item for item in answer.evaluation.step.transfers if number(item.total_time) > 0]
     inside = any(number(item.group.domains) <= 1 for item in taking)
     outside = any(number(item.group.domains) > 1 for item in taking)
     if inside:
@@ -259,15 +256,15 @@ class SecondRun:
     base: PredictedTerms
     causes: Mapping[str, Cause]
 
-    def with_cause(self, explanation: Explanation) -> float:
+    def with_cause(self, one: Explanation) -> float:
         """The predicted step of this run if the cause that explains the first run applies to it too."""
-        cause, value = explanation.cause, explanation.value or 0.0
+        cause, value = one.cause, one.value or 0.0
         own = self.causes.get(cause.name)
         if own is None:
             return self.base.step
         if cause.way != "added":
-            terms = with_figure(self.answer.inputs.case, self.answer.plan, cause.path, value)
-            return math.nan if terms is None else terms.step
+            found = with_figure(self.answer.inputs.case, self.answer.plan, cause.path, value)
+            return math.nan if found is None else found.step
         added = value if cause.unit == "s" else (value - 1) * own.part
         return self.base.step + added
 
@@ -280,7 +277,6 @@ def second_runs(
 
 
 def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedScenario], text: str) -> SecondRun:
-    """A further measured run, from a text such as "global_batch=2048:35s"."""
     setting, _, figure = text.rpartition(":")
     path, separator, value = (part.strip() for part in setting.partition("="))
     if not figure.strip() or not separator or not value:
@@ -298,26 +294,26 @@ def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedS
     return SecondRun(setting, measured, answer, base, {cause.name: cause for cause in causes(answer, base)})
 
 
-def beside(diagnosis: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
-    """The diagnosis with its causes ranked again by how well they explain the other runs."""
-    if not runs or not diagnosis.explained:
-        return replace(diagnosis, runs=runs)
+def beside(found: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
+    """Ranks the causes again, by how well each explains the other runs too."""
+    if not runs or not found.explained:
+        return replace(found, runs=runs)
     ranked = sorted(
-        (_with_contradiction(one, runs) for one in diagnosis.explained), key=lambda one: (one.score, one.cause.name)
+        (_with_contradiction(one, runs) for one in found.explained), key=lambda one: (one.score, one.cause.name)
     )
-    return replace(diagnosis, explained=tuple(ranked), runs=runs)
+    return replace(found, explained=tuple(ranked), runs=runs)
 
 
-def _with_contradiction(explanation: Explanation, runs: tuple[SecondRun, ...]) -> Explanation:
+def _with_contradiction(one: Explanation, runs: tuple[SecondRun, ...]) -> Explanation:
     """A cause with the run that contradicts it most."""
-    misfit, worst, against = explanation.misfit, 0.0, explanation.against
+    misfit, worst, against = one.misfit, 0.0, one.against
     for run in runs:
-        should = run.with_cause(explanation)
+        should = run.with_cause(one)
         off = math.inf if math.isnan(should) else float(cause_distance(run.measured, should, RATIO_SPREAD))
         misfit = math.hypot(misfit, off)
         if off > max(worst, 1.0):
             worst, against = off, (run.setting, run.measured, should)
-    return replace(explanation, misfit=misfit, against=against)
+    return replace(one, misfit=misfit, against=against)
 
 
 MOST = 99.0  # a figure is not taken to be off by more than a hundred times
@@ -391,7 +387,7 @@ class Diagnosis:
 
     @property
     def over(self) -> dict[str, float]:
-        """Measured terms that noticeably differ from the prediction, with the difference in seconds."""
+        """Measured terms that are longer or shorter than predicted by more than dust, and by how much."""
         apart = {name: time - self.base.terms[name] for name, time in self.measured.terms.items()}
         return {name: time for name, time in apart.items() if abs(time) > DUST * self.base.step}
 
@@ -411,7 +407,7 @@ def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredSt
     tried = [_explain_cause(answer, base, measured, cause) for cause in causes(answer, base)]
     able = sorted((one for one in tried if one.value is not None), key=lambda one: (one.score, one.cause.name))
     unable = tuple(one for one in tried if one.value is None)
-    return Diagnosis(answer, measured, base, diagnosis.low, diagnosis.high, tuple(able), unable)
+    return Diagnosis(answer, measured, base, found.low, found.high, tuple(able), unable)
 
 
 def _doubts(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Iterator[str]:
@@ -430,7 +426,6 @@ def _doubts(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Ite
 
 
 def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
-    """The value of a cause that would explain the measured step."""
     gap = measured.step - base.step
     if cause.way == "added":
         return _explain_by_added_time(base, measured, cause, gap)
@@ -460,12 +455,11 @@ def _solve_value(
     seen: dict[float, PredictedTerms] = {0.0: base}
 
     def left(turned: float) -> float:
-        """The predicted step minus the measured one if the cause's value changes by this factor."""
         if turned not in seen:
-            terms = with_figure(case, plan, cause.path, _value(cause, turned))
-            if terms is None:
+            found = with_figure(case, plan, cause.path, _value(cause, turned))
+            if found is None:
                 return math.nan
-            seen[turned] = terms
+            seen[turned] = found
         return seen[turned].step - base.step - gap
 
     low, over = _bracket(left, end, gap)
@@ -520,7 +514,7 @@ def _largest_change(cause: Cause, *, worse: bool) -> float:
 
 
 def _value(cause: Cause, turned: float) -> float:
-    """The value of a cause that is worse than expected by the relative change `turned`."""
+    """The value of a figure that is worse than expected by a relative change."""
     if cause.way == "share":
         return min(max(cause.expected * (1 - turned), 0.0), 1.0)
     return cause.expected * (1 + turned) if cause.way == "grows" else cause.expected / (1 + turned)
@@ -547,6 +541,6 @@ def _with_deviations(
 
 
 def _term_deviation(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:
-    """How many standard deviations a measured term is from the prediction under a cause."""
+    """The distance of a measured term from the one that a cause predicts, in standard deviations."""
     spread = math.hypot(TERM_SPREAD * last.terms[name], DUST * last.step)
     return abs(measured.terms[name] - last.terms[name]) / spread

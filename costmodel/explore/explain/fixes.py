@@ -21,13 +21,10 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import nearest_ranks
 from costmodel.estimate.training.plan_constraints import refusals, valid_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.search.required_chance import preferred_chance
-from costmodel.explore.search.cheapest_changes import Remedy, has_chance, of_the_scenario, safest
-from costmodel.explore.search.search import OWN, best_that_fits, settings_of_plan, several_that_fit
-from costmodel.explore.search.required_chance import preferred_chance
-from costmodel.explore.search.cheapest_changes import Remedy, has_chance, of_the_scenario, safest
-from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.estimate.training_answer.evaluate_training import evaluate, memory_of
+from costmodel.estimate.training_answer.predict_training import Answer, plan_block, unacceptable
 from costmodel.explore.search.cheapest_changes import Price, Remedy, has_chance, of_the_scenario, safest
+from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.training_remedies import OWN, best_that_fits, settings_of_plan, several_that_fit
 from costmodel.ground.counts import SIZES, ContextParallel, Recompute, Schedule, Split, Zero
 from costmodel.ground.errors import CostModelError, value_text
@@ -62,14 +59,14 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
     if code in OF_RUN:
         return list(_of_the_run(answer, code))
     smaller, preferred = code != "T001", preferred_chance(answer.inputs.case)
-    fixes: list[Remedy] = []
+    found: list[Remedy] = []
     steps: tuple[Callable[[], list[Remedy]], ...] = (
         lambda: [*_fused_attention(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=smaller)],
         lambda: _of_the_plan(answer, OTHERS),
     )
     for others in steps:
-        fixes = safest([*fixes, *others()], preferred)
-        if any(has_chance(remedy.chance, preferred) for remedy in fixes):
+        found = safest([*found, *others()], preferred)
+        if any(has_chance(remedy.chance, preferred) for remedy in found):
             break
     if smaller:
         found = _with_searched(answer, found)
@@ -144,7 +141,9 @@ def _host(answer: Answer, code: str) -> Iterator[Remedy]:
 
 
 def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
-    """For each plan key, the fastest value that meets all limits; the fastest key first."""
+    """For each plan key the fastest value that meets all limits, with the preferred chance if any has it; fastest
+    key first.
+    """
     preferred = preferred_chance(answer.inputs.case)
     alike: dict[Structure, list[tuple[str, Any, int, Block]]] = {}
     for path in tried_paths:
@@ -158,15 +157,15 @@ def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
             path, value, place, _ = asked[row]
             remedy = _make_remedy(((f"{path}={value_text(value)}",),), costs, price="time")
             works.setdefault(path, []).append((costs["step_time"], place, remedy))
-    fixes = []
+    found = []
     for path in (path for path in tried_paths if path in works):
         in_order = (remedy for *_, remedy in sorted(works[path], key=lambda each: each[:2]))
-        fixes.append(safest(in_order, preferred)[0])
-    return sorted(safest(fixes, preferred), key=lambda remedy: remedy.step_time or 0.0)[:_MOST_OF_TIME]
+        found.append(safest(in_order, preferred)[0])
+    return sorted(safest(found, preferred), key=lambda remedy: remedy.step_time or 0.0)[:_MOST_OF_TIME]
 
 
 def _with_value(answer: Answer, path: str, value: Any) -> Block | None:
-    """The plan as a block with another value of one key; None if that is no plan."""
+    """The plan with another value of one key; None where there is no such plan."""
     written = {name: getattr(answer.plan, name) for name in answer.plan.model_fields_set}
     try:
         plan = Plan.model_validate({**written, path.partition(".")[2]: value})
@@ -220,7 +219,7 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
 
 
 def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
-    """The remedy without the settings that it does not need, the most expensive dropped first."""
+    """The remedy without the settings that are not needed, the dearest dropped first."""
     preferred = preferred_chance(answer.inputs.case)
     for setting in reversed(remedy.settings):
         without = tuple(other for other in remedy.settings if other != setting)
@@ -233,7 +232,6 @@ def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
 def _make_remedy(
     alternatives: tuple[tuple[str, ...], ...], costs: dict[str, float], *, left: tuple[str, ...] = (), price: Any = ""
 ) -> Remedy:
-    """A remedy with the results under it, or with the reasons that it leaves."""
     if left:
         return Remedy(alternatives, price, left=left)
     figures = costs["memory_peak"], costs["memory_share"], costs["step_time"], costs["fit_chance"]
@@ -241,7 +239,7 @@ def _make_remedy(
 
 
 def _reasons_with_value(answer: Answer, path: str, value: Any, *, figures: bool = False) -> Tried:
-    """The reasons that remain with another value of a key, and on request the results."""
+    """The reasons that remain with another value of a key, and on request the results; all where no plan has it."""
     inputs, plan = answer.inputs, answer.plan
     holder, _, key = path.partition(".")
     try:
@@ -272,7 +270,10 @@ def _reasons_with_settings(answer: Answer, settings: Iterable[str]) -> Tried:
 
 
 def _judge_plan(inputs: TrainingInputs, plan: Plan, *, figures: bool, fitting: bool = False) -> Tried:
-    """Reasons against a plan and its results; `fitting`: of a plan that does not fit, only its share of the memory."""
+    """Reasons against a plan: why it is invalid, or on request what a valid one breaks; and its results.
+
+    fitting: of a plan that does not fit, only its share of the memory is of interest
+    """
     block, _ = plan_block(inputs, plan)
     left = refusals(inputs, block)
     if left or not figures:
@@ -303,18 +304,16 @@ def host_figures(answer: Answer) -> tuple[tuple[str, ...], str]:
 
 
 def _alike(answer: Answer) -> Iterator[Node]:
-    """Shipped nodes with known host memory, the most similar first."""
-    inputs_of_unit = []
+    """Shipped nodes with known host memory: those with the same accelerator first, then by that memory."""
+    found = []
     for name in names("node"):
         try:
             node: Node = read("node", name)
         except CostModelError:
             continue
         if node.memory is not None:
-            inputs_of_unit.append(
-                (node.accelerator != answer.inputs.case.accelerator.name, node.memory.capacity, name, node)
-            )
-    yield from (node for *_, node in sorted(inputs_of_unit, key=lambda each: each[:3]))
+            found.append((node.accelerator != answer.inputs.case.accelerator.name, node.memory.capacity, name, node))
+    yield from (node for *_, node in sorted(found, key=lambda each: each[:3]))
 
 
 def _node_setting(node: Node, group: str) -> str:
@@ -399,7 +398,7 @@ def _degrees(inputs: TrainingInputs) -> set[int]:
 
 
 def _fewer(offload: Iterable[str]) -> Iterator[list[str]]:
-    """Smaller sets of offloaded states, the largest first."""
+    """Smaller sets of offloaded states, largest first; before these, the optimizer added to the parameters."""
     named = list(offload)
     if "parameters" in named and "optimizer" not in named:
         yield [*named, "optimizer"]
@@ -432,14 +431,14 @@ def _sequences_to_try(answer: Answer) -> list[int]:
 
 
 def _nodes(answer: Answer) -> list[int]:
-    """Numbers of nodes that the plan's degrees fill completely."""
+    """Numbers of nodes whose accelerators the degrees use completely."""
     inputs = answer.inputs
-    per_node = number(inputs.case.node.accelerators)
+    each = number(inputs.case.node.accelerators)
     inner = math.prod(_plan_size(answer, name) for name in ("tp", "cp", "pp"))
     wanted = inner * answer.plan.dp if answer.plan.dp is not None else inner
-    unit = wanted / math.gcd(int(wanted), int(per_node))
+    unit = wanted / math.gcd(int(wanted), int(each))
     ranks = wanted if answer.plan.dp is not None else number(inputs.ranks)
-    nodes = {int(ranks // per_node), *_multiples(ranks / per_node, (unit,))}
+    nodes = {int(ranks // each), *_multiples(ranks / each, (unit,))}
     return _nearest_first(number(inputs.case.scenario.cluster.nodes), (count for count in nodes if count > 0))
 
 

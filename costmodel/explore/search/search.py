@@ -15,6 +15,10 @@ import numpy as np
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.shared.plan_batch import Block, one_row
+from costmodel.estimate.training.plan_constraints import CHECKS
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate, missing_input
 from costmodel.estimate.training_answer.predict_training import (
     NOT_SAFE,
@@ -22,22 +26,18 @@ from costmodel.estimate.training_answer.predict_training import (
     answer,
     unacceptable,
 )
-from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.shared.plan_batch import Block, one_row
-from costmodel.estimate.training.plan_constraints import CHECKS
-from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.cheapest_changes import (
     Remedy,
 )
 from costmodel.explore.search.next_measurement import first_better
 from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import NO_VARIANT, Top, axes
-from costmodel.explore.search.training_candidates import candidates, grids
+from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
 from costmodel.explore.search.stream import PlanErrors, SearchOptions, SearchResult, through
+from costmodel.explore.search.training_candidates import candidates, grids
 from costmodel.explore.search.training_remedies import what_would_be_valid, what_would_work
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, with_bands
-from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
 from costmodel.ground.counts import EXCHANGING, SIZES
 from costmodel.ground.errors import CostModelError, fail
 

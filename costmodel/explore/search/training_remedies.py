@@ -13,17 +13,16 @@ import numpy as np
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan, Space
-from costmodel.estimate.evaluate.evaluate_plans import memory_shares
-from costmodel.estimate.evaluate.predict import (
+from costmodel.estimate.shared.plan_batch import Structure
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training_answer.evaluate_training import memory_shares
+from costmodel.estimate.training_answer.predict_training import (
     plan_to_mapping,
     structure_of,
     usual_etp,
 )
-from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
-from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.changes import (
+from costmodel.explore.search.cheapest_changes import (
     Change,
     Price,
     Remedy,
@@ -34,7 +33,8 @@ from costmodel.explore.search.changes import (
     safest,
     shipped_node,
 )
-from costmodel.explore.search.search_space import SubSpace, grids, stem, valid_blocks
+from costmodel.explore.search.required_chance import preferred_chance
+from costmodel.explore.search.training_candidates import SubSpace, grids, stem, valid_blocks
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, stretch
 from costmodel.ground.counts import IN_ORDER, OF_ITSELF_ONE, SIZES
 from costmodel.ground.errors import CostModelError, value_text

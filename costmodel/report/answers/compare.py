@@ -23,9 +23,8 @@ from costmodel.explore.compare.compare import (
     unit_of,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import gib, show, significant
-from costmodel.report.data_formats.answer_fields import flags_json
 from costmodel.ground.units import gib, percent, show, significant
+from costmodel.report.data_formats.answer_fields import flags_json
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained, table_of
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
 from costmodel.report.terminal.style.head import (

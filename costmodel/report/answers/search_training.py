@@ -25,10 +25,6 @@ from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
-from costmodel.explore.answer_text.answer_summaries import brief_words
-from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions, plan_settings
-from costmodel.explore.answer_text.answer_summaries import brief_words
-from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
 from costmodel.explore.search.training_remedies import plan_settings
 from costmodel.explore.search.training_space import Ranked, unsure
 from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, ordinal
@@ -39,10 +35,6 @@ from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWord
 from costmodel.report.data_formats import json_answer
 from costmodel.report.data_formats.answer_fields import notes
 from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
-from costmodel.report.terminal.plan.plan_lines import plan_settings, plan_words
-from costmodel.report.terminal.search.refusals import reason, reason_of, remedies_json, remedy_lines
-from costmodel.report.data_formats import json_answer
-from costmodel.report.data_formats.answer_fields import notes
 from costmodel.report.terminal.plan.plan_lines import plan_words
 from costmodel.report.terminal.search.refusals import largest_part, reason, reason_of, remedies_json, remedy_lines
 from costmodel.report.terminal.search.varied_keys import headings
@@ -59,7 +51,7 @@ _ALIKE = 0.01  # share below which two plans count as equal
 
 @record
 class TrainingWords(SearchWords[TrainingInputs, Ranked]):
-    """How a search of training words and tabulates its plans."""
+    """The words of a search of training."""
 
     found: TrainingSearch
     drawn = ("memory_peak", "step_time")
@@ -86,7 +78,6 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         kept = _COLUMN_OF.get(self.objective, "")
 
         def column(name: str, head: str, text: Callable[[float], str]) -> PlanColumn[Ranked]:
-            """A column with one result of a plan."""
             drop = 0 if head == kept else _drop(head)
             return self.cell(name, text, of_units=text is show_time, head=head, drop=drop)
 
@@ -102,7 +93,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         ]
 
     def line(self, plan: Ranked) -> str:
-        """A plan in words, short enough for a table cell."""
+        """A plan in a cell of a table."""
         return brief_words(one_row(plan.structure, **plan.sizes))
 
     def settings(self, plan: Ranked) -> dict[str, str]:
@@ -136,7 +127,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return json_answer.plan_keys(plan.structure, plan.sizes)
 
     def convention(self) -> str:
-        """How FLOP are counted, as text."""
+        """How FLOP are counted."""
         return self.found.inputs.convention
 
     def assumed(self) -> Sequence[Assumption]:
@@ -187,32 +178,32 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def yours(self) -> list[Line]:
         """Lines on the rank of your own plan, and on the time that the best plan saves."""
-        ranking, own = self.found, self.found.yours
+        found, own = self.found, self.found.yours
         if own is None:
             return []
         words = " · ".join([*_own_values(self), plan_words(own)])
-        if ranking.your_rank is None and not (own.refused or own.broken):
+        if found.your_rank is None and not (own.refused or own.broken):
             chance = rounded_percent(own.costs["fit_chance"])
             return [styled(f"  yours ({words}) fits with a chance of {chance}", WARN)]
-        if ranking.your_rank is None:
+        if found.your_rank is None:
             code = (*own.refused, *own.broken)[0]
             stated = f"{code} {REFUSALS[code].title}: {reason(own, code)}"
             return [styled(f"  yours ({words}) is refused: {stated}", BAD)]
-        if not ranking.best:
+        if not found.best:
             return [styled(f"  yours ({words}) works, but is not in the search space")]
-        ratio = own.costs["step_time"] / ranking.best[0].costs["step_time"]
+        ratio = own.costs["step_time"] / found.best[0].costs["step_time"]
         faster = ratio > SAME_AS_BEST
-        rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if ranking.your_rank == 1 else ""
-        lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(ranking.your_rank)}{rest}")]
+        rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
+        lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)}{rest}")]
         return [*lines, Detail([self._gain(own.costs["step_time"])], "what the best plan gains")] if faster else lines
 
     def nearest(self) -> list[Line]:
         """Lines on the nearest plan: it only breaks a limit, or is the least over its memory."""
-        ranking = self.found
-        if not ranking.tally.missed_by_least:
+        found = self.found
+        if not found.tally.missed_by_least:
             return []
-        plan = ranking.tally.missed_by_least[0]
-        inputs, costs, closest = ranking.inputs_of(plan.variant), plan.costs, plan.costs["memory_share"] <= 1
+        plan = found.tally.missed_by_least[0]
+        inputs, costs, closest = found.inputs_of(plan.variant), plan.costs, plan.costs["memory_share"] <= 1
         need = f"needs {gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
         if closest:
             need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
@@ -238,7 +229,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return remedies_json(self.found.remedies)
 
     def example(self, plan: Ranked, code: str) -> tuple[str, str]:
-        """A rejected plan with all its sizes and choices, and the reason in its own numbers."""
+        """A plan in all its sizes and choices, and the reason in its figures."""
         block = one_row(plan.structure, **plan.sizes)
         return self._whole(plan), reason_of(self.found.inputs_of(plan.variant), block, plan.costs, code)
 
@@ -313,12 +304,12 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return any(map(is_money, (self.objective, *(() if front is None else (front.axes.x, front.axes.y)))))
 
     def _shows(self, plan: Ranked, name: str) -> bool:
-        """Whether a plan's size is shown: it is over 1, or the software's default is."""
+        """Whether a size is over one, or one where its software's default is more."""
         usual = usual_etp(self.found.inputs_of(plan.variant), plan.sizes["tp"]) if name == "etp" else 1.0
         return plan.sizes[name] > 1 or usual > 1
 
     def _whole(self, plan: Ranked) -> str:
-        """A plan in words, with every degree, size and choice."""
+        """The words for a plan with every degree, size and choice."""
         values = self.found.values(plan.variant)
         varied = [
             f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)
@@ -331,7 +322,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return " · ".join([*varied, *sizes, *choices, structure.schedule])
 
     def _gain(self, step_time: float) -> Line:
-        """A table of the time that the best plan saves over the scenario's own, term by term."""
+        """A table of the time that the best plan saves over yours: terms that moved by over 0.5 %, and memory."""
         named = {plan_in_words(move.name): move for move in advantage(self.found)}
         terms = [(named[key], f"  {words}") for words, key in TIME_TERMS if key in named]
         telling = [(move, words) for move, words in terms if abs(difference(move)) > _TELLING * step_time]
@@ -353,7 +344,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return [Abridged(f"  {first}{last}", short=f"  {first}", added="")]
 
     def _roomier(self) -> Iterator[Line]:
-        """A line on the first plan that surely fits, if plan 1 may not fit."""
+        """A line on the first plan that surely fits, if plan 1 is at risk, or tight and hardly faster."""
         winner, *others = self.found.best
         alike = [plan for plan in others if plan.variant == winner.variant]
         if "N023" in winner.remarked:
@@ -390,12 +381,10 @@ def _drop(head: str) -> int:
 
 
 def _size(name: str) -> PlanColumn[Ranked]:
-    """The column of a size such as tp."""
     return Column(HEADS.get(name, name)), lambda plan: f"{plan.sizes[name]:.0f}"
 
 
 def _choice(name: str) -> Callable[[Ranked], Cell]:
-    """The function that makes the cell of a choice such as the schedule."""
     return lambda plan: CHOICES[name](plan.structure)
 
 
@@ -416,7 +405,7 @@ def _traced_result(costs: Mapping[str, float], name: str) -> Value:
 
 
 def _own_values(words: TrainingWords) -> list[str]:
-    """The scenario's own values of the varied keys."""
+    """The values of varied keys in the scenario as written."""
     written = leaves(words.case)
     named = zip(words.own_paths, headings(words.own_paths), strict=True)
     return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]

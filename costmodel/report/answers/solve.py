@@ -46,43 +46,43 @@ _LONG = 100  # letters of a line from which a short answer counts the values
 _DIGITS = range(3, 7)  # of a result, as many as show that it is not its bound
 
 
-def solve(solution: SolveResult) -> AnswerDocument:
+def solve(found: SolveResult) -> AnswerDocument:
     """The values that reach the target, or that none does and what comes nearest."""
-    goal, asked = solution.target, solution.asked
+    goal, asked = found.target, found.asked
     bound = words_of(asked.case.kind).result(goal.column, goal.bound)
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {bound}"
-    about: list[Line] = [*varied_head(asked, [solution.path], priced=is_money(goal.column)), styled(wanted, HEAD)]
-    about += held_lines(asked, [solution.path]) if solution.best else []
-    if solution.stopped:
-        about.append(styled(f"Stopped after {number_of(solution.evaluated, 'value')}.", BAD))
-    answer, last = _answer_lines(solution), list[Line]()
-    if solution.answer is not None:
-        settings = {solution.path: spaced(solution.answer).replace(",", "")}
-        verb = "search" if solution.best else "estimate"
+    about: list[Line] = [*varied_head(asked, [found.path], priced=is_money(goal.column)), styled(wanted, HEAD)]
+    about += held_lines(asked, [found.path]) if found.best else []
+    if found.stopped:
+        about.append(styled(f"Stopped after {number_of(found.evaluated, 'value')}.", BAD))
+    answer, last = _answer_lines(found), list[Line]()
+    if found.answer is not None:
+        settings = {found.path: spaced(found.answer).replace(",", "")}
+        verb = "search" if found.best else "estimate"
         last = [typed("Next:", command(asked.case, verb, settings=settings))]
     words = next((line.plain.strip().rstrip(".") for line in answer if isinstance(line, Text)), "Nothing was tried")
-    words = f"To have {wanted}: {words}" if solution.reaches else words
-    sections = [Section("reached", wanted, ahead=answer[:1], beneath=answer[1:], apart=False), *_at_both_ends(solution)]
-    verdict: Verdict = "bad" if not solution.reaches else "good" if solution.is_safe else "warn"
+    words = f"To have {wanted}: {words}" if found.reaches else words
+    sections = [Section("reached", wanted, ahead=answer[:1], beneath=answer[1:], apart=False), *_at_both_ends(found)]
+    verdict: Verdict = "bad" if not found.reaches else "good" if found.is_safe else "warn"
     return AnswerDocument(asked.case, title(asked.case), about, f"{words}.", verdict, sections, closing=last)
 
 
-def _answer_lines(solution: SolveResult) -> list[Line]:
+def _answer_lines(found: SolveResult) -> list[Line]:
     """Lines on the values that reach the target, the results there, and how costmodel searched."""
-    goal, asked = solution.target, solution.asked
+    goal, asked = found.target, found.asked
     say, lines = words_of(asked.case.kind).result, list[Line]()
-    now = f" (now {spaced(solution.now.text)})" if solution.now is not None else ""
-    first, last = map(spaced, solution.tried)
-    some = solution.how == "scan" and not solution.every
-    if solution.reaches:
-        lines.append(_reached_values(solution, f"{', of the values tried' if some else ''}{now}"))
-        lines += safety_lines(solution, lambda each: _reaches(each.reaches), asked.aim)
-        lines += _at_ends(solution)
-    elif solution.evaluated:
+    now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
+    first, last = map(spaced, found.tried)
+    some = found.how == "scan" and not found.every
+    if found.reaches:
+        lines.append(_reached_values(found, f"{', of the values tried' if some else ''}{now}"))
+        lines += safety_lines(found, lambda each: _reaches(each.reaches), asked.aim)
+        lines += _at_ends(found)
+    elif found.evaluated:
         where = f"{'tried ' if some else ''}from {first} to {last}"
-        lines.append(styled(f"  No value of {solution.path} {where} reaches it{chance_words(goal)}{now}.", BAD))
-        if solution.nearest is not None:
-            text, point = solution.nearest
+        lines.append(styled(f"  No value of {found.path} {where} reaches it{chance_words(goal)}{now}.", BAD))
+        if found.nearest is not None:
+            text, point = found.nearest
             lines.append(styled(f"  nearest   {say(goal.column, goal.value(point))} at {spaced(text)}"))
         lines += trend_lines(found.leads_past)
         lines += _against(found)
@@ -100,36 +100,36 @@ def _answer_lines(solution: SolveResult) -> list[Line]:
     return lines
 
 
-def _at_both_ends(solution: SolveResult) -> list[Section]:
+def _at_both_ends(found: SolveResult) -> list[Section]:
     """The results at both ends of every range of values that reaches the target, for a page."""
-    trials = list({trial.written[0]: trial for pair in solution.ends for trial in pair if trial.costs}.values())
+    trials = list({trial.written[0]: trial for pair in found.ends for trial in pair if trial.costs}.values())
     if not trials:
         return []
-    asked, names = solution.asked, with_ends(dict.fromkeys((solution.target.column, *solution.asked.shown)))
-    columns = [Column(short_path(solution.path)), *result_columns(asked, names), Column("verdict", "l")]
+    asked, names = found.asked, with_ends(dict.fromkeys((found.target.column, *found.asked.shown)))
+    columns = [Column(short_path(found.path)), *result_columns(asked, names), Column("verdict", "l")]
     rows = [[spaced(each.written[0]), *result_cells(asked, each, names), against_words(asked, each)] for each in trials]
-    settings = [trial_settings(each, searched=solution.best) for each in trials]
+    settings = [trial_settings(each, searched=found.best) for each in trials]
     return [Section("ends", "At the ends", table=Table(columns, rows, settings=settings), face="page")]
 
 
-def _at_ends(solution: SolveResult) -> list[Line]:
+def _at_ends(found: SolveResult) -> list[Line]:
     """The results at the answer, and why values beyond it fail."""
     lines: list[Line] = []
-    ends = {trial.written[0]: trial for pair in solution.ends for trial in pair}
-    trial = ends.get(solution.answer or "")
+    ends = {trial.written[0]: trial for pair in found.ends for trial in pair}
+    trial = ends.get(found.answer or "")
     if trial is not None and trial.costs:
-        heads = zip(heads_of(solution.asked, solution.asked.shown), solution.asked.shown, strict=True)
-        named = [f"{head} {_with_band(solution.asked, trial, name)}" for head, name in heads]
+        heads = zip(heads_of(found.asked, found.asked.shown), found.asked.shown, strict=True)
+        named = [f"{head} {_with_band(found.asked, trial, name)}" for head, name in heads]
         lines.append(styled(f"  at {spaced(trial.written[0])}: {' · '.join(named)}"))
-    if solution.beyond is not None:
-        lines.append(styled(f"  beyond it {_words(solution, solution.beyond)}", DIM))
+    if found.beyond is not None:
+        lines.append(styled(f"  beyond it {_words(found, found.beyond)}", DIM))
     return lines
 
 
-def _with_band(workload: Workload, trial: Trial, name: str) -> str:
-    """A result with both ends of its error band, as text."""
-    say, ends = words_of(workload.case.kind).result, [trial.costs.get(f"{name}_{end}", math.nan) for end in ENDS]
-    text = figure_words(workload, trial, name)
+def _with_band(asked: Workload, trial: Trial, name: str) -> str:
+    """A result with both ends of its band, where it has one."""
+    say, ends = words_of(asked.case.kind).result, [trial.costs.get(f"{name}_{end}", math.nan) for end in ENDS]
+    text = figure_words(asked, trial, name)
     return text if any(map(math.isnan, ends)) else f"{text} ({between(*(say(name, end) for end in ends))})"
 
 
@@ -143,28 +143,28 @@ def _four_digits(text: str) -> str:
     return spaced(f"{short} {unit}".strip()) if len(short) < len(number) else spaced(text)
 
 
-def _against(solution: SolveResult) -> list[Line]:
-    """Lines on why tried values fail, each reason with a count and an example."""
+def _against(found: SolveResult) -> list[Line]:
+    """Lines on the reasons against tried values, each with a count and an example."""
     lines: list[Line] = []
-    for code, (count, example) in solution.against.items():
+    for code, (count, example) in found.against.items():
         if example.point.fault is not None:
             continue
-        reasons = solution.asked.reasons
+        reasons = found.asked.reasons
         named = f"{code} {reasons[code].title}" if code else "misses the target"
-        at = f"at {_four_digits(example.text)}: {_words(solution, example, code)}"
-        lines.append(styled(f"    {named}: {count:,} of {number_of(solution.evaluated, 'value')}; {at}", DIM))
+        at = f"at {_four_digits(example.text)}: {_words(found, example, code)}"
+        lines.append(styled(f"    {named}: {count:,} of {number_of(found.evaluated, 'value')}; {at}", DIM))
     return lines
 
 
-def _words(solution: SolveResult, example: ExplainedTrial, code: str = "") -> str:
-    """The reason why a tried value fails, with its numbers."""
-    point, words, goal = example.point, words_of(solution.asked.case.kind), solution.target
+def _words(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
+    """The reason against a value, with its numbers."""
+    point, words, goal = example.point, words_of(found.asked.case.kind), found.target
     if point.fault is not None or example.answer is None:
         return "" if point.fault is None else point.fault.sentence
     code = code or next(iter(point.codes), "")
     if code:
         stated = words.reason(example.answer, code)
-        return stated if example is not solution.beyond else f"{code} {stated}"
+        return stated if example is not found.beyond else f"{code} {stated}"
     column, bound = goal.column, words.result(goal.column, goal.bound)
     value = goal.value(point)
     texts = ((each, [words.result_to(column, side, each) for side in (value, goal.bound)]) for each in _DIGITS)
@@ -176,7 +176,7 @@ def _words(solution: SolveResult, example: ExplainedTrial, code: str = "") -> st
 
 
 def trend_lines(leads_past: str | None) -> list[Line]:
-    """Lines on whether values beyond the tried range come nearer to the target."""
+    """Whether values beyond the tried range come nearer to a target that was not reached; empty for a list."""
     if leads_past is None:
         return []
     if leads_past:
@@ -189,31 +189,31 @@ def chance_words(goal: Target) -> str:
     return "" if goal.share is None or not goal.has_band else f" with a chance of {percent(goal.share, 2)}"
 
 
-def safety_lines(solution: SolveResult, values: Callable[[SolveResult], str], aim: str) -> Iterator[Line]:
+def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: str) -> Iterator[Line]:
     """Whether the target is reached with the requested chance, and what reaches it by expected value.
 
     values: all values that reach the target, in words. aim: what the chance of plans refers to
     """
-    column = solution.target.column
-    if solution.safe is None:
+    column = found.target.column
+    if found.safe is None:
         return
-    aim = f"to reach it and {aim}" if solution.target.has_band else aim
-    chance = f"with a chance of {percent(solution.safe, 2)}"
-    if not solution.is_safe:
+    aim = f"to reach it and {aim}" if found.target.has_band else aim
+    chance = f"with a chance of {percent(found.safe, 2)}"
+    if not found.is_safe:
         sure = f"no value tried has {chance.removeprefix('with ')} {aim}"
         yield styled(f"  as predicted, without a margin for error: {sure}", WARN)
-    elif solution.expected is None or values(solution.expected) == values(solution):
+    elif found.expected is None or values(found.expected) == values(found):
         yield styled(f"  {chance} {aim}", DIM)
     else:
-        edges = [spaced(each.answer or "") for each in (solution.expected, solution)]
-        first, own = edges if edges[0] != edges[1] else map(values, (solution.expected, solution))
+        edges = [spaced(each.answer or "") for each in (found.expected, found)]
+        first, own = edges if edges[0] != edges[1] else map(values, (found.expected, found))
         both = f"{first} at the expected value, {own} {chance} {aim}"
         yield styled(f"  {both} (--safe off takes the first)", DIM)
-    if not solution.target.has_band and not column.endswith(("_low", "_high")):
+    if not found.target.has_band and not column.endswith(("_low", "_high")):
         yield styled(f"  {column} has no band: its expected value rules", DIM)
-    elif solution.is_safe and solution.target.share is None and solution.target.has_band:
+    elif found.is_safe and found.target.share is None and found.target.has_band:
         yield styled(f"  {column} is itself counted with that chance", DIM)
-    elif solution.target.share not in (None, SAFE):
+    elif found.target.share not in (None, SAFE):
         yield styled(f"  that chance of {column} by the spread of its band from 10 to 90 %", DIM)
 
 
@@ -225,27 +225,24 @@ def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
         yield styled(f"  {spaced(first)}{rest} cannot be: {code} {faults[first].sentence}", DIM)
 
 
-def _reached_values(solution: SolveResult, tail: str) -> Line:
+def _reached_values(found: SolveResult, tail: str) -> Line:
     """The values that reach the target; of many ranges, a short answer has the answer and the number of the others."""
-    whole, others = f"  {solution.path} {_reaches(solution.reaches)}{tail}", len(solution.reaches) - 1
+    whole, others = f"  {found.path} {_reaches(found.reaches)}{tail}", len(found.reaches) - 1
     if len(whole) <= _LONG:
         return styled(whole)
-    last = spaced(solution.reaches[-1].high)
-    short = (
-        f"  {solution.path} = {spaced(solution.answer or '')}, and {others} more values or ranges up to {last}{tail}"
-    )
+    last = spaced(found.reaches[-1].high)
+    short = f"  {found.path} = {spaced(found.answer or '')}, and {others} more values or ranges up to {last}{tail}"
     return Abridged(whole, short=short, added="all values")
 
 
 def _reaches(reaches: Sequence[ReachableRange]) -> str:
-    """Several ranges of values in one line."""
+    """Stretches in one line; single values as a list."""
     single = [spaced(reach.low) for reach in reaches if reach.low == reach.high]
     others = [_reach(reach) for reach in reaches if reach.low != reach.high]
     return ", or ".join([*others, *([f"= {listed(single)}"] if single else [])])
 
 
 def _reach(reach: ReachableRange) -> str:
-    """A range of values in words, such as "≥ 8" or "from 2 to 16"."""
     low, high = spaced(reach.low), spaced(reach.high)
     if reach.open_low and reach.open_high:
         return f"anywhere from {low} to {high}"
@@ -254,40 +251,40 @@ def _reach(reach: ReachableRange) -> str:
     return f"≤ {high}" if reach.open_low else f"from {low} to {high}"
 
 
-def safe_json(solution: SolveResult) -> dict[str, Any] | None:
+def safe_json(found: SolveResult) -> dict[str, Any] | None:
     """The chance that plans are preferred to have, whether they do, and the answer without it."""
-    if solution.safe is None:
+    if found.safe is None:
         return None
-    expected = [] if solution.expected is None else solution.expected.reaches
+    expected = [] if found.expected is None else found.expected.reaches
     other = [{"low": reach.low, "high": reach.high} for reach in expected]
-    return {"chance": solution.safe, "met": solution.is_safe, "without": other}
+    return {"chance": found.safe, "met": found.is_safe, "without": other}
 
 
-def solve_json(solution: SolveResult) -> dict[str, Any]:
+def solve_json(found: SolveResult) -> dict[str, Any]:
     """The solution as plain values."""
-    nearest, asked = solution.nearest, solution.asked
-    held, conflicts = asked.held([solution.path]) if solution.best else ({}, ())
-    ends: Sequence[tuple[Trial | None, Trial | None]] = solution.ends or [(None, None)] * len(solution.reaches)
+    nearest, asked = found.nearest, found.asked
+    held, conflicts = asked.held([found.path]) if found.best else ({}, ())
+    ends: Sequence[tuple[Trial | None, Trial | None]] = found.ends or [(None, None)] * len(found.reaches)
     return {
         **head("costmodel/solution/v2"),
-        **subject_fields(asked, [solution.path]),
-        "path": solution.path,
+        **subject_fields(asked, [found.path]),
+        "path": found.path,
         "target": {
-            "name": machine_name(solution.target.column),
-            "at_least": solution.target.at_least,
-            "bound": known(solution.target.bound),
+            "name": machine_name(found.target.column),
+            "at_least": found.target.at_least,
+            "bound": known(found.target.bound),
         },
-        "reached": bool(solution.reaches),
-        "safe": safe_json(solution),
-        "now": solution.now.text if solution.now else None,
-        "answer": solution.answer,
-        **({} if solution.price is None else price_fields(solution.price)),
-        "plan": dict(solution.plan.keys) if solution.best and solution.plan is not None else None,
+        "reached": bool(found.reaches),
+        "safe": safe_json(found),
+        "now": found.now.text if found.now else None,
+        "answer": found.answer,
+        **({} if found.price is None else price_fields(found.price)),
+        "plan": dict(found.plan.keys) if found.best and found.plan is not None else None,
         "ranges": with_facts(
-            row_facts(asked.facts, [solution.path]),
+            row_facts(asked.facts, [found.path]),
             (
-                {"path": solution.path, **asdict(reach), "at_low": _end(asked, low), "at_high": _end(asked, high)}
-                for reach, (low, high) in zip(solution.reaches, ends, strict=True)
+                {"path": found.path, **asdict(reach), "at_low": _end(asked, low), "at_high": _end(asked, high)}
+                for reach, (low, high) in zip(found.reaches, ends, strict=True)
             ),
         ),
         "nearest": {"value": nearest[0], "reaches": known(found.target.value(nearest[1]))} if nearest else None,
@@ -306,9 +303,9 @@ def solve_json(solution: SolveResult) -> dict[str, Any]:
     }
 
 
-def _end(workload: Workload, trial: Trial | None) -> dict[str, Any] | None:
-    """One end of a range as plain values: the value, its plan and its results."""
+def _end(asked: Workload, trial: Trial | None) -> dict[str, Any] | None:
+    """The value at one end of a range, with its plan and all its results."""
     if trial is None or trial.kept is None:
         return None
-    results = {machine_name(name): known(value) for name, value in trial.costs.items() if name in workload.columns}
+    results = {machine_name(name): known(value) for name, value in trial.costs.items() if name in asked.columns}
     return {**trial.kept.keys, **results, "works": trial.works, "codes": list(trial.codes)}

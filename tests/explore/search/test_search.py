@@ -31,10 +31,6 @@ from costmodel.explore.search.rank import Top
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
 from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
-from costmodel.explore.search.search import TrainingSearch, examples, plan_settings, search, with_remedies
-from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
-from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
-from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.explore.search.training_remedies import plan_settings
 from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
 from costmodel.ground.counts import SIZES

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, missing_input, verdict
-from costmodel.estimate.training_answer.predict_training import ENDLESS, TOO_LARGE, usual_etp
-from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
+from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, missing_input, verdict
+from costmodel.estimate.training_answer.predict_training import ENDLESS, TOO_LARGE, usual_etp
 from costmodel.explore.answer_text.answer_summaries import degree_words, form_words
 from costmodel.explore.answer_text.plan_choice_text import choice_words
 from costmodel.ground.units import gib, percent, rounded_percent, show_time

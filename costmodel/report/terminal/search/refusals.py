@@ -11,8 +11,6 @@ from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.stack import Axis
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.estimate.training_answer.evaluate_training import memory_of, missing_input
-from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer
 from costmodel.estimate.model.feeds import inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
@@ -30,7 +28,7 @@ from costmodel.estimate.training.parallelism.pipeline import (
 )
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.estimate.training_answer.evaluate_training import missing_input
+from costmodel.estimate.training_answer.evaluate_training import memory_of, missing_input
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time

@@ -41,6 +41,8 @@ from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.result_limits import Limit, stated_limits
 from costmodel.ground.equation import Number, term
+from costmodel.estimate.shared.result_limits import Limit, stated_limits
+from costmodel.ground.equation import Number, is_any, term
 from costmodel.ground.record import record
 
 SMALLEST = 1e-12  # of an amount, for a logarithm
@@ -273,10 +275,10 @@ def _nearest(sides: list[_Side], *, upper: bool) -> _Side:
 
 
 def _below(step: Number, side: _Side) -> Number:
-    """The chance that the error of step times and a further error both stay below their bounds."""
-    if np.all(np.isneginf(side.away)) or np.all(np.isneginf(step)):
+    """Chance that the error of step times and a further error are both below their bounds."""
+    if any((np.asarray(end) == -np.inf).all() for end in (side.away, step)):
         return 0.0
-    if not np.any(np.asarray(side.with_steps)):
+    if not is_any(side.with_steps):
         return normal_share(step) * normal_share(side.away)
     return chance_of_both(step, side.away, side.with_steps)
 

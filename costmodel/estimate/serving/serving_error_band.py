@@ -48,6 +48,7 @@ from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.results import Costs, number
 from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, is_any, term, untraced
 
 Evaluation = ServingEvaluation | ApartEvaluation
 ROUNDED = 1e-9  # of a figure that no factor on times moves
@@ -138,7 +139,7 @@ def _ends(
         least = np.where(np.isfinite(middle), ROUNDED * np.abs(middle), 0.0)
         low, high = (np.where(np.abs(end - middle) <= least, middle, end) for end in ends)
     low, high = np.minimum(low, middle), np.maximum(high, middle)
-    if not np.any(np.asarray(beside)):
+    if not is_any(beside):
         return low, high
     with np.errstate(all="ignore"):
         steps = end_spread(middle, low), end_spread(middle, high)

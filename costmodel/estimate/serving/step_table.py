@@ -366,10 +366,8 @@ def reached(
         return found
     count = len(engines.layout)
     several = engines.rows(np.tile(np.arange(count), len(sought)))
-    numbers: dict[str, Number] = {
-        BOUND: np.repeat(np.asarray(sought, dtype=np.float64), count),
-        ROW: np.arange(len(several.layout), dtype=np.float64),
-    }
+    of_bounds = np.repeat(np.asarray(sought, dtype=np.float64), count)
+    numbers: dict[str, Number] = {BOUND: of_bounds, ROW: np.arange(len(several.layout)) * 1.0}
     several = replace(several, held={**several.held, **numbers})
 
     def grown(some: Engines, many: Column) -> tuple[Number, dict[int, Number]]:

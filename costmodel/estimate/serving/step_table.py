@@ -367,7 +367,7 @@ def reached(
     count = len(engines.layout)
     several = engines.rows(np.tile(np.arange(count), len(sought)))
     of_bounds = np.repeat(np.asarray(sought, dtype=np.float64), count)
-    numbers: dict[str, Number] = {BOUND: of_bounds, ROW: np.arange(len(several.layout)) * 1.0}
+    numbers: dict[str, Number] = {BOUND: of_bounds, ROW: np.arange(len(several.layout), dtype=np.float64)}
     several = replace(several, held={**several.held, **numbers})
 
     def grown(some: Engines, many: Column) -> tuple[Number, dict[int, Number]]:

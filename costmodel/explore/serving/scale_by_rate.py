@@ -14,6 +14,8 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_schema import LOADS, ServingPlan
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
+from costmodel.estimate.serving.evaluate_layouts import evaluate
+from costmodel.estimate.serving.serving_error_band import outside_any_fit
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.load import loads_of
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
@@ -260,7 +262,7 @@ def _counting(
 
 def _recounted(case: LoadedScenario, settings: Sequence[str], other: ServingAnswer | None) -> ServingAnswer | None:
     """An answer at another rate with the replicas that this one needs; None where one replica answers another rate."""
-    if other is None or other.refused or other.groups or not isinstance(other.evaluation, ServingEvaluation):
+    if other is None or other.refused or other.groups or other.plan.prefill is not None:
         return None
     try:
         inputs = replace(inputs_of(serving(vary_any(case, settings))), crosses=other.inputs.crosses)

@@ -154,8 +154,9 @@ def _sent_once(
 ) -> Iterator[Transfer]:
     """Dispatch and combine inside a domain: one copy to each rank with experts of a token, and one result back."""
     dispatch = inputs.engine.dispatch
-    form = None if dispatch is None else dispatch.one_sided
-    assert form is not None
+    assert dispatch is not None
+    assert dispatch.one_sided is not None
+    form = dispatch.one_sided
     hidden, types = expert_hidden(inputs.model.hidden, experts), inputs.types
     with term("tokens of a rank"):
         own = inputs.imbalance * (tokens / layout.stage_ranks)

@@ -198,9 +198,8 @@ def buy(
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     found = with_choices(over_a_day(found, rates) if rates else found)
     hours = day_of_traffic(found, rates, _start(cold_start, serving(case))) if rates else None
-    document = lambda: report.buy(found, top, plot=plot, day=hours, again=again)  # noqa: E731
-    result = lambda: buy_json(found, hours)  # noqa: E731
-    return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
+    made, plain = lambda: report.buy(found, top, plot=plot, day=hours, again=again), lambda: buy_json(found, hours)
+    return drawn(made, plain, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
 
 
 def _answers(

@@ -357,66 +357,66 @@ def purchase_capital(nodes: Number, capital: Number) -> Number:
 
 
 @equation
-def cost_difference(cost: Number, other: Number) -> Number:
+def cost_difference(cost: Number, spending: Number) -> Number:
     """How much more one thing costs than another.
 
     c − o
 
-    cost c [USD]: of the one · other o [USD]: cost of what it is compared with → difference [USD]
+    cost c [USD]: of the one · spending o [USD]: on what it is compared with → difference [USD]
     Source: exact
-    Monotone: increasing in cost; decreasing in other
+    Monotone: increasing in cost; decreasing in spending
     >>> cost_difference(90e3, 105e3)
     -15000.0
     """
-    return cost - other
+    return cost - spending
 
 
 @equation
-def excess(value: Number, base: Number) -> Number:
+def excess(amount: Number, other_amount: Number) -> Number:
     """How much larger a value is than another, as a share of the other.
 
     v / b − 1
 
-    value v [u]: of the one · base b [u]: that of what it is compared with → share
+    amount v [u]: of the one · other_amount b [u]: of what it is compared with → share
     Source: exact
-    Monotone: increasing in value; decreasing in base
+    Monotone: increasing in amount; decreasing in other_amount
     >>> excess(150.0, 100.0)
     0.5
     """
-    return value / base - 1
+    return amount / other_amount - 1
 
 
 @equation
-def break_even_rate(request_rate: Number, rent: Number, cost: Number) -> Number:
+def break_even_rate(request_rate: Number, spending: Number, cost: Number) -> Number:
     """Rate of requests at which an API asks as much as machines cost, whose rent does not depend on it.
 
     λ R / C
 
-    request_rate λ [1/s]: for which the API asks C · rent R [USD]: of the machines · cost C [USD]: of the API
+    request_rate λ [1/s]: for which the API asks C · spending R [USD]: rent of the machines · cost C [USD]: of the API
     → requests a second [1/s]
     Source: composition
     Holds: up to the rate that these machines answer
-    Monotone: increasing in request_rate, rent; decreasing in cost
+    Monotone: increasing in request_rate, spending; decreasing in cost
     >>> break_even_rate(50.0, 90e3, 300e3)
     15.0
     """
-    return request_rate * rent / cost
+    return request_rate * spending / cost
 
 
 @equation
-def payback_time(capital: Number, time: Number, rent: Number) -> Number:
+def payback_time(capital: Number, time: Number, cost: Number) -> Number:
     """Time in which a rent adds up to the price of what is bought.
 
     C t / R
 
-    capital C [USD]: of what is bought · time t [s]: that the rent is of · rent R [USD]: in that time → time [s]
+    capital C [USD]: of what is bought · time t [s]: that the rent is of · cost R [USD]: the rent → time [s]
     Source: composition
     Holds: without electricity, staff and the hall of what is bought
-    Monotone: increasing in capital, time; decreasing in rent
+    Monotone: increasing in capital, time; decreasing in cost
     >>> payback_time(1.5e6, 2628000.0, 1e5) / 2628000.0
     15.0
     """
-    return capital * time / rent
+    return capital * time / cost
 
 
 @equation

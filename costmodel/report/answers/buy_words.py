@@ -420,7 +420,7 @@ def _decision(found: Bought, choice: Choice) -> Decision:
     rent, row = found.rent(choice.row), choice.row
     apart = found.dearer(row)
     difference = difference_cell(apart.in_use, f"difference of {choice.name}")
-    more = list[Cell]()
+    more = list[Cell](f", {words}" for words in bought_words(row).split(", ")[2:])  # what its years are like
     if math.isfinite(rent.whole):
         more += ["; ", opening(money_cell(rent.in_use), f"rent of {choice.name}"), f" {every(found)}"]
         if rounded_dollars(rent.whole) != rounded_dollars(rent.in_use):
@@ -473,7 +473,7 @@ def _choice_aside(found: Bought, choice: Choice) -> Iterator[Cell]:
             months = found.payback(row)
             count = Value(significant(float(share(months, MONTH)), 2), months, "payback_s")
             yield from (". The capital is ", opening(count, f"payback of {choice.name}"), " months of the rent above")
-        yield f". They are {bought_words(row).partition(', ')[2]}; without building and staff"
+        yield "; without building and staff"
 
 
 # A day of traffic.

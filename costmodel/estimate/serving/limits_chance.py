@@ -40,8 +40,6 @@ from costmodel.estimate.serving.measured_spreads import (
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.result_limits import Limit, stated_limits
-from costmodel.ground.equation import Number, term
-from costmodel.estimate.shared.result_limits import Limit, stated_limits
 from costmodel.ground.equation import Number, is_any, term
 from costmodel.ground.record import record
 

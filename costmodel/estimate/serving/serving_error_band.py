@@ -47,8 +47,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.estimate.shared.results import Costs, number
-from costmodel.ground.equation import Number, term
-from costmodel.ground.equation import Number, is_any, term, untraced
+from costmodel.ground.equation import Number, is_any, term
 
 Evaluation = ServingEvaluation | ApartEvaluation
 ROUNDED = 1e-9  # of a figure that no factor on times moves

@@ -13,9 +13,7 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_schema import LOADS, ServingPlan
-from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.serving_error_band import outside_any_fit
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.load import loads_of
 from costmodel.estimate.serving.measured_spreads import is_unmeasured

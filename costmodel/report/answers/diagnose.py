@@ -164,16 +164,8 @@ def _distinguishing_measurements(found: Diagnosis) -> list[Section]:
         of.setdefault(one.cause.measure, []).append(str(place))
     rows = [[measure, ", ".join(places)] for measure, places in of.items()]
     table = Table([Column("measurement", "l"), Column("of causes")], rows, headed=False, indent="    ")
-    return [
-        Section(
-            "apart",
-            "What distinguishes them",
-            ahead=[styled("  measure, to distinguish them")],
-            table=table,
-            detail="what to measure",
-            spare=1,
-        )
-    ]
+    ahead, title = [styled("  measure, to distinguish them")], "What distinguishes them"
+    return [Section("apart", title, ahead=ahead, table=table, detail="what to measure", spare=1)]
 
 
 def diagnose_json(found: Diagnosis) -> dict[str, Any]:

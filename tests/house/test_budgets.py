@@ -15,7 +15,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
     "commands": 5_700,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
-    "documents": 5_950,  # with counts and sizes in names, names of checkpoints, shapes, types and software, and traces in the place of a load
+    "documents": 5_950,  # with counts in names, names of checkpoints, shapes, types and software, traces for a load
     "documents/schemas": 6_000,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_500,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain

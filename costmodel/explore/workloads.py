@@ -682,6 +682,7 @@ class RlWorkload(_Usual):
         """The sizes by number of accelerators."""
         from costmodel.documents.schemas.rl.rl_results import PHASES
         from costmodel.explore.purchase.smallest_size import RankGrowth, RankSizes, ranks_of
+        from costmodel.explore.rl.search_splits import settings_on
 
         _without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
         growth = RankGrowth(
@@ -694,7 +695,7 @@ class RlWorkload(_Usual):
             time="iteration_time",
             terms=tuple(PHASES),
             each=lambda costs, size: costs["answers_per_s"] / size,
-            settings=lambda ranks: _iteration_on(self.case, ranks, weak=weak),
+            settings=lambda ranks: settings_on(self.case, ranks, weak=weak),
         )
         return RankSizes(self, tuple(ranks_of(ranks)), growth, weak, best)
 
@@ -754,25 +755,6 @@ def _trained(answer: PlanAnswer) -> Answer:
 
 def _missing_price(case: LoadedScenario, result: str) -> str:
     return "set assume.price, e.g. 2.50 USD/GPU/h" if is_money(result) and not price_of(case).known else ""
-
-
-def _iteration_on(case: RlCase, ranks: float, *, weak: bool) -> list[str]:
-    """Settings of an iteration on `ranks` accelerators, with the engines' share as before; weak: with more prompts."""
-    per_node, plan = float(case.node.accelerators), case.scenario.plan
-    before = float(case.cluster.nodes) * per_node
-    settings = [f"cluster.nodes={max(1.0, ranks / per_node):.0f}"]
-    if ranks < per_node:
-        settings.append(f"cluster.node.accelerators={ranks:.0f}")
-    own = () if plan is None else (("rollout.ranks", plan.rollout.ranks), *((f"beside.{n}", m) for n, m in plan.beside))
-    for name, held in own:
-        if held is not None:
-            grain = per_node if ranks > per_node else 1.0
-            part = max(grain, round(float(held) / before * ranks / grain) * grain)
-            settings.append(f"plan.{name}={min(part, ranks - grain):.0f}")
-    if weak:
-        grown = case.scenario.workload.prompts / before * ranks
-        settings.append(f"workload.prompts={max(1.0, round(grown)):.0f}")
-    return settings
 
 
 def _without(kind: str, given: Mapping[str, bool], instead: str) -> None:

@@ -168,7 +168,7 @@ def test_no_path_of_a_request_is_opened_or_looked_for(tmp_path: Path) -> None:
         ("estimate", b'"\xff"', "not JSON"),
         ("estimate", b'{"scenario": "-"}', "not standard input"),
         ("estimate", b'{"scenario": "quickstart", "setings": []}', "did you mean 'settings'"),
-        ("search", b'{"scenario": "quickstart", "into": "x"}', "option of the command line alone"),
+        ("search", b'{"scenario": "quickstart", "into": "x"}', "exists only on the command line"),
         ("search", b'{"scenario": "quickstart", "why-not": true}', "did you mean 'why_not'"),
         ("search", b'{"scenario": "quickstart", "top": 0}', "greater than or equal to 1"),
         ("solve", b'{"scenario": "quickstart", "for": "mfu>=1 %"}', "did you mean 'wanted'"),

@@ -428,15 +428,11 @@ def inside_bandwidth(inputs: Machine, fit: CollectiveFit, ranks: Number) -> Numb
 
 
 class DispatchKernels(Protocol):
-    """Shares of the links that kernels of dispatch reach, and the fixed time of a call."""
+    """Share of the link inside a domain that kernels of dispatch reach, and the fixed time of a call."""
 
     @property
     def inside_share(self) -> float:
         """Share of the link's bandwidth inside a domain."""
-
-    @property
-    def across_share(self) -> float:
-        """Share of the network interface's bandwidth."""
 
     @property
     def start(self) -> float:
@@ -454,8 +450,13 @@ class SentTokens:
     across: Number
 
 
-def dispatch_time(inputs: Machine, kernels: DispatchKernels, sent: SentTokens, ep: Group) -> tuple[Number, Number]:
-    """Time of a dispatch, and bytes over the slowest link; transfers inside and across domains overlap partly."""
+def dispatch_time(
+    inputs: Machine, kernels: DispatchKernels, sent: SentTokens, ep: Group, across_share: float = 1.0
+) -> tuple[Number, Number]:
+    """Time of a dispatch, and bytes over the slowest link; transfers inside and across domains overlap partly.
+
+    across_share: of the network interface's bandwidth that the kernels reach
+    """
     with term("inside the domain"):
         near = dispatch_bytes(sent.tokens, sent.hidden, sent.inside, ep.inside, sent.element)
         inside = stream_time(near, link_of(inputs, ep.inside), kernels.inside_share)
@@ -464,6 +465,6 @@ def dispatch_time(inputs: Machine, kernels: DispatchKernels, sent: SentTokens, e
         return inside + start, near
     with term("between domains"):
         far = dispatch_bytes(sent.tokens, sent.hidden, sent.across, ep.domains, sent.element)
-        rate = network_rate(inputs, kernels.across_share, ep, "all_to_all")
+        rate = network_rate(inputs, across_share, ep, "all_to_all")
         across = stream_time(far, rate, 1.0)
     return two_level_time(inside, across, inputs.network.serial_share) + start, far

@@ -189,7 +189,8 @@ def _dispatched(
     narrow = scaled_element_bytes(1.0, SCALE, SCALED) if dispatch.element == "fp8" else inputs.types.wide
     for name, element in (("dispatch", narrow), ("combine", inputs.types.wide)):
         with term(name):
-            time, carried = dispatch_time(inputs, form, SentTokens(own, hidden, element, inside, across), ranks)
+            sent = SentTokens(own, hidden, element, inside, across)
+            time, carried = dispatch_time(inputs, form, sent, ranks, form.across_share)
             message = activation_message(own * (reached(experts, ranks.ranks) if prompts else top_k), hidden, element)
             yield Transfer(ranks, "all_to_all", message, time, np.where(far, 1.0, 0.0), carried)
 

@@ -221,6 +221,7 @@ def spreads_beyond(
 
 
 def _error_of_exchanges(inputs: ServingInputs, layout: PlanColumns, result: Callable[[str], Number]) -> Number:
+    """Relative error of the time per token from exchanges between more ranks than were fitted."""
     error: Number = 0.0
     for name, fit, ranks, inside in exchanges(inputs, layout):
         spread = widest(fit)

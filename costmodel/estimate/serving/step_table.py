@@ -379,6 +379,7 @@ def reached(
         return factor, of_users
 
     def over(some: Engines, many: Column) -> Number:
+        """How many times each result is over its bound, with these loads."""
         factor, of_users = grown(some, many)
         found, own = np.zeros(len(many)), np.zeros(len(many))
         for place, result in of_users.items():

@@ -119,8 +119,11 @@ def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
 
 def memory_of(inputs: TrainingInputs, block: Block) -> Ledger:
     """The memory breakdown for every row of a block; times are not computed."""
-    if inputs.groups:
-        return evaluate(inputs, block).ledger
+    return evaluate(inputs, block).ledger if inputs.groups else memory_of_one_kind(inputs, block)
+
+
+def memory_of_one_kind(inputs: TrainingInputs, block: Block) -> Ledger:
+    """The memory breakdown for every row of a block on accelerators of one kind."""
     layers = stage_layers(inputs.model, block)
     return ledger(inputs, block, layers, stage_parameters(inputs, block, layers), micro_batches(inputs, block))
 

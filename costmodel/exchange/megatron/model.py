@@ -485,6 +485,7 @@ def _written_windows(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
 
 
 def _written_experts(part: Experts, model: Model) -> dict[str, Any]:
+    """Megatron options for routed and shared experts that no row states."""
     found: dict[str, Any] = {}
     sparse = [kind.experts is not None for kind in layers_in_order(model)]
     if not all(sparse):

@@ -162,6 +162,7 @@ def workload(flags: MegatronFlags, dp: OriginValue | None) -> dict[str, Any]:
 
 
 def _global_batch(flags: MegatronFlags, dp: OriginValue | None) -> OriginValue | None:
+    """The sequences of a step: as stated, as scheduled, or micro-batch × dp."""
     batch = flags["global-batch-size"]
     if flags["step-batch-size-schedule"].value:
         return _last_scheduled_batch(flags, batch)
@@ -191,6 +192,7 @@ def _last_scheduled_batch(flags: MegatronFlags, batch: OriginValue) -> OriginVal
 
 
 def _token_budget(flags: MegatronFlags, sequence: OriginValue, batch: OriginValue | None) -> OriginValue | None:
+    """The tokens of the whole training: as stated, or samples or steps times the batch."""
     iterations, samples = flags["train-iters"], flags["train-samples"]
     if iterations.value and samples.value:
         flags.refuse("X005", "--train-iters and --train-samples exclude each other", samples.place)
@@ -368,6 +370,7 @@ def _token_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
 
 
 def _type_options(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+    """Megatron options for precision and optimizer; what they cannot state becomes a remark."""
     precision = job.workload.precision
     wide = "fp16" if precision == "fp16" else "bf16"
     found: dict[str, Any] = {wide: True}

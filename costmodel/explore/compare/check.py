@@ -91,6 +91,7 @@ def key_of(scenario: str | None, case: LoadedScenario) -> str:
 
 
 def _check_scenario(key: str, asked: Workload, holding: BaselinePolicy) -> CheckedScenario:
+    """The findings for one scenario: validity, limits, and what moved since the baseline."""
     answer = asked.answer()
     if answer.refused:
         invalid = tuple(CheckResult("valid", code, kept=False) for code in answer.refused)
@@ -206,6 +207,7 @@ def entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
 
 
 def _baseline_entry(asked: Workload, answer: PlanAnswer) -> Entry:
+    """What a baseline keeps of a scenario: its plan, inputs, documents and figures."""
     return Entry(
         title=asked.case.scenario.title,
         plan=dict(asked.plan_entry(answer)),

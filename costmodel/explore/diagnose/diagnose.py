@@ -85,6 +85,7 @@ def _clocks(answer: Answer) -> Cause:
 
 
 def _causes_in_kernels(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    """The constants of kernels that could make the step longer, each with its spread."""
     inputs, terms = answer.inputs, base.terms
     efficiency, common, stack = inputs.case.efficiency, inputs.case.common, inputs.stack
     if terms["attention"] and inputs.rates.attention is not None:
@@ -125,6 +126,7 @@ _OVERLAPPING = ("tp", "cp", "pp", "dp")
 
 
 def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    """The shares of communication that hide, each with its spread, as causes of a longer step."""
     inputs = answer.inputs
     shares = {axis: float(getattr(inputs.overlap, axis)) for axis in _OVERLAPPING}
     shares["ep"] = 0.0 if inputs.experts is None else inputs.experts.overlap
@@ -277,6 +279,7 @@ def second_runs(
 
 
 def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedScenario], text: str) -> SecondRun:
+    """The second run of a text such as "plan.tp=4: 9.1 s", with the setting that it changes."""
     setting, _, figure = text.rpartition(":")
     path, separator, value = (part.strip() for part in setting.partition("="))
     if not figure.strip() or not separator or not value:

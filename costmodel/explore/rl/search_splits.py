@@ -524,3 +524,22 @@ def published_iterations() -> Counter[str]:
 
 
 _NODE = "cluster.node"
+
+
+def settings_on(case: RlCase, ranks: float, *, weak: bool) -> list[str]:
+    """Settings of an iteration on `ranks` accelerators, with the engines' share as before; weak: with more prompts."""
+    per_node, plan = float(case.node.accelerators), case.scenario.plan
+    before = float(case.cluster.nodes) * per_node
+    settings = [f"cluster.nodes={max(1.0, ranks / per_node):.0f}"]
+    if ranks < per_node:
+        settings.append(f"cluster.node.accelerators={ranks:.0f}")
+    own = () if plan is None else (("rollout.ranks", plan.rollout.ranks), *((f"beside.{n}", m) for n, m in plan.beside))
+    for name, held in own:
+        if held is not None:
+            grain = per_node if ranks > per_node else 1.0
+            part = max(grain, round(float(held) / before * ranks / grain) * grain)
+            settings.append(f"plan.{name}={min(part, ranks - grain):.0f}")
+    if weak:
+        grown = case.scenario.workload.prompts / before * ranks
+        settings.append(f"workload.prompts={max(1.0, round(grown)):.0f}")
+    return settings

@@ -196,6 +196,7 @@ def _make_remedy(
     counted: bool = False,
     note: str = "",
 ) -> Remedy:
+    """A remedy with memory, step time and chance to fit of its best plan."""
     costs = outcome.best.costs
     figures = costs["memory_peak"], costs["memory_share"], costs["step_time"], costs["fit_chance"]
     return Remedy(tuple(alternatives), price, *figures, valid=outcome.valid if counted else None, note=note)

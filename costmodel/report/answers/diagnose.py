@@ -52,7 +52,7 @@ def _verdict_words(found: Diagnosis) -> str:
 
 
 def _conclusion(found: Diagnosis) -> str:
-    """The likeliest cause."""
+    """A sentence on the likeliest cause, or on why none is named."""
     if found.of_another_job:
         return f"{_SAME_JOB} Check model, sequence, batch, GPUs, plan and unit first."
     if found.inside:

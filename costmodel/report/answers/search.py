@@ -677,14 +677,13 @@ def front_figure(words: SearchWords[Inputs, Plan]) -> Draw:
     """The front, the best plans and the scenario's own as points of a page."""
     from costmodel.report.page.plots import DrawnPlan, plans_plot
 
-    found = words.found
-    assert found.front is not None
+    found, front = words.found, words.found.front
+    assert front is not None
     plans = [DrawnPlan(plan.costs, f"plan {at}", "quiet") for at, plan in enumerate(found.best[:_DOTS], 1)]
-    plans += [DrawnPlan(plan.costs, "on the front", "first") for plan in found.front.rows]
+    plans += [DrawnPlan(plan.costs, "on the front", "first") for plan in front.rows]
     plans += [DrawnPlan(found.best[0].costs, "best", "third", "best")] if found.best else []
     plans += [] if words.own_costs is None else [DrawnPlan(words.own_costs, "yours", "second", "yours")]
-    axes = found.front.axes.x, found.front.axes.y
-    return plans_plot(axes, plans, words.columns, words.result, front=True)
+    return plans_plot((front.axes.x, front.axes.y), plans, words.columns, words.result, front=True)
 
 
 def ranking_figure(words: SearchWords[Inputs, Plan]) -> Draw:

@@ -274,6 +274,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return not (self.found.stopped or (self.found.works and self.found.is_safe))
 
     def _remedy_lines(self) -> list[Line]:
+        """A row for each remedy: what to set, its plan and its GPUs."""
         found = self.found
         remedies = found.offers.remedies
         if not remedies:

@@ -208,7 +208,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         if closest:
             need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
         block = one_row(plan.structure, **plan.sizes)
-        need = need if closest else f"{need}; {largest_part(inputs, block)}"
+        need = need if closest else f"{need}{largest_part(inputs, block)}"
         lines: list[Line] = [
             styled(f"No plan {'keeps the limits' if closest else 'fits'}.", BAD),
             styled(f"  nearest   {self._whole(plan)}"),

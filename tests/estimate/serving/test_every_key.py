@@ -29,6 +29,13 @@ CASES = {
     "experts": ["model=qwen-3-30b-a3b", "plan={tp: 4}", "limits={}"],
     "spread": ["model=qwen-3-30b-a3b", "plan={dp_attention: 4, ep: 4}", "assume.experts.imbalance=1.1", "limits={}"],
     "wide": ["model=deepseek-v3", "cluster.node=dgx-h200", "plan={dp_attention: 16, ep: 16}", "limits={}"],
+    "one sided": [
+        "model=deepseek-v3",
+        "stack=trt-llm",
+        "plan={dp_attention: 8, ep: 8}",
+        "limits={}",
+        "cluster.node=dgx-h200",
+    ],
     "printed": ["plan={tp: 8, speculation: {tokens: 3, acceptance: 50 %, draft: eagle}}", "limits={}"],
     "length": ["plan={tp: 8, speculation: {tokens: 3, length: 2.5, draft: eagle}}", "limits={}"],
     "draft": ["plan={tp: 8, speculation: {tokens: 3, chance: 80 %, draft: eagle}}", "limits={}"],
@@ -104,6 +111,7 @@ VALUES = {
            {"start": "90 us", "inside_share": "30 %", "across_share": "30 %"}.items()},
         "assume.network_share": "40 %",
     },
+    "one sided": {"stack.dispatch.one_sided.start": "90 us", "stack.dispatch.one_sided.inside_share": "30 %"},
     "draft": {f"plan.speculation.{key}": to for key, to in
               {"tokens": "2", "chance": "70 %", "draft": "ngram"}.items()},
     "printed": {"plan.speculation.acceptance": "30 %"},

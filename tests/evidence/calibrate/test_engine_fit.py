@@ -156,7 +156,7 @@ def test_a_fit_that_describes_nothing_is_not_written() -> None:
 
 def test_start_up_logs_hold_no_times() -> None:
     Path("logs.csv").write_text("engine,model,gpu,tp,log_kv_gib\nvllm,meta-llama/Llama-3.1-8B,h100-sxm,1,58\n")
-    with pytest.raises(CostModelError, match=r"logs\.csv holds start-up logs"):
+    with pytest.raises(CostModelError, match=r"logs\.csv has start-up logs"):
         engine_fit(["logs.csv"])
 
 

@@ -251,7 +251,7 @@ def test_a_configuration_that_is_not_there_is_a_fault_unless_its_values_are_the_
     [
         (texts.VERL, {"load": {}}, "the tokens of a prompt are not stated"),
         (texts.VERL, {"load": {"prompt": "300"}}, "the mean tokens of an answer are not stated"),
-        (texts.VERL, {"load": GIVEN | {"rate": "4"}}, "--rate is of a service"),
+        (texts.VERL, {"load": GIVEN | {"rate": "4"}}, "--rate is for services"),
         (texts.VERL.replace("size=2", "size=3"), {}, "does not divide 16 accelerators"),
         (texts.VERL.replace("name=vllm", "name=hf"), {}, "no document describes it as an engine"),
         (texts.VERL.replace("estimator=grpo", "estimator=mine"), {}, "no workload expresses it"),

@@ -198,7 +198,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "text garbled": (NOW.replace("22.50", "2x.50"), "D006", "not '2x.50'", ":14:57"),
     "text of no time": (NOW.replace("    22.50", "     0.00"), "D008", "out of range", ":14:58"),
     "text of wrong results": (NOW.replace("0.02       0", "0.02      17"), "D015", "17 elements", ":13:1"),
-    "text without results": (NOW[: NOW.index("           0   ")], "D015", "holds no results", ":1:1"),
+    "text without results": (NOW[: NOW.index("           0   ")], "D015", "has no results", ":1:1"),
     "text of no number": (NOW.replace("22.50", "  nan"), "D006", "not 'nan'", ":14:"),
     "text of no end": (NOW.replace("22.50", "  inf"), "D006", "not 'inf'", ":14:"),
     "text of no test": (NOW.replace("all_gather_perf", "it"), "D015", "which of the nccl-tests", ":12:1"),

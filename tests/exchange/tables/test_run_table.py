@@ -162,7 +162,8 @@ def test_one_fault_of_a_row(name: str, tmp_path: Path) -> None:
 
 def test_a_row_of_another_length_is_told_what_it_lacks(tmp_path: Path) -> None:
     _, short, longer = read_table(written(tmp_path, f"{TEXT}1,2\n{ROW},\n")).rows
-    assert [row.faults[0].hint.split()[0:3] for row in (short, longer)] == [["a", "cell", "left"], ["put", "a", "cell"]]
+    hints = [row.faults[0].hint.split()[0:3] for row in (short, longer)]
+    assert hints == [["an", "empty", "cell"], ["put", "a", "cell"]]
 
 
 def test_every_fault_is_told_at_once(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_the_hint_for_unknown_words_is_by_meaning_and_by_spelling(run: Any, faul
     (spelt,) = faults(run("explain", "bubbel"))
     assert "did you mean bubble" in spelt.help
     (nothing,) = faults(run("explain", "zzzzqqq"))
-    assert "costmodel explain alone lists" in nothing.help
+    assert "costmodel explain, without a word, lists" in nothing.help
 
 
 def test_a_figure_of_a_scenario_is_no_phrase(run: Any) -> None:

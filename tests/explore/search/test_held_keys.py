@@ -142,8 +142,8 @@ def test_a_plan_that_is_all_from_the_command_line_is_nobody_s_own(tmp_path: Path
         (("plan.recompute_modules=[norms]", "search.recompute=[none]"), "for recompute selective alone"),
         (("plan.split=spread", "plan.first_stage_layers=20"), "plan.split=spread cannot hold beside"),
         (("plan.split=spread", "search.first_stage_layers=[20]"), "search.first_stage_layers is not tried"),
-        (("plan.first_stage_layers=20", "search.split=[even]"), "is not held for every plan"),
-        (("workload.precision=fp8", "search.precision=[bf16]"), "workload.precision=fp8 is not held"),
+        (("plan.first_stage_layers=20", "search.split=[even]"), "is not fixed for every plan"),
+        (("workload.precision=fp8", "search.precision=[bf16]"), "workload.precision=fp8 is not fixed"),
     ],
 )
 def test_where_plan_and_search_disagree_it_is_said(settings: tuple[str, ...], words: str, run: Any) -> None:

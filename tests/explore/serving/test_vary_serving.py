@@ -148,17 +148,17 @@ def test_a_spread_is_set_of_a_length_that_is_a_number(run: Any) -> None:
 def test_a_limit_that_a_request_alone_breaks_is_kept_by_no_replicas() -> None:
     """No rate is so low that the limit holds: that of a request alone is the figure at hardly any load."""
     limit = "limits={ttft_p99: {at_most: 50 ms}}"
-    trial = at_rate(case(limit), "50 /s")
+    trial = at_rate(case(limit), "50 /s", {})
     assert trial.alone is not None
     assert (trial.codes, trial.works) == (("S002",), False)
     assert trial.alone.costs["ttft_p99"] == pytest.approx(costs("workload.rate=0.0001 /s")["ttft_p99"], rel=1e-3)
-    kept = at_rate(case("limits={ttft_p99: {at_most: 1 s}}"), "50 /s")
+    kept = at_rate(case("limits={ttft_p99: {at_most: 1 s}}"), "50 /s", {})
     assert kept.alone is None
     assert kept.works
 
 
 def test_a_plan_whose_instances_have_no_number_is_scaled_one_by_one() -> None:
-    trial = at_rate(case("plan={prefill: {tp: 4}, decode: {tp: 4}}", "limits={}"), "4 /s")
+    trial = at_rate(case("plan={prefill: {tp: 4}, decode: {tp: 4}}", "limits={}"), "4 /s", {})
     assert trial.answer is not None
     assert trial.answer.costs["gpus"] == 8
 
@@ -197,7 +197,7 @@ def test_a_value_that_cannot_be_read_is_explained_beside_others(run: Any) -> Non
 def test_so_many_replicas_that_each_has_its_share_to_the_last_digit_keep_their_limits() -> None:
     """The least number is a bound: a ten-thousandth more is the most that rounding of the highest rate costs."""
     limit = "limits={ttft_p99: {at_most: 400 ms}}"
-    trial = at_rate(case(limit), "999999 /s")
+    trial = at_rate(case(limit), "999999 /s", {})
     assert trial.works
     assert trial.answer is not None
     replicas, needed = (trial.answer.costs[name] for name in ("replicas", "replicas_needed"))

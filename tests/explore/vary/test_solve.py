@@ -152,7 +152,7 @@ def test_plans_that_do_not_fit_are_no_answer(run: Any) -> None:
     ("vary", "wanted", "code"),
     [
         ("plan.tp", "fast", "C011"),
-        ("plan.tp", "mfu>0.4", "C011"),
+        ("plan.tp", "mfu=0.4", "C011"),
         ("plan.tp", "mfu>=much", "C011"),
         ("plan.tp", "mfu>=45", "C011"),
         ("plan.tp", "step_time<=3", "C011"),

@@ -143,11 +143,16 @@ class EngineKernels(Sourced):
     own_all_reduce: Bytes = Field(default=0.0, description="Messages up to this take the engine's own all-reduce")
 
 
-class DispatchForm(Sourced):
-    """One form of the kernels that send tokens to the ranks of their experts, and results back."""
+class OneSidedForm(Sourced):
+    """Kernels inside one domain that send tokens to the ranks of their experts, and results back."""
 
     start: Seconds = Field(description="Fixed time of a dispatch or combine")
     inside_share: Share = Field(description="Share of the link inside a domain that they reach")
+
+
+class DispatchForm(OneSidedForm):
+    """One form of such kernels within and between domains."""
+
     across_share: Share = Field(description="Share of the network interface that they reach")
 
 
@@ -161,7 +166,7 @@ class EngineDispatch(Sourced):
     two_batches: bool = off("A step is two halves: the exchange of one hides behind the compute of the other")
     low_latency: DispatchForm = Field(description="Steps without prompts: a copy of a token to each of its experts")
     normal: DispatchForm = Field(description="Steps with prompts: one copy to a domain, which passes it on")
-    one_sided: DispatchForm | None = optional(
+    one_sided: OneSidedForm | None = optional(
         "Inside one domain with a switch: one copy to each rank, in the type of the experts' products; left out, as "
         "between nodes"
     )

@@ -275,7 +275,7 @@ def _dispatch(
             carried: Number | None = None
             if stated.deduplicated:
                 rows = SentTokens(sent, routed.hidden, element, copies, reached(routed.of, ep.domains))
-                time, carried = dispatch_time(inputs, stated.kernels, rows, ep)
+                time, carried = dispatch_time(inputs, stated.kernels, rows, ep, stated.kernels.across_share)
             else:
                 time = collective_time(inputs, message, ep, "all_to_all")
             exchanges.append(Exchange(ep, "all_to_all", message, time, 1.0, 1.0, 0.0, carried))

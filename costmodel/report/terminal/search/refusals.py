@@ -28,7 +28,7 @@ from costmodel.estimate.training.parallelism.pipeline import (
 )
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.estimate.training_answer.evaluate_training import memory_of, missing_input
+from costmodel.estimate.training_answer.evaluate_training import memory_of_one_kind, missing_input
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time
@@ -57,7 +57,7 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
         peak, usable = costs["memory_peak"], float(inputs.usable)
         usable = peak / costs["memory_share"] if inputs.groups else usable
         over = f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
-        return f"{over}; {largest_part(inputs, block)}"
+        return f"{over}{largest_part(inputs, block)}"
     if code == NOT_SAFE:
         chance = rounded_percent(costs["fit_chance"])
         return f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB fit with a chance of {chance}"
@@ -72,12 +72,14 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
 
 
 def largest_part(inputs: TrainingInputs, block: Block) -> str:
-    """The largest line of the memory of a plan on its worst stage."""
-    ledger = memory_of(inputs, block)
+    """Words on the largest line of the memory of a plan on its worst stage; none for accelerators of several kinds."""
+    if inputs.groups:
+        return ""
+    ledger = memory_of_one_kind(inputs, block)
     peaks = [number(peak) for peak in ledger.peaks]
     lines = {name: number(stages[peaks.index(max(peaks))]) for name, stages in ledger.lines.items()}
     name = max(lines, key=lambda each: lines[each])
-    return f"the largest part: {name.replace('_', ' ')} {gib(lines[name])} GiB"
+    return f"; the largest part: {name.replace('_', ' ')} {gib(lines[name])} GiB"
 
 
 def _broken(inputs: TrainingInputs, costs: dict[str, float], code: str) -> Iterator[Limit]:

@@ -466,6 +466,7 @@ def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> I
 
 
 def _laid_all(items: Iterable[PlainLine], width: int | None, *, verbose: bool) -> Iterator[Text]:
+    """The lines of an answer as a terminal of this width shows them."""
     narrow = dict[str, None]()
     for item in items:
         if isinstance(item, CellTable):

@@ -208,6 +208,7 @@ def _token_budget(flags: MegatronFlags, sequence: OriginValue, batch: OriginValu
 
 
 def _precision_value(flags: MegatronFlags) -> OriginValue:
+    """The arithmetic of the training, with a fault where two types are stated."""
     wide = [name for name in ("bf16", "fp16") if flags.on(name)]
     eight, four = flags["fp8-format"], flags["fp4-format"]
     if len(wide) > 1 or (eight.value and four.value):
@@ -248,6 +249,7 @@ def _gradients(flags: MegatronFlags) -> OriginValue:
 
 
 def _optimizer_name(flags: MegatronFlags) -> OriginValue:
+    """The optimizer document that the options for optimizer and state types mean."""
     kind = flags["optimizer"]
     name = OPTIMIZERS.get(kind.value)
     if name is None:

@@ -145,6 +145,7 @@ def _causes_in_overlap(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 
 
 def _causes_in_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
+    """The rates of links that could make the step longer, each with its spread."""
     inputs, case, common = answer.inputs, answer.inputs.case, answer.inputs.case.common
     taking = [item for item in answer.evaluation.step.transfers if number(item.total_time) > 0]
     inside = any(number(item.group.domains) <= 1 for item in taking)

@@ -246,6 +246,8 @@ def origin_of(value: Any, name: str = "") -> Origin:
     """The origin of a number; a number without one becomes a leaf."""
     if isinstance(value, Traced):
         return value.origin
+    if type(value) is float:
+        return Leaf(name, value)
     if isinstance(value, Total):
         return Combined(value.operation, [origin_of(part) for part in value.parts], float(value), _labels.get())
     if isinstance(value, Figure):

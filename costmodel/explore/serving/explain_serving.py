@@ -15,7 +15,7 @@ from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, e
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import answer, filled, halves_of, layout_of, own_plan, routed
+from costmodel.estimate.serving.predict_serving import filled, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.serving_error_band import banded, end_factors
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
@@ -33,8 +33,10 @@ LINES: dict[str, str] = {
 
 
 def explain(inputs: ServingInputs, *quantities: str) -> list[ExplainedFigure]:
-    """The trees of figures of the scenario's own plan, from the calls that its evaluation made."""
-    inputs = answer(inputs, own_plan(inputs), bands=False).inputs
+    """The trees of figures of the scenario's own plan, from the calls that its evaluation made.
+
+    inputs: those of its answer, which knows what lies outside measured ranges
+    """
     with trace():
         found = _evaluated(asking_chance(inputs))
         banded = not {*quantities} <= {*LINES, *found.results.columns}

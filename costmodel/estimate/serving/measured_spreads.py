@@ -82,8 +82,15 @@ def spreads(inputs: ServingInputs, *layouts: PlanColumns) -> ServingSpreads:
 
 
 def is_new_ground(inputs: ServingInputs) -> bool:
-    """Whether no fitted benchmark is like this: other maker, tp across domains, host experts, mixed batch."""
-    return inputs.crosses or inputs.host_experts is not None or of_unlike_batch(inputs) or never_ran(inputs)
+    """Whether no fitted benchmark is like this: maker, tp across domains, host experts, mixed batch, odd heads."""
+    unlike = of_unlike_batch(inputs) or odd_latent_heads(inputs) > 0
+    return inputs.crosses or inputs.host_experts is not None or unlike or never_ran(inputs)
+
+
+def odd_latent_heads(inputs: ServingInputs) -> float:
+    """Heads of latent attention that are no power of two, which its kernels and all fitted benchmarks have; else 0."""
+    counts = (kind.latent.heads for kind in inputs.model.layers if kind.latent is not None)
+    return next((heads for heads in counts if round(heads).bit_count() != 1), 0.0)
 
 
 def of_unlike_batch(inputs: ServingInputs) -> bool:

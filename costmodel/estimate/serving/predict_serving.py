@@ -23,7 +23,13 @@ from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evalu
 from costmodel.estimate.serving.goodput import percentile_of_kinds
 from costmodel.estimate.serving.kv_cache import narrow_cache_without_gain
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
-from costmodel.estimate.serving.measured_spreads import is_new_ground, never_ran, of_unlike_batch, spreads_beyond
+from costmodel.estimate.serving.measured_spreads import (
+    is_new_ground,
+    never_ran,
+    odd_latent_heads,
+    of_unlike_batch,
+    spreads_beyond,
+)
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
@@ -469,6 +475,8 @@ def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
         yield Assumption("stack", "never measured with experts on the host", "wider band upwards")
     if of_unlike_batch(inputs):
         yield Assumption("stack", "no fitted benchmark has unlike answers at once", "wider band upwards")
+    if heads := odd_latent_heads(inputs):
+        yield Assumption("stack", f"never measured with latent attention of {heads:.0f} heads", "wider band upwards")
 
 
 def remarks(inputs: ServingInputs) -> Iterator[str]:

@@ -478,10 +478,10 @@ REMARKS = {
     "N056": Reason(
         "never measured",
         "No measured run on this maker's accelerators had this kind of layer (training), or this engine (serving), or "
-        "no fitted benchmark of any engine had tensor parallelism over several domains, experts on the host, or unlike "
-        "answers of requests that are sent at once; the lines *assumed* of `estimate` name it. When they were first "
-        "measured, such layers took 1.9 to 13 times as long as predicted and such engines 1.2 to 2.7 "
-        "times, so P90 is far above the prediction.",
+        "no fitted benchmark of any engine had tensor parallelism over several domains, experts on the host, unlike "
+        "answers of requests that are sent at once, or latent attention whose heads are no power of two; the lines "
+        "*assumed* of `estimate` name it. When they were first measured, such layers took 1.9 to 13 times as long as "
+        "predicted and such engines 1.2 to 2.7 times, so P90 is far above the prediction.",
     ),
     "N057": Reason(
         "prompts that are dropped",

@@ -20,6 +20,7 @@ from costmodel.explore.serving.search_layouts import search
 from .cases import inputs, predicted
 
 LOOP = "workload={kind: serving, prompt: 500, output: 500, concurrency: 16}"
+LATENT = ("deepseek-v2-lite", "glm-4.7-flash")  # of 16 and of 20 heads
 AMD = ("cluster={node: hgx-mi300x, nodes: 1}", LOOP, "plan.tp=8", "limits={}")
 
 
@@ -114,3 +115,14 @@ def test_a_search_has_the_chance_of_an_estimate_outside_fits(keys: tuple[str, ..
     assert searched == pytest.approx(answer.costs["limits_chance"], rel=1e-6)
     two = evaluated(plain, layout.at(np.zeros(2, dtype=int))).results.column("limits_chance")
     assert two == pytest.approx(np.repeat(searched, 2))
+
+
+def test_latent_attention_of_odd_heads_has_the_band_of_what_never_ran() -> None:
+    """Its kernels are written for powers of two, as the heads of all fitted benchmarks are."""
+    one = "cluster={node: dgx-h100, nodes: 1}"
+    plain, odd = (predicted(f"model={name}", LOOP, one, "plan={tp: 1, replicas: 1}", "limits={}") for name in LATENT)
+    assert ("N056" in plain.remarked, "N056" in odd.remarked) == (False, True)
+    assert any(line.value == "never measured with latent attention of 20 heads" for line in odd.assumed)
+    low, high = ends(odd, "tpot")
+    assert high > 1.5 * low
+    assert ends(plain, "tpot")[1] == pytest.approx(ends(plain, "tpot")[0])

@@ -236,6 +236,7 @@ class ListPrice(Sourced):
         default="node",
         description="node: rented whole, however few of its accelerators a job uses; accelerator: rented one by one",
     )
+    in_part: bool = off("Whether the seller rents part of a node; without that a whole node is billed")
     hourly: Rent | None = optional(
         "Of what is rented: 98.32 USD/h of the whole node, 6 USD/GPU/h of an accelerator; none if bought"
     )

@@ -342,6 +342,41 @@ def ownership_price(
 
 
 @equation
+def written_off(capital: Number, resale: Number, life: Number, time: Number) -> Number:
+    """The part of what was bought that is written off in some time.
+
+    (C − R) t / L
+
+    capital C [USD]: price of what is bought · resale R [USD]: what it is sold for at the end
+    life L [s]: until it is sold or written off · time t [s]
+    → cost [USD]
+    Source: composition
+    Holds: written off evenly, without interest
+    Monotone: increasing in capital, time; decreasing in resale, life
+    >>> written_off(1.5e6, 0.0, 60.0, 1.0)
+    25000.0
+    """
+    return (capital - resale) * time / life
+
+
+@equation
+def unused_write_off(cost: Number, utilisation: Number) -> Number:
+    """What a job pays for the time in which what was bought stands idle.
+
+    c (1 − u) / u
+
+    cost c [USD]: written off while the job works · utilisation u: share of its life in which it works
+    → cost [USD]
+    Source: composition
+    Holds: jobs alone pay for idle time
+    Monotone: increasing in cost; decreasing in utilisation
+    >>> unused_write_off(24000.0, 0.75)
+    8000.0
+    """
+    return cost * (1 - utilisation) / utilisation
+
+
+@equation
 def purchase_capital(nodes: Number, capital: Number) -> Number:
     """Price of all nodes that are bought.
 
@@ -409,9 +444,10 @@ def payback_time(capital: Number, time: Number, cost: Number) -> Number:
 
     C t / R
 
-    capital C [USD]: of what is bought · time t [s]: that the rent is of · cost R [USD]: the rent → time [s]
+    capital C [USD]: of what is bought · time t [s]: that the rent is of
+    cost R [USD]: the rent, less the electricity of what is bought → time [s]
     Source: composition
-    Holds: without electricity, staff and the hall of what is bought
+    Holds: without interest, staff and the hall of what is bought
     Monotone: increasing in capital, time; decreasing in cost
     >>> payback_time(1.5e6, 2628000.0, 1e5) / 2628000.0
     15.0

@@ -29,7 +29,9 @@ from costmodel.equations.run.economics import (
     share,
     site_power,
     tokens_per_step,
+    unused_write_off,
     whole_node_price,
+    written_off,
 )
 from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
@@ -61,10 +63,19 @@ OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent tha
 
 @record
 class Rent:
-    """The rent of a plan, USD: for the accelerators in use, and for all accelerators of its nodes."""
+    """The rent of a plan, USD: for the accelerators in use, and for all accelerators of its nodes.
+
+    each: the seller rents parts of a node
+    """
 
     in_use: float
     whole: float
+    each: bool = False
+
+    @property
+    def billed(self) -> float:
+        """What is paid: whole nodes, unless their parts are rented."""
+        return self.in_use if self.each else self.whole
 
 
 @record
@@ -95,9 +106,9 @@ class Purchase:
 
     @property
     def rents_each(self) -> bool:
-        """Whether its accelerators are rented one by one."""
+        """Whether the document of its price states that part of a node is rented."""
         listed = None if self.price is None else self.price.listed
-        return listed is None or listed.per == "accelerator"
+        return listed is not None and listed.in_part
 
     @property
     def capital(self) -> float:
@@ -142,8 +153,9 @@ class Purchase:
 
     @property
     def parts(self) -> float:
-        """Number of parts in which whole nodes can be rented: nodes, or engines that span several nodes."""
-        return min(self.nodes, float(len(self.engines)))
+        """Number of parts that can be rented alone: engines where parts of a node are rented, or else nodes of them."""
+        engines = float(len(self.engines))
+        return engines if self.rents_each else min(self.nodes, engines)
 
     @property
     def gpus(self) -> float:
@@ -185,11 +197,12 @@ class Purchase:
         price, about = self.price, self.trial.about if self.trial is not None else None
         if price is None or about is None or not self.works:
             return Rent(math.nan, math.nan)
-        return Rent(*map(float, _rents(price, time, self.gpus if gpus is None else gpus, about.built)))
+        in_use, whole = _rents(price, time, self.gpus if gpus is None else gpus, about.built)
+        return Rent(float(in_use), float(whole), self.rents_each)
 
 
 _Known = dict[tuple[str, ...], dict[str, "ExplainedFigure"]]  # trees of plans, by the settings that make them
-_TURNS = {"turn": "1/s", "whole turn": "1/s", "payback": "s"}
+_TURNS = {"turn": "1/s", "payback": "s"}
 UNITS = {"GPUs": "1", "nodes": "1", "idle": "1", "price": "USD/s", "site power": "J/s"}  # of figures that are no money
 
 
@@ -245,8 +258,18 @@ def money_of(row: Purchase, time: float) -> dict[str, Number]:
     found["price"] = _traced_price(price, row.machine.accelerator)
     found["rent"], found["whole nodes"] = _rents(price, leaf(time, "time"), used, built, found["price"])
     if price.listed is not None and price.listed.bought is not None:
-        found["capital"] = purchase_capital(row.nodes, price.listed.bought.capital)
+        owned = price.listed.bought
+        found["capital"] = purchase_capital(row.nodes, owned.capital)
+        resale = purchase_capital(row.nodes, owned.resale)
+        found["write-off"] = written_off(found["capital"], resale, owned.life, time)
+        found["unused"] = unused_write_off(found["write-off"], owned.utilisation)
+        found["power"] = cost_difference(cost_difference(found["rent"], found["write-off"]), found["unused"])
     return found
+
+
+def _billed(row: Purchase) -> str:
+    """The name of the rent that is paid."""
+    return "rent" if row.rents_each else "whole nodes"
 
 
 @record
@@ -352,13 +375,13 @@ class Bought:
         return [] if self.next_best is None else [(self.next_best.machine.name, self.next_best)]
 
     def _difference(self, row: Purchase, best: Purchase) -> dict[str, Number]:
-        """By how much a machine costs more than the best one, and the time in which that one's rent is its capital."""
+        """By how much a machine is billed more than the best one, and when a purchase has saved its capital."""
         (own, ours), found = (money_of(each, each.paid_time) for each in (row, best)), dict[str, Number]()
         if "rent" in own and "rent" in ours:
-            found["difference"] = cost_difference(own["rent"], ours["rent"])
-            found["whole difference"] = cost_difference(own["whole nodes"], ours["whole nodes"])
+            found["difference"] = cost_difference(own[_billed(row)], ours[_billed(best)])
         if "capital" in own:
-            found["payback"] = payback_time(own["capital"], best.paid_time, ours["rent"])
+            saved = cost_difference(ours[_billed(best)], own["power"])
+            found["payback"] = payback_time(own["capital"], best.paid_time, saved)
         return found
 
     def _beside(self, best: Purchase) -> dict[str, Number]:
@@ -378,9 +401,10 @@ class Bought:
         cost, ours = self._hosted_cost(offer), money_of(best, best.paid_time)
         found = {"rent": cost}
         if "rent" in ours:
-            found["difference"] = cost_difference(cost, ours["rent"])
-            for name, rent, parts in (("turn", "rent", len(best.engines)), ("whole turn", "whole nodes", best.parts)):
-                found[name] = break_even_rate(self._answered, share(ours[rent], leaf(parts, "engines")), cost)
+            paid = ours[_billed(best)]
+            found["difference"] = cost_difference(cost, paid)
+            least = share(paid, leaf(best.parts, "parts that are rented"))
+            found["turn"] = break_even_rate(self._answered, least, cost)
         return found
 
     def _row_trees(self, row: Purchase, names: Sequence[str], known: _Known) -> dict[str, ExplainedFigure]:
@@ -416,21 +440,26 @@ class Bought:
         """The rent of the whole job, or of a month where it has no end."""
         return row.rent(row.paid_time)
 
-    def dearer(self, row: Purchase) -> Rent:
-        """By how much a machine costs more than the best one, USD."""
-        best, own = Rent(math.nan, math.nan) if self.best is None else self.rent(self.best), self.rent(row)
-        of_whole = cost_difference(own.whole, best.whole)
-        return Rent(float(cost_difference(own.in_use, best.in_use)), float(of_whole))
+    @property
+    def billed(self) -> float:
+        """What the best machine costs as it is billed, USD; NaN without one."""
+        return math.nan if self.best is None else self.rent(self.best).billed
+
+    def dearer(self, row: Purchase) -> float:
+        """By how much more a machine is billed than the best one, USD."""
+        return float(cost_difference(self.rent(row).billed, self.billed))
 
     def hosted_dearer(self, offer: HostedOffer) -> float:
-        """By how much an API costs more than the accelerators of the best machine, USD a month."""
-        best = self.best
-        return math.nan if best is None else float(cost_difference(self.hosted_cost(offer), self.rent(best).in_use))
+        """By how much an API costs more than the best machine, USD a month."""
+        return float(cost_difference(self.hosted_cost(offer), self.billed))
 
     def payback(self, row: Purchase) -> float:
-        """The time in which the rent of the best machine adds up to the capital of a purchase, s."""
+        """The time after which a purchase has saved its capital in rent of the best machine, less its power, s."""
         best = self.best
-        return math.nan if best is None else float(payback_time(row.capital, best.paid_time, self.rent(best).in_use))
+        if best is None:
+            return math.nan
+        saved = cost_difference(self.billed, money_of(row, best.paid_time)["power"])
+        return float(payback_time(row.capital, best.paid_time, saved)) if saved > 0 else math.inf
 
     @property
     def smaller(self) -> Rent:
@@ -447,7 +476,7 @@ class Bought:
 
     def weighed_cost(self, row: Purchase) -> float:
         """The cost that rows are ranked by; for a job without end and load, the cost for equal work."""
-        rent, time = self.rent(row).in_use, 1.0
+        rent, time = self.rent(row).billed, 1.0
         if self.asked.request_tokens is None and math.isinf(row.time) and row.trial is not None:
             time = row.trial.costs.get(self.asked.usual, math.nan)
         return math.inf if math.isnan(rent * time) else rent * time

@@ -9,7 +9,7 @@ from dataclasses import replace
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.flags.workload_flags import keys_of
-from costmodel.explore.purchase.buy import Bought, Choice, Purchase, Rent
+from costmodel.explore.purchase.buy import Bought, Choice, Purchase
 from costmodel.explore.purchase.smallest_size import tried
 from costmodel.explore.search.required_chance import stated_chance
 from costmodel.explore.workload_interface import SmallestPlan, SmallestPlans
@@ -21,15 +21,17 @@ _BELOW = 0.99  # of the chance of a plan, that it is asked to have
 
 
 def with_choices(found: Bought) -> Bought:
-    """The result with what the reader has to decide, what changes the cost most first."""
+    """The result with what the reader has to decide: other deals first, then by change of cost."""
     best = found.best
     if best is None or best.plans.safe is None:
         return found
     choices = [*_sizes(found, best), *_smaller_type(found, best), *_limited_tokens(found, best)]
-    choices += [Choice("offer", row, ("--node", row.machine.node)) for row in found.to_judge]
-    known = [(abs(found.dearer(choice.row).in_use), choice) for choice in choices]
-    known.sort(key=lambda each: -each[0] if math.isfinite(each[0]) else 0.0)
-    return replace(found, choices=tuple(choice for _, choice in known))
+    nodes = [row.machine.node for row in found.working]  # a flag leads to an offer where it is the only one of a node
+    choices += [Choice("offer", row, ("--node", row.machine.node) if nodes.count(row.machine.node) == 1 else ())
+                for row in found.to_judge]  # fmt: skip
+    known = [(choice.key != "offer", -abs(found.dearer(choice.row)), choice) for choice in choices]
+    known.sort(key=lambda each: (each[0], each[1] if math.isfinite(each[1]) else 0.0))
+    return replace(found, choices=tuple(choice for *_, choice in known))
 
 
 def _sizes(found: Bought, best: Purchase) -> Iterator[Choice]:
@@ -37,17 +39,12 @@ def _sizes(found: Bought, best: Purchase) -> Iterator[Choice]:
     expected, surer = best.plans.expected, best.plans.surer
     if expected is not None and expected.gpus < best.gpus:
         row = _at_size(found, best, expected)
-        if row.works and not _paid(row, found.rent(row)) > _AS_DEAR * _paid(best, found.rent(best)):
+        if row.works and found.rent(row).billed < _AS_DEAR * found.billed:
             yield Choice("fewer", row, ("--safe", "off"))
     if surer is not None and surer.gpus > best.gpus:
         row = _at_size(found, best, surer)
         if row.works:
             yield Choice("surer", row, ("--safe", f"{math.floor(surer.chance * 100)}%"))
-
-
-def _paid(row: Purchase, rent: Rent) -> float:
-    """The rent that is paid: of the GPUs in use where each is rented alone, else of whole nodes."""
-    return rent.in_use if row.rents_each else rent.whole
 
 
 def _at_size(found: Bought, best: Purchase, plan: SmallestPlan) -> Purchase:
@@ -64,7 +61,7 @@ def _smaller_type(found: Bought, best: Purchase) -> Iterator[Choice]:
     """The best machine with numbers of fewer bytes, where none are stated and fewer accelerators do then."""
     asked, path = found.asked, keys_of(found.asked.case.kind)["dtype"]
     row = _with(found, best, f"{path}={asked.smaller_type}") if asked.smaller_type else None
-    if row is not None and row.gpus < best.gpus:
+    if row is not None and found.rent(row).billed < _AS_DEAR * found.billed:
         yield Choice("type", row, ("--dtype", asked.smaller_type))
 
 

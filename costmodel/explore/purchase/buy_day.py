@@ -73,7 +73,8 @@ class Day:
     def autoscaled(self) -> Rent:
         """The rent if accelerators follow each hour's need, including those that start before an hour begins."""
         used = [hour.gpus for hour in self.hours]
-        return Rent(*(float(self._by_hour(each, self.elastic)) for each in (used, [*map(self._whole, used)])))
+        in_use, whole = (float(self._by_hour(each, self.elastic)) for each in (used, [*map(self._whole, used)]))
+        return Rent(in_use, whole)
 
     @property
     def saved(self) -> float:

@@ -25,6 +25,7 @@ from costmodel.report.answers.buy_words import (
     amount,
     as_stated,
     beside,
+    billed_cell,
     chance_cell,
     day_headlines,
     day_section,
@@ -109,9 +110,11 @@ def buy(
     )
     first, choices = sentences(found), decisions(found)
     verdict = "bad" if best is None or best.plans.safe is None else chance_verdict(best.plans.safe.chance)
-    points = [Point(_whole_decision(found, each), " ".join((again, *each.flags)) if again and each.flags else "")
-              for each in choices]  # fmt: skip
-    sections = [Section("decide", "To decide", points=points, face="page")] if points else []
+    sections = list[Section]()
+    for key, title, deal in (("decide", "another deal", True), ("change", "another service", False)):
+        points = [Point(_whole_decision(found, each), " ".join((again, *each.flags)) if again and each.flags else "")
+                  for each in choices if each.deal == deal]  # fmt: skip
+        sections += [Section(key, f"To decide: {title}", points=points, face="page")] if points else []
     sections += [_machines(found, top, plot=plot), *([] if day is None else [day_section(day)])]
     conclusion = [cell for place, each in enumerate([*first, *beside(found)]) for cell in ("\n" * (place > 0), *each)]
     felt = [cell.name for cell in _speed(found) if not isinstance(cell, str)]
@@ -363,20 +366,16 @@ def _term_words(row: Purchase) -> str:
 
 def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
     """Columns for the price, the costs and the capital."""
-    columns = [Column("$/GPU/h"), Column("cost", legend=f"of GPUs in use, for {job}")]
-    columns += (
-        [Column("whole nodes", legend="the cost of all GPUs in these nodes, as bought ones always have it", drop=1)]
-        if apart
-        else []
-    )
+    columns = [Column("$/GPU/h"), Column("cost", legend=f"as billed, of whole nodes, for {job}")]
+    columns += [Column("in use", legend="the cost of the GPUs in use alone", drop=1)] if apart else []
     return columns + ([Column("capital", legend="of the nodes that are bought", face="page")] if bought else [])
 
 
 def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> list[Cell]:
     """Cells for the price, the costs and the capital of a machine."""
     cells = list[Cell]([_hourly(row.price, row.machine.name)])
-    cells += [opening(money_cell(rent.in_use), f"rent of {row.machine.name}")]
-    cells += [opening(money_cell(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
+    cells += [billed_cell(rent, row.machine.name)]
+    cells += [opening(money_cell(rent.in_use), f"rent of {row.machine.name}")] if apart else []
     return cells + ([_capital(row)] if bought else [])
 
 
@@ -543,10 +542,10 @@ def _headlines(found: Bought) -> list[Headline]:
     if best is None or best.plans.safe is None:
         return []
     safe, rent, smaller = best.plans.safe, found.rent(best), found.smaller
-    in_use = opening(money_cell(rent.in_use), f"rent of {best.machine.name}")
-    least = f"{rounded_dollars(smaller.in_use)} by expected figures; " if math.isfinite(smaller.in_use) else ""
-    cards = [Headline(f"Cost of {job_words(found)}", in_use, f"{least}whole nodes {rounded_dollars(rent.whole)}")]
-    cards = cards if math.isfinite(rent.in_use) else []
+    least = f"{rounded_dollars(smaller.billed)} by expected figures; " if smaller.billed < rent.billed else ""
+    about = f"{least}{rounded_dollars(rent.in_use)} of GPUs in use"
+    cards = [Headline(f"Cost of {job_words(found)}", billed_cell(rent, best.machine.name), about)]
+    cards = cards if math.isfinite(rent.billed) else []
     gpus = opening(number_cell(best.gpus, "gpus"), f"GPUs of {best.machine.name}")
     cards.append(Headline("GPUs", gpus, f"{best.machine.accelerator}, {best.machine.node}"))
     chance = opening(chance_cell(safe.chance), f"chance of {best.machine.name}")

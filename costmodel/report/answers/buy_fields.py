@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
+from costmodel.equations.run.economics import cost_difference
 from costmodel.explore.purchase.buy import Bought, Choice, Purchase
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.report.answers.buy import VARIED, against, hosted_source
@@ -46,7 +47,8 @@ def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
 
 def _choice_fields(found: Bought, choice: Choice) -> dict[str, Any]:
     """A choice as plain values, with what it costs more than the answer."""
-    row, rent, apart = choice.row, found.rent(choice.row), found.dearer(choice.row)
+    row, rent = choice.row, found.rent(choice.row)
+    ours = rent if found.best is None else found.rent(found.best)
     return {
         "choice": choice.key,
         "node": row.machine.node,
@@ -55,8 +57,9 @@ def _choice_fields(found: Bought, choice: Choice) -> dict[str, Any]:
         "chance": None if row.plans.safe is None else known(row.plans.safe.chance),
         "rent_in_use_usd": known(rent.in_use),
         "rent_whole_nodes_usd": known(rent.whole),
-        "difference_in_use_usd": known(apart.in_use),
-        "difference_whole_nodes_usd": known(apart.whole),
+        "difference_usd": known(found.dearer(row)),
+        "difference_in_use_usd": known(float(cost_difference(rent.in_use, ours.in_use))),
+        "difference_whole_nodes_usd": known(float(cost_difference(rent.whole, ours.whole))),
         "flags": [*choice.flags],
     }
 

@@ -83,7 +83,8 @@ class TradeOff:
             points.append(PlotPoint(x, y, role.get(row.machine.accelerator, "quiet"), tip, name, radius=6))
         for run in self.published:
             if math.isfinite(run.across):
-                tip = f"published, {run.source}: {result(self.names[0], run.across)}"
+                of = f"published on {run.accelerator}, {run.source}, in any precision and length"
+                tip = f"{of}: {result(self.names[0], run.across)}"
                 points.append(PlotPoint(run.across, run.up, role.get(run.accelerator, "quiet"), tip, hollow=True))
         lines = [PlotLine(curve.points, role[curve.machine.accelerator]) for curve in self.curves]
         every = [(point.x, point.y) for point in points] + [point for line in lines for point in line.points]

@@ -7,13 +7,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from costmodel.documents.reader.library import read
+from costmodel.documents.reader.sources import bibliography
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import excess, share
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.purchase.buy import Bought, Choice, Purchase, Rent
+from costmodel.explore.purchase.buy import Bought, Choice, Purchase, Rent, money_of
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import HostedOffer, Machine
 from costmodel.explore.purchase.smallest_size import CHANCE
@@ -77,6 +79,33 @@ def of_machine(sentence: Sentence, row: Purchase) -> Sentence:
     ]
 
 
+def billed_cell(rent: Rent, owner: str) -> Cell:
+    """A cell for what is paid."""
+    return opening(money_cell(rent.billed), f"{'rent' if rent.each else 'whole nodes'} of {owner}")
+
+
+def in_brackets(rent: Rent, row: Purchase, owner: str) -> Sentence:
+    """The cost that is not billed, where it is another: of GPUs in use, or of all of their nodes."""
+    if rounded_dollars(rent.whole) == rounded_dollars(rent.in_use):
+        return []
+    other = opening(money_cell(rent.whole if rent.each else rent.in_use),
+                    f"{'whole nodes' if rent.each else 'rent'} of {owner}")  # fmt: skip
+    used, held = (
+        as_stated(number_cell(each, "gpus"), "the table of machines") for each in (row.gpus, row.gpus + row.idle)
+    )
+    return [" (", other, *([" by whole nodes, "] if rent.each else [" for "]), used, " of ", held, " GPUs in use)"]
+
+
+def seller_of(row: Purchase) -> str:
+    """Who asks the price of an offer, by the authors of its source; empty where no source is stated."""
+    listed = None if row.price is None else row.price.listed
+    if listed is None or not listed.source or row.price is None or row.price.stated:
+        return ""
+    own = read("node", row.machine.node).sources.get(listed.source)
+    authors = (bibliography().get(listed.source) or {}).get("authors") if own is None else own.authors
+    return str(authors or listed.source)
+
+
 def times_as_much(ratio: float, of: str = "") -> str:
     """A cost beside another, that of something, in words.
 
@@ -131,7 +160,20 @@ def looked_at(found: Bought) -> Sentence:
     counts = [as_stated(number_cell(each, "offers"), "the table of machines") for each in (found.count, works)]
     best = found.best
     rule = "" if best is None or works < 2 else f"; the answer is the cheapest {_kind_of(best.machine)}"
-    return [counts[0], f" offer{'' if found.count == 1 else 's'} looked at, ", counts[1], f"{meets}{rule}."]
+    if best is not None and found.working[0] is not best:
+        rule += ", as cheaper ones need a purchase or a term, or can be taken away"
+    apis = f" and {number_of(len(found.hosted), 'API')}" if found.hosted else ""
+    return [counts[0], f" offer{'' if found.count == 1 else 's'}{apis} looked at, ", counts[1], f"{meets}{rule}."]
+
+
+def left_out(found: Bought) -> Sentence:
+    """What the chance and the ranges are of, and what they and the cost leave out."""
+    of = "the job fits" if only_fits(found) else "the real speed keeps every limit"
+    steady = found.asked.request_tokens is not None and found.traffic == 1
+    load = " The load is taken as steady all day: size for your peak." if steady else ""
+    return [f"The chance is that {of}, given the error on measured runs, and a range holds in 8 of 10 cases; neither "
+            f"covers prices, peaks of load, outages and interruptions.{load} Costs are without storage, traffic, tax, "
+            "staff and spare nodes."]  # fmt: skip
 
 
 def _kind_of(machine: Machine) -> str:
@@ -188,67 +230,34 @@ def beside(found: Bought) -> list[Sentence]:
     made = [_next_words(found, best, further)] if further is not None else []
     hosted = found.api
     made += [_hosted_words(found, best, hosted)] if hosted is not None and found.rent(best).in_use > 0 else []
-    return [*made, looked_at(found)]
+    return [*made, looked_at(found), left_out(found)]
 
 
 def _cost_words(found: Bought, best: Purchase) -> Sentence:
     """How many GPUs, what they cost, how long they take, and how sure that is: from the size by expected figures on."""
     assert best.plans.safe is not None
     name, rent, smaller, expected = best.machine.name, found.rent(best), found.smaller, best.plans.expected
+    each = "GPU by GPU" if rent.each else f"{number_of(best.nodes, 'node')} of {counted(best.built)}"
     gpus = opening(number_cell(best.gpus, "gpus"), f"GPUs of {name}")
     chance = opening(chance_cell(best.plans.safe.chance), f"chance of {name}")
     costs, cost = {} if best.trial is None else best.trial.costs, list[Cell]()
     if math.isfinite(rent.whole):
         band = of_machine(band_cells(costs, "run_cost", rounded_dollars), best)
-        cost = [opening(money_cell(rent.in_use), f"rent of {name}"), *band, f" for {job_words(found)}"]
-        cost += _whole_words(best, rent)
+        apart = in_brackets(rent, best, name)
+        cost = [billed_cell(rent, name), *([] if apart else band), f" for {job_words(found)}", *apart]
     if math.isfinite(best.time):
         time = Value(show_time(best.time), best.time, "run_time")
         cost += [*([", "] if cost else []), *of_machine([time, *band_cells(costs, "run_time", show_time)], best)]
-    machine = f" {best.machine.accelerator}"
-    if expected is None or not math.isfinite(smaller.in_use):
-        return [
-            gpus,
-            machine,
-            ": ",
-            *cost,
-            ", " if cost else "",
-            "with a chance of ",
-            chance,
-            f" to {event_words(found)}.",
-        ]
+    ranged = expected is not None and smaller.billed < rent.billed
+    machine = f" {best.machine.accelerator} ({'up to ' if ranged else ''}{each})"
+    if expected is None or not ranged:
+        sure: Sentence = [", " if cost else "", "with a chance of ", chance, f" to {event_words(found)}."]
+        return [gpus, f"{machine}: ", *cost, *sure]
     least = opening(number_cell(expected.gpus, "expected_gpus"), f"least GPUs of {name}")
-    low = opening(money_cell(smaller.in_use), f"least rent of {name}")
+    low = opening(money_cell(smaller.billed), f"least {'' if rent.each else 'whole '}rent of {name}")
     odds = opening(chance_cell(expected.chance, "expected_chance"), f"expected of {name}")
     sizes: list[Cell] = [least, " to ", gpus, machine, ", ", low, " to ", *cost]
-    same = (
-        f"; both take {number_of(best.nodes, 'whole node')}"
-        if smaller.whole == rent.whole and not best.rents_each
-        else ""
-    )
-    return [
-        *sizes,
-        ": ",
-        gpus,
-        f" {event_words(found)} with a chance of ",
-        chance,
-        ", ",
-        least,
-        " with ",
-        odds,
-        f"{same}.",
-    ]
-
-
-def _whole_words(row: Purchase, rent: Rent) -> Sentence:
-    """The cost of all GPUs of the nodes, where it is another."""
-    if rounded_dollars(rent.whole) == rounded_dollars(rent.in_use):
-        return []
-    whole = opening(money_cell(rent.whole), f"whole nodes of {row.machine.name}")
-    used, held = (
-        as_stated(number_cell(each, "gpus"), "the table of machines") for each in (row.gpus, row.gpus + row.idle)
-    )
-    return [" (", whole, " by whole nodes, ", used, " of ", held, " GPUs in use)"]
+    return [*sizes, ": ", gpus, f" {event_words(found)} with a chance of ", chance, ", ", least, " with ", odds, "."]
 
 
 def _rented_words(row: Purchase) -> Sentence:
@@ -260,7 +269,7 @@ def _rented_words(row: Purchase) -> Sentence:
     if price is None or not price.known:
         return [f"Rent of {row.machine.node}{sold}; no price is known."]
     own = listed is not None and not price.stated and listed.source and not price.assumed
-    origin = f"{listed.source}, {listed.date}" if own and listed is not None else price_source(price)
+    origin = f"{seller_of(row)}, {listed.date}" if own and listed is not None else price_source(price)
     origin = f"assumed: {origin}" if price.assumed else origin
     each = opening(Value(hourly(price), price.each * 3600, "price_usd_per_hour"), f"price of {row.machine.name}")
     return [f"Rent of {row.machine.node}{sold}, at ", each, f" ({origin})."]
@@ -281,8 +290,8 @@ def _next_words(found: Bought, best: Purchase, row: Purchase) -> Sentence:
         words += [", ", opening(each, f"price of {name}")]
     words.append("): ")
     if math.isfinite(rent.whole):
-        words += [opening(money_cell(rent.in_use), f"rent of {name}"), *_whole_words(row, rent)]
-        apart = difference_cell(found.dearer(row).in_use, f"difference of {name}")
+        words += [billed_cell(rent, name), *in_brackets(rent, row, name)]
+        apart = difference_cell(found.dearer(row), f"difference of {name}")
         words += [", ", apart] if not endless else []
     else:
         words.append("no price known")
@@ -298,19 +307,18 @@ def _hosted_words(found: Bought, best: Purchase, hosted: HostedOffer) -> Sentenc
     """What the cheapest API asks beside the cost of the best machine, and the rate below which it is cheaper."""
     assert best.trial is not None
     own, cost, name = found.rent(best), found.hosted_cost(hosted), hosted.name
-    words: list[Cell] = [f"API ({hosted.source}): ", opening(money_cell(cost), f"rent of {name}"), ", "]
+    origin = ", ".join(filter(None, (hosted.source, hosted.date)))
+    words: list[Cell] = [
+        f"API of {hosted.title} ({origin}): ",
+        opening(money_cell(cost), f"rent of {name}"),
+        ", ",
+    ]
     words += [difference_cell(float(found.hosted_dearer(hosted)), f"difference of {name}"), ", "]
-    words.append(times_as_much(float(share(cost, own.in_use)), "GPUs in use" if own.whole > own.in_use else ""))
-    if own.whole > own.in_use:
-        words.append(f", {times_as_much(float(share(cost, own.whole)), 'whole nodes')}")
-    turn = found.turn(hosted, float(share(own.in_use, len(best.engines))))
-    if turn < float(share(best.trial.costs["saturation_per_s"], len(best.engines))):
+    words.append(times_as_much(float(share(cost, own.billed))))
+    turn = found.turn(hosted, float(share(own.billed, best.parts)))
+    if turn < float(share(best.trial.costs["saturation_per_s"], best.parts)):
         rate = Value(f"{significant(turn, 2)} requests/s", turn, "turn_per_s")
-        words += ["; cheaper below ", opening(rate, f"turn of {name}")]
-        if own.whole > own.in_use:
-            of_nodes = found.turn(hosted, float(share(own.whole, best.parts)))
-            by = opening(Value(significant(of_nodes, 2), of_nodes, "turn_per_s"), f"whole turn of {name}")
-            words += [", or ", by, " by whole nodes"]
+        words += ["; cheaper than the least that is rented below ", opening(rate, f"turn of {name}")]
     return [*words, f". {no_latency(found)}" if no_latency(found) else "."]
 
 
@@ -397,12 +405,16 @@ def amount(value: float, digits: int = 3) -> str:
 
 @record
 class Decision:
-    """A choice: by how much it changes the cost, what it is, what else to know of it, and the options for it."""
+    """A choice: by how much it changes the cost, what it is, what else to know of it, and the options for it.
+
+    deal: of the same service
+    """
 
     difference: Cell
     words: Sentence
     more: Sentence = ()
     flags: tuple[str, ...] = ()
+    deal: bool = False
 
 
 def decisions(found: Bought) -> list[Decision]:
@@ -418,31 +430,38 @@ def decisions(found: Bought) -> list[Decision]:
 
 def _decision(found: Bought, choice: Choice) -> Decision:
     rent, row = found.rent(choice.row), choice.row
-    apart = found.dearer(row)
-    difference = difference_cell(apart.in_use, f"difference of {choice.name}")
+    difference = difference_cell(found.dearer(row), f"difference of {choice.name}")
     more = list[Cell](f", {words}" for words in bought_words(row).split(", ")[2:])  # what its years are like
     if math.isfinite(rent.whole):
-        more += ["; ", opening(money_cell(rent.in_use), f"rent of {choice.name}"), f" {every(found)}"]
-        if rounded_dollars(rent.whole) != rounded_dollars(rent.in_use):
-            more += [" (", opening(money_cell(rent.whole), f"whole nodes of {choice.name}"), " by whole nodes, ",
-                     difference_cell(apart.whole, f"whole difference of {choice.name}"), ")"]  # fmt: skip
-    return Decision(difference, [*_choice_words(found, choice)], [*more, *_choice_aside(found, choice)], choice.flags)
+        more += ["; ", billed_cell(rent, choice.name), f" {every(found)}", *in_brackets(rent, row, choice.name)]
+    aside = [*more, *_choice_aside(found, choice)]
+    return Decision(difference, [*_choice_words(found, choice)], aside, choice.flags, choice.key == "offer")
+
+
+def _sure(choice: Choice) -> Sentence:
+    """The chance of a choice."""
+    assert choice.row.plans.safe is not None
+    return [", with a chance of ", opening(chance_cell(choice.row.plans.safe.chance), f"chance of {choice.name}")]
 
 
 def _choice_words(found: Bought, choice: Choice) -> Iterator[Cell]:
     """A choice in a few words."""
     row, name = choice.row, choice.name
-    assert row.plans.safe is not None
     gpus = opening(number_cell(row.gpus, "gpus"), f"GPUs of {name}")
-    chance = opening(chance_cell(row.plans.safe.chance), f"chance of {name}")
     units = " GPU" if row.gpus == 1 else " GPUs"
     if choice.key in ("fewer", "surer"):
-        yield from (gpus, f"{units}, which {event_words(found)} with a chance of ", chance)
+        yield from (gpus, units, *_sure(choice), f" to {event_words(found)}")
     elif choice.key == "type":
-        yield from (f"8-bit numbers ({choice.flags[-1]}), ", gpus, f"{units}: quality is not modelled, test it")
+        yield from (
+            f"8-bit numbers ({choice.flags[-1]}), ",
+            gpus,
+            f"{units}",
+            *_sure(choice),
+            ": quality is not modelled, test it",
+        )
     elif choice.key == "tokens":
         limit = choice.flags[-1].replace("ms", " ms")
-        yield from (f"at most {limit} a token, for example: ", gpus, f"{units}, with a chance of ", chance)
+        yield from (f"at most {limit} a token, for example: ", gpus, units, *_sure(choice))
     else:
         yield from _offer_words(found, row)
 
@@ -457,23 +476,36 @@ def _offer_words(found: Bought, row: Purchase) -> Iterator[Cell]:
         capital = opening(money_cell(row.capital, "capital_usd"), f"capital of {name}")
         yield from (f"buy {row.machine.node} for ", capital, f", used for {years_of(row.life)}")
     else:
-        yield f"{row.machine.node} {terms_words(row.machine)}"
+        seller = seller_of(row)
+        yield f"{row.machine.node} {f'from {seller} ' if seller else ''}{terms_words(row.machine)}"
 
 
 def _choice_aside(found: Bought, choice: Choice) -> Iterator[Cell]:
     """What else to know of a choice."""
-    row, best = choice.row, found.best
+    row, best, name = choice.row, found.best, choice.name
+    if choice.key == "offer":
+        yield from (*_sure(choice), ", without interruptions" if row.machine.sold == "spot" else "")
+    if row.price is not None and row.price.listed is not None and choice.key == "offer":
+        yield f"; price of {row.price.listed.date}, {seller_of(row)}"
+        unstated = row.machine.is_bound and not row.machine.term
+        yield f"; {years_of(row.least_term)} at least is assumed" if unstated else ""
     if choice.key == "type":
         yield ". Answers may differ from those in 16 bits: compare both on your own prompts"
     elif choice.key == "tokens" and best is not None and best.trial is not None:
-        speed = [Value(show_time(best.trial.costs["tpot"]), best.trial.costs["tpot"], "tpot")]
-        yield from (". Without a limit each token takes ", *of_machine(speed, best))
+        costs = best.trial.costs
+        speed = [Value(show_time(costs[each]), costs[each], each) for each in ("tpot", "tpot_high")]
+        expected, late = of_machine(speed, best)
+        yield from (". Without a limit ", expected, " is expected of each token, in 1 of 10 cases over ", late)
     elif bought_words(row):
-        if best is not None and job_words(found) == MONTHLY and found.rent(best).in_use > 0:
-            months = found.payback(row)
-            count = Value(significant(float(share(months, MONTH)), 2), months, "payback_s")
-            yield from (". The capital is ", opening(count, f"payback of {choice.name}"), " months of the rent above")
-        yield "; without building and staff"
+        if best is not None and job_words(found) == MONTHLY and found.rent(best).billed > 0:
+            money, months = money_of(row, row.paid_time), found.payback(row)
+            for lead, part in ((": ", "write-off"), (" + ", "unused"), (" + ", "power")):
+                word = "idle" if part == "unused" else part
+                yield from (lead, opening(money_cell(float(money[part]), "part_usd"), f"{part} of {name}"), f" {word}")
+            if math.isfinite(months):
+                count = Value(significant(float(share(months, MONTH)), 2), months, "payback_s")
+                yield from (". It has saved its capital after ", opening(count, f"payback of {name}"), " months")
+        yield "; get a quote; without interest, building and staff"
 
 
 # A day of traffic.

@@ -270,61 +270,65 @@ def test_the_first_sentence_is_for_who_decides() -> None:
     costs, price = row.trial.costs, f"{row.price.each * 3600:.2f} USD/GPU/h"
     words = stated(document(found("training"), 10))
     ends = [f"{costs[f'run_time_{end}'] / 86400:.1f} days" for end in ("low", "high")]
-    assert words.startswith(f"{row.gpus:.0f} h100-sxm: ${costs['run_cost'] / 1e3:.0f} k (")
+    assert words.startswith(f"{row.gpus:.0f} h100-sxm ({row.nodes:.0f} nodes of 8): ${costs['run_cost'] / 1e3:.0f} k (")
     assert f"{costs['run_time'] / 86400:.1f} days ({' to '.join(ends)})" in words
     assert f"with a chance of {row.plans.safe.chance:.0%} to meet every limit.".replace("%", " %") in words
     origin = f"({row.price.listed.source}, {row.price.listed.date})"
     assert f"Rent of p5 on demand, without a term, at {price} {origin}." in words
     assert "2 offers looked at, 1 meets every limit" in words
     served = document(found("serving"), 10)
-    assert "neocloud-h100 on spot, which may be taken away; $" in closing(served)
+    assert "neocloud-h100 from CoreWeave on spot, which may be taken away; $" in closing(served)
+    assert ", without interruptions; price of 2026-09-20, CoreWeave" in closing(served)
+    assert "The chance is that the real speed keeps every limit, given the error on measured runs" in words
     assert next(each.label for each in served.headlines) == "Cost of a month of 730 h"
 
 
 def test_a_service_begins_with_its_range_of_sizes_and_of_cost() -> None:
-    """From the size by expected figures to the one with the chance: GPUs times hours times the price on demand."""
-    row = found("serving").best
+    """From the size by expected figures to the one with the chance: whole nodes times hours times the price."""
+    asked = costmodel.buy(node="neocloud-h100", **{**SERVED, "rate": "400"}).found
+    row = asked.best
     assert row is not None
     assert row.plans.expected is not None
     assert row.plans.safe is not None
     few, many = row.plans.expected.gpus, row.plans.safe.gpus
     assert few < many
-    low, high = (rounded_dollars(gpus * 3.20 * HOURS_OF_A_MONTH) for gpus in (few, many))
-    words = stated(document(found("serving"), 10))
-    assert words.startswith(f"{few:.0f} to {many:.0f} h100-sxm, {low} to {high} for a month of 730 h")
+    low, high = (rounded_dollars(math.ceil(gpus / 8) * 8 * 3.20 * HOURS_OF_A_MONTH) for gpus in (few, many))
+    words, sizes = stated(document(asked, 10)), f"{few:.0f} to {many:.0f} h100-sxm"
+    assert words.startswith(f"{sizes} (up to {row.nodes:.0f} nodes of 8), {low} to {high} for a month of 730 h")
     assert f": {many:.0f} meet every limit with a chance of " in words
     assert f", {few:.0f} with {row.plans.expected.chance:.0%}".replace("%", " %") in words
-    next_best = found("serving").next_best
+    words, next_best = stated(document(found("serving"), 10)), found("serving").next_best
     assert next_best is not None
-    apart = found("serving").rent(next_best).in_use - found("serving").rent(row).in_use
+    apart = found("serving").rent(next_best).whole - found("serving").billed
     assert f"Next best on another GPU and the same terms: {next_best.gpus:.0f} l4 (g6-48xlarge" in words
     assert f", +{rounded_dollars(apart)}." in words
 
 
-CHOICES = {"fewer": "off", "surer": "95%", "type": "fp8", "tokens": "50ms"}
+CHOICES = {"fewer": "off", "surer": "96%", "type": "fp8", "tokens": "50ms"}
 
 
 def test_each_choice_is_the_answer_of_its_command_with_its_difference() -> None:
     """A choice of another plan is what buy finds with its flags; the differences are those of the rents."""
-    asked = found("serving")
+    answer = costmodel.buy(node="neocloud-h100", **{**SERVED, "rate": "250"})
+    asked = answer.found
     assert {each.key for each in asked.choices} >= {"fewer", "type", "tokens", "offer"}
-    ours = asked.rent(asked.best).in_use  # type: ignore[arg-type]
-    plain_choices = bought("serving").figures["choices"]
-    apart = [abs(asked.rent(each.row).in_use - ours) for each in asked.choices]
-    assert apart == sorted(apart, reverse=True)
+    ours, plain_choices = asked.billed, answer.figures["choices"]
+    apart = [(each.key != "offer", -abs(asked.rent(each.row).whole - ours)) for each in asked.choices]
+    assert apart == sorted(apart)
     for choice, values in zip(asked.choices, plain_choices, strict=True):
-        assert values["difference_in_use_usd"] == pytest.approx(asked.rent(choice.row).in_use - ours)
+        assert values["difference_usd"] == pytest.approx(asked.rent(choice.row).whole - ours)
         if choice.key == "offer":
             assert choice.row.machine.sold != "on demand"
             continue
         name, value = choice.flags[0].removeprefix("--"), choice.flags[1]
         assert value == CHOICES[choice.key]
-        again = costmodel.buy(node="neocloud-h100", **{**SERVED, name: value}).found.best
+        again = costmodel.buy(node="neocloud-h100", **{**SERVED, "rate": "250", name: value}).found.best
         assert (again.gpus, again.machine.sold) == (choice.row.gpus, "on demand")
     lines = " ".join(closing(document(asked, 5)).split())
     assert "8-bit numbers (fp8), " in lines
     assert "at most 50 ms a token, for example: " in lines
-    page = str(bought("serving").form("html"))
+    page = str(answer.form("html"))
+    assert page.index("To decide: another deal") < page.index("To decide: another service")
     assert page.index("To decide") < page.index("Filter rows")
     assert "--dtype fp8</pre>" in page
     assert "N056" not in page.partition("To decide")[0]
@@ -406,9 +410,23 @@ def test_a_training_without_an_end_costs_a_month_and_a_limit_on_all_of_it_needs_
 def test_whole_nodes_are_rented_by_node_or_by_engine_where_one_spans_several() -> None:
     row = best("serving")
     assert row.parts == min(row.nodes, len(row.engines))
-    wide = SimpleNamespace(nodes=4.0, engines=[12.0, 12.0])
+    wide = SimpleNamespace(nodes=4.0, engines=[12.0, 12.0], rents_each=False)
     assert Purchase.parts.fget(wide) == 2
-    assert Purchase.parts.fget(SimpleNamespace(nodes=2.0, engines=[4.0] * 4)) == 2
+    assert Purchase.parts.fget(SimpleNamespace(nodes=2.0, engines=[4.0] * 4, rents_each=False)) == 2
+    assert Purchase.parts.fget(SimpleNamespace(nodes=2.0, engines=[4.0] * 4, rents_each=True)) == 4
+
+
+def test_a_seller_who_rents_part_of_a_node_bills_the_gpus_in_use() -> None:
+    row = best("serving")
+    assert row.trial is not None
+    assert row.price is not None
+    assert row.price.listed is not None
+    listed = row.price.listed.model_copy(update={"in_part": True})
+    about = replace(row.trial.about, price=replace(row.price, listed=listed))
+    part = replace(row, trial=replace(row.trial, about=about))
+    rents = [each.rent(30 * 86400.0) for each in (row, part)]
+    assert row.gpus == 5
+    assert [rent.billed for rent in rents] == [rents[0].whole, rents[0].in_use]
 
 
 def test_a_somewhat_larger_size_is_taken_where_it_costs_less() -> None:
@@ -771,7 +789,7 @@ def test_a_resale_lowers_the_price_and_a_lease_of_years_is_for_long_jobs() -> No
     assert found.best.machine.terms == "on demand"
     assert {row.machine.terms for row in found.to_judge} >= {"purchase", "reserved 3 y"}
     words = closing(document(found, 5))
-    assert "dgx-h200 reserved for 3 years; $6," in words
+    assert "dgx-h200 from an-offer reserved for 3 years; $12" in words
     assert "then sold for $60.0 k a node" in words
     trained = costmodel.buy(**table, **TRAINED).found  # type: ignore[arg-type]
     assert {row.machine.terms for row in trained.working if not row.terms_fit} == {"purchase", "reserved 3 y"}

@@ -81,10 +81,10 @@ def test_a_stated_api_is_compared_with_the_answer() -> None:
     (hosted,) = answer.found.hosted
     cost = 40 * HOURS * 3600 * (2000 * 3 + 300 * 6) / 1e6
     assert answer.found.hosted_cost(hosted) == pytest.approx(cost)
-    ours = answer.found.rent(answer.found.best).in_use
+    ours = answer.found.rent(answer.found.best).whole
     text = " ".join(str(costmodel.buy(node="neocloud-h100", api="3,6", verbose=True, **ASKED).form("table")).split())
-    more = f"+${(cost - ours) / 1e3:.0f} k, {cost / ours:.2g} times as much as GPUs in use, "
-    assert f"API (--api): ${cost / 1e3:.0f} k, {more}" in text
+    more = f"+${(cost - ours) / 1e3:.0f} k, {cost / ours:.2g} times as much"
+    assert f"API of the same model (--api): ${cost / 1e3:.0f} k, {more}" in text
     assert "Its latency is not promised by this price" in text
     turn = answer.found.turn(hosted, ours)
     assert turn == pytest.approx(40 * ours / cost)

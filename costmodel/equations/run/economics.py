@@ -347,12 +347,12 @@ def written_off(capital: Number, resale: Number, life: Number, time: Number) -> 
 
     (C − R) t / L
 
-    capital C [USD]: price of what is bought · resale R [USD]: what it is sold for at the end
-    life L [s]: until it is sold or written off · time t [s]
+    capital C [USD] · resale R [USD]: what it is sold for at the end · life L [s]: until it is sold or written off
+    time t [s]
     → cost [USD]
     Source: composition
     Holds: written off evenly, without interest
-    Monotone: increasing in capital, time; decreasing in resale, life
+    Monotone: increasing in capital; decreasing in resale
     >>> written_off(1.5e6, 0.0, 60.0, 1.0)
     25000.0
     """
@@ -365,8 +365,7 @@ def unused_write_off(cost: Number, utilisation: Number) -> Number:
 
     c (1 − u) / u
 
-    cost c [USD]: written off while the job works · utilisation u: share of its life in which it works
-    → cost [USD]
+    cost c [USD]: written off while the job works · utilisation u: share of its life in which it works → cost [USD]
     Source: composition
     Holds: jobs alone pay for idle time
     Monotone: increasing in cost; decreasing in utilisation
@@ -445,7 +444,8 @@ def payback_time(capital: Number, time: Number, cost: Number) -> Number:
     C t / R
 
     capital C [USD]: of what is bought · time t [s]: that the rent is of
-    cost R [USD]: the rent, less the electricity of what is bought → time [s]
+    cost R [USD]: the rent, less the electricity of what is bought
+    → time [s]
     Source: composition
     Holds: without interest, staff and the hall of what is bought
     Monotone: increasing in capital, time; decreasing in cost

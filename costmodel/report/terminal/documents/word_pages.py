@@ -75,8 +75,7 @@ def _question_and_answer(asked: AnsweredQuestion, *, apart: bool) -> Iterator[Li
         if text.startswith("|"):
             yield _table(text)
         else:
-            lines = text.splitlines()  # tables of commands are as wide as a terminal, so they are not set in
-            yield from (styled(line, DIM) if is_code else styled(f"  {line}") for line in lines)
+            yield from (styled(f"  {line}", DIM if is_code else "") for line in text.splitlines())
 
 
 def _table(text: str) -> CellTable:

@@ -504,7 +504,11 @@ def _choice_aside(found: Bought, choice: Choice) -> Iterator[Cell]:
                 yield from (lead, opening(money_cell(float(money[part]), "part_usd"), f"{part} of {name}"), f" {word}")
             if math.isfinite(months):
                 count = Value(significant(float(share(months, MONTH)), 2), months, "payback_s")
-                yield from (". It has saved its capital after ", opening(count, f"payback of {name}"), " months")
+                yield from (
+                    ". Against the rent above, less its power, the capital is back after ",
+                    opening(count, f"payback of {name}"),
+                    " months",
+                )
         yield "; get a quote; without interest, building and staff"
 
 

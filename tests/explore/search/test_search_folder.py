@@ -123,7 +123,7 @@ def test_the_lock_of_another_process_ends_with_it(tmp_path: Path) -> None:
         assert other.stdout.readline() == b"held\n"
         assert "another search works in" in refusal(how)
         os.kill(other.pid, signal.SIGKILL)
-    assert (tmp_path / file_lock.NAME).exists(), "nobody tidied up"
+    assert (tmp_path / file_lock.NAME).exists(), "its file is left"
     assert not found(how).stopped
 
 

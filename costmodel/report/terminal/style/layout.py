@@ -331,7 +331,7 @@ class Detail:
 
     @property
     def lines(self) -> Sequence[Line]:
-        """The lines, made now if they have not been."""
+        """The lines, made when they are first needed."""
         return self.inner() if callable(self.inner) else self.inner
 
 

@@ -281,10 +281,9 @@ def expected_gain(now: Expected, shifts: Array) -> float:
 
 
 def _factor(covariance: Array) -> Array:
-    """A square root of a covariance, the largest part first."""
+    """The symmetric square root of a covariance: the one that no choice of eigenvectors changes."""
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > _NOTHING
-    return np.asarray((vectors[:, kept] * np.sqrt(values[kept]))[:, ::-1])
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _points(factor: Array) -> Array:

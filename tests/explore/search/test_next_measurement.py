@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import training
-from costmodel.explore.search.next_measurement import Expected, _standard, advised, expected, expected_gain
+from costmodel.explore.search.next_measurement import Expected, _factor, _standard, advised, expected, expected_gain
 from costmodel.explore.search.search import search
 from costmodel.explore.search.stream import SearchResult
 from costmodel.explore.serving.search_layouts import search as search_service
@@ -45,6 +45,14 @@ def test_fixed_points_stand_for_a_normal_distribution(dimensions: int, largest: 
     assert np.abs(points.mean(axis=0)).max() < 1e-9
     assert np.abs(np.cov(points.T) - np.eye(dimensions)).max() < 1e-3
     assert points.max(axis=1).mean() == pytest.approx(largest, rel=0.005)
+
+
+def test_the_root_of_a_covariance_is_the_same_for_every_choice_of_eigenvectors() -> None:
+    """Equal variances leave eigenvectors open: libraries of linear algebra differ, answers may not."""
+    alike = np.full((4, 4), 0.02) + np.diag([0.01, 0.01, 0.01, 0.01])
+    turned = np.linalg.qr(np.arange(16.0).reshape(4, 4) % 5 + np.eye(4))[0]
+    assert _factor(alike) @ _factor(alike) == pytest.approx(alike)
+    assert turned.T @ _factor(turned @ alike @ turned.T) @ turned == pytest.approx(_factor(alike))
 
 
 @pytest.mark.parametrize(("gap", "spread"), [(0.01, 0.05), (0.0, 0.03), (0.1, 0.05), (0.05, 0.02)])

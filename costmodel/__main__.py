@@ -1,6 +1,6 @@
 """`python -m costmodel` is the installed command."""
 
-from costmodel.commands.start import main
+from costmodel.commands.start import program
 
 if __name__ == "__main__":
-    main()
+    program()

@@ -14,8 +14,8 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
-    "commands": 5_700,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
-    "documents": 5_950,  # with counts in names, names of checkpoints, shapes, types and software, traces for a load
+    "commands": 5_750,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
+    "documents": 6_200,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
     "documents/schemas": 5_750,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
@@ -52,7 +52,7 @@ class Ceiling(NamedTuple):
 
 CEILINGS = {
     "imports, % of code lines": Ceiling(11.6, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(593, slack=10, target=200),
+    "files": Ceiling(594, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(6, slack=5),
     "imports in the longest chain": Ceiling(57, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),

@@ -22,6 +22,7 @@ from costmodel.documents.keys.schema_paths import (
     schema_at,
 )
 from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.reader.quick_validation import validated
 from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail, quoted_value, value_text
 from costmodel.ground.parsing import late_pattern
@@ -73,7 +74,7 @@ def validate(kind: type[D], tree: Any, file: str, found: Sequence[Fault] = ()) -
         place = tree.places[0] if isinstance(tree, Items) and tree else getattr(tree, "place", Place(file, 1, 1))
         raise fail("D006", "a document is a mapping of keys to values", place, "costmodel show llama-3-70b-512")
     try:
-        document = kind.model_validate(tree)
+        document = validated(kind, tree) or kind.model_validate(tree)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=True)
         faults = _Faults(kind, tree, file).of(details)

@@ -174,6 +174,7 @@ class MeasuredEngines(SourcedFit):
     slower: Positive = Field(
         description="Of a step's time over its prediction on a maker without runs: scale of a half-normal's logarithm"
     )
+    first: Positive = Field(description="Spread of first tokens on a maker without runs, where the engine's is smaller")
 
 
 class UnevenRouting(SourcedFit):

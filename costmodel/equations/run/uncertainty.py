@@ -8,6 +8,7 @@ from costmodel.ground.equation import Number, equation
 
 # Of a standard normal distribution: where 75, 90 and 95 % lie below.
 QUARTER, TENTH, TWENTIETH = 0.67449, 1.28155, 1.64485
+HALF_NORMAL = (2 / np.pi) ** 0.5  # mean of the absolute value of a standard normal
 # Of Φ by a rational approximation, off by less than 7.5e-8.
 SURE = 1e-9  # spread, or logarithm of a factor, from which it is taken as nothing
 BASE, SERIES = 0.2316419, (0.319381530, -0.356563782, 1.781477937, -1.821255978, 1.330274429)
@@ -146,6 +147,29 @@ def slower_spread(spread: Number, part: Number, slower: Number) -> Number:
     """
     later = np.log1p(part * np.expm1(np.minimum(TWENTIETH * slower, 700.0))) / TENTH
     return np.sqrt(spread**2 + later**2)
+
+
+@equation
+def earlier_spread(spread: Number, slower: Number) -> Number:
+    """Spread towards a shorter time where all of it was never measured, and can only take longer.
+
+    max(−m − s (z + (z² − 1) m₃ / 6s³), 0) / 1.28, z = −1.28, m = τ √(2/π), s² = σ² + τ² (1 − 2/π), m₃ = m τ² (4/π − 1)
+
+    spread σ: of the time as if it were measured · slower τ: scale of the logarithm of the time over its prediction
+    → spread below the prediction
+    Source: limpert-2001; abramowitz-1964 §26.2.49
+    Holds: P10 of the sum of a normal and of a half-normal error, whose mean, spread and third moment these are; off by
+        0.02 of the logarithm for σ from 0.1 to 0.5 and τ of 0.57. Where the prediction itself lies below P10, 0
+    Monotone: increasing in spread
+    >>> [round(float(earlier_spread(spread, 0.57)), 3) for spread in (0.1, 0.28, 0.5)]
+    [0.0, 0.071, 0.243]
+    """
+    mean = slower * HALF_NORMAL
+    whole = np.sqrt(spread**2 + slower**2 * (1 - HALF_NORMAL**2))
+    skewness = mean * slower**2 * (2 * HALF_NORMAL**2 - 1) / np.maximum(whole, SURE) ** 3
+    lowest = mean + whole * ((TENTH**2 - 1) * skewness / 6 - TENTH)
+    below: Number = np.maximum(-lowest, 0.0) / TENTH
+    return below
 
 
 @equation

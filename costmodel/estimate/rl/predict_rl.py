@@ -265,7 +265,7 @@ def phase_errors(inputs: RlInputs, found: Iteration, end: str) -> dict[str, Numb
     generated: Number = 0.0
     if inputs.engines is not None:
         steps = spreads(inputs.engines.inputs)
-        generated = combined_error(steps.token if end == "low" else steps.later, spread.generation)
+        generated = combined_error(steps.earlier if end == "low" else steps.later, spread.generation)
         if end == "high" and (more := unknown_draws(inputs.case)) > 1:
             generated = combined_error(generated, range_spread(1.0, more))
     return _of_both(found, trained, generated)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.efficiency import CollectiveFit, Fitted, OwnReduceFit
 from costmodel.equations.run.economics import share
-from costmodel.equations.run.uncertainty import combined_error, residual_spread, slower_spread
+from costmodel.equations.run.uncertainty import combined_error, earlier_spread, residual_spread, slower_spread
 from costmodel.equations.serving.service_level import remaining_error
 from costmodel.estimate.serving.engine_placement import crosses_domains, engine_group
 from costmodel.estimate.serving.engine_step import prompt_time
@@ -45,8 +45,9 @@ OF_ANSWERS = frozenset({  # exact at a stated rate, off where the load waits for
 class ServingSpreads:
     """Relative spreads of step times, time to first token (and its part beside steps), KV-cache pool and power."""
 
-    token: Number
-    later: Number  # of step times towards longer ones
+    token: Number  # of step times as an engine that was measured has them
+    earlier: Number  # towards shorter ones
+    later: Number  # towards longer ones
     first: Number
     first_beside_steps: Number
     pool: Number
@@ -54,7 +55,7 @@ class ServingSpreads:
 
     def steps(self, slower: NDArray[np.bool_] | bool) -> Number:
         """Spread of step times, towards longer ones where `slower` is true, else towards shorter ones."""
-        return self.token if self.later is self.token else np.where(slower, self.later, self.token)
+        return self.token if self.later is self.token else np.where(slower, self.later, self.earlier)
 
 
 def spreads(inputs: ServingInputs, *layouts: PlanColumns) -> ServingSpreads:
@@ -67,18 +68,21 @@ def spreads(inputs: ServingInputs, *layouts: PlanColumns) -> ServingSpreads:
     first: Number = spread.ttft
     if is_unmeasured(inputs):
         token, first = (_of_kernels(inputs, each) for each in (token, first))
+    slower = inputs.case.common.engines
+    if slower is not None and never_ran(inputs):
+        first = np.maximum(first, slower.first)
     if np.any(inputs.beyond):
         token, first = (combined_error(each, inputs.beyond) for each in (token, first))
     if np.any(inputs.beyond_first):
         first = combined_error(first, inputs.beyond_first)
-    beside, slower = remaining_error(first, token), inputs.case.common.engines
-    later, new = token, is_new_ground(inputs)
+    beside, earlier, later, new = remaining_error(first, token), token, token, is_new_ground(inputs)
     crossing = np.any([crosses_domains(inputs, each) for each in layouts if not new], axis=0)
     if slower is not None and (new or np.any(crossing)):
         with term("never measured"):
-            later = slower_spread(token, 1.0, slower.slower)
-        later = later if new or np.all(crossing) else np.where(crossing, later, token)
-    return ServingSpreads(token, later, first, beside, spread.pool, _of_power(inputs))
+            earlier, later = earlier_spread(token, slower.slower), slower_spread(token, 1.0, slower.slower)
+        if not new and not np.all(crossing):
+            earlier, later = (np.where(crossing, each, token) for each in (earlier, later))
+    return ServingSpreads(token, earlier, later, first, beside, spread.pool, _of_power(inputs))
 
 
 def is_new_ground(inputs: ServingInputs) -> bool:

@@ -64,7 +64,7 @@ def with_ends(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
 def end_factors(inputs: ServingInputs) -> tuple[Number, Number]:
     """Factors on all times at P10 and at P90 of their error."""
     spread = spreads(inputs)
-    return tenth_percentile(1.0, spread.token), ninetieth_percentile(1.0, spread.later)
+    return tenth_percentile(1.0, spread.earlier), ninetieth_percentile(1.0, spread.later)
 
 
 def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Evaluation) -> Costs:

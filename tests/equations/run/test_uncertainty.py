@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from costmodel.equations.run.uncertainty import (
+    TENTH,
     combined_error,
+    earlier_spread,
     ninetieth_percentile,
     residual_spread,
     tenth_percentile,
@@ -19,6 +21,14 @@ def test_a_drawn_residual_gives_its_spread_back(spread: float) -> None:
     errors = np.abs(np.exp(np.random.default_rng(1).normal(0, spread, DRAWS)) - 1)
     found = residual_spread(float(np.percentile(errors, 50)), float(np.percentile(errors, 90)))
     assert found == pytest.approx(spread, rel=0.08)
+
+
+@pytest.mark.parametrize("spread", [0.16, 0.28, 0.5])
+@pytest.mark.parametrize("slower", [0.3, 0.57])
+def test_one_of_ten_draws_that_can_only_take_longer_lies_below(spread: float, slower: float) -> None:
+    normal, other = np.random.default_rng(3).normal(size=(2, DRAWS))
+    lowest = float(np.quantile(spread * normal + slower * np.abs(other), 0.1))
+    assert TENTH * float(earlier_spread(spread, slower)) == pytest.approx(max(-lowest, 0.0), abs=0.02)
 
 
 @pytest.mark.parametrize("spread", [0.05, 0.2, 0.5])

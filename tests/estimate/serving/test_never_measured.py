@@ -32,7 +32,8 @@ def ends(found: ServingAnswer, name: str) -> tuple[float, float]:
 
 def test_an_engine_with_runs_has_a_band_as_wide_above_as_below() -> None:
     found = predicted(LOOP, "plan.replicas=1", "limits={}")
-    assert spreads(found.inputs).later == spreads(found.inputs).token
+    spread = spreads(found.inputs)
+    assert spread.later == spread.earlier == spread.token
     assert "N056" not in found.remarked
     assert "N056" not in predicted("stack={like: sglang}", "limits={}").remarked  # as the engine that it is like
 
@@ -40,11 +41,12 @@ def test_an_engine_with_runs_has_a_band_as_wide_above_as_below() -> None:
 def test_one_without_is_slower_in_one_of_ten_by_the_half_normal() -> None:
     found = predicted("stack=sglang", *AMD)
     low, high = ends(found, "tpot")
-    slower = read("efficiency", UNMEASURED).engines.slower
-    assert high**2 - low**2 == pytest.approx((TWENTIETH * slower) ** 2, rel=1e-3)
-    assert low == pytest.approx(TENTH * float(spreads(found.inputs).token), rel=1e-3)
+    engines, spread = read("efficiency", UNMEASURED).engines, spreads(found.inputs)
+    assert high**2 - (TENTH * float(spread.token)) ** 2 == pytest.approx((TWENTIETH * engines.slower) ** 2, rel=1e-3)
+    assert low == pytest.approx(TENTH * float(spread.earlier), rel=1e-3)
     first_low, first_high = ends(found, "ttft")
-    assert first_high > first_low
+    assert first_high > first_low > TENTH * (engines.first - float(spread.token))
+    assert float(spread.first) == pytest.approx(engines.first, rel=1e-3)
     assert "N056" in found.remarked
     assert any(line.value == "never measured on AMD" for line in found.assumed)
 

@@ -266,6 +266,21 @@ def test_scripts_of_inferencex_let_sglang_look_seldom_on_blackwell() -> None:
     assert [row.filled.get("poll") for row in rows] == ["10 steps", "30 steps", None, None]
 
 
+def test_prompts_of_the_cookbook_are_found_in_the_cache() -> None:
+    """Its tables print 610 tokens in and 421 out for 10 requests, 496 and 509 for 80, as seed 1 draws them."""
+    mine = DEEPSEEK.replace("InferenceX", "sgl-cookbook page").replace("1024,1024,0.9", "{},{},1")
+    lengths = (610, 422), (496, 509), (610, 4446), (3981, 531), (1024, 1024)
+    table = read_serving_runs(_table(*(f"{n},{mine.format(*each)},4,,0.1,0.01" for n, each in enumerate(lengths))))
+    shelf = CachedReader()
+    rows = [serving_row(row, shelf) for row in table.rows]
+    assert [round(row.cached_share, 2) for row in rows] == [0.01, 0.15, 1.0, 0.33, 0.0]
+    assert rows[1].filled["cached_share"] == "15%"
+    assert [row.scenario["workload"]["prompt"]["spread"] > 0 for row in rows] == [True] * 4 + [False]
+    whole = replace(rows[3], cached_share=0.0)
+    found, uncached = of_group(inputs_of(case_of_group([whole], shelf)), [rows[3], whole])
+    assert found["ttft"] < uncached["ttft"]  # type: ignore[index]
+
+
 @pytest.mark.parametrize(
     ("engine", "gpu", "stack"),
     [

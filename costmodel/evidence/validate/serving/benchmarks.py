@@ -99,6 +99,8 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
     load = inputs.load
     if np.any((prompt != load.prompt) | (output != load.output)):
         load = replace(load, prompt=prompt, output=output, longest=prompt + output)
+    if np.any(cached := np.array([row.cached_share for row in rows])):
+        load = replace(load, hit=np.minimum(cached * prompt, prompt - 1.0))  # the last token is computed
     results = benchmark(replace(inputs, load=load), layout, users)
     widths = {crosses: _widths(replace(inputs, crosses=crosses)) for crosses in (False, True)}
     crossing = map(bool, crosses_domains(inputs, layout))
@@ -108,9 +110,9 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
 def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
     """Relative spread of each figure below and above its prediction."""
     width = spreads(inputs)
-    token, later, first = (float(np.asarray(width_of)) for width_of in (width.token, width.later, width.first))
-    late = float(combined_error(later, width.first_beside_steps))
-    return {"ttft": (first, late), "tpot": (token, later), "tokens_per_s_per_gpu": (later, token)}
+    ends = [float(np.asarray(end)) for end in (width.earlier, width.later)]
+    early, late = (float(combined_error(end, width.first_beside_steps)) for end in ends)
+    return {"ttft": (early, late), "tpot": (ends[0], ends[1]), "tokens_per_s_per_gpu": (ends[1], ends[0])}
 
 
 def _row(results: Benchmark, widths: Mapping[str, tuple[float, float]], index: int) -> Predicted:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import field
 from typing import Any
+
+import numpy as np
 
 from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.engine_releases import stack_of_release
@@ -37,12 +40,21 @@ RULES = {
     "default does not, a multiple of 64, as scripts of InferenceX have it (max_num_tokens)",
     "length_share": "1, lengths are those stated",
     "requests": "N of rows whose doubt states 'N requests at once', in place of a concurrency by Little's law",
-    "length_spread": "1.05, and the law of chats, of rows whose doubt names ShareGPT's lengths, else 0",
+    "cached_share": "of SGLang's cookbook: of the prompts of one seed, what earlier benchmarks on its page had sent",
+    "length_spread": "1.05, and the law of chats, of rows whose doubt names ShareGPT's lengths; 0.58, as "
+    "of uniform ones, where there is a cached_share; else 0",
 }
 _PROMPT_WAIT = 60.0  # steps: attention_dp_config.timeout_iters of InferenceX, and of NVIDIA's own DeepSeek R1
 
 _BUDGET_STEP = 64.0  # tokens
 _CAPTURED = 256.0  # sequences for which every engine captures graphs by default on accelerators of 60 GiB and more
+# SGLang's bench_serving draws lengths and texts from seed 1 and leaves the prefix cache as it is, so that on one server
+# prompts begin as those of any earlier run do. Pages of the cookbook have three pairs of longest prompts and answers,
+# each with 10 requests, 80, and 320 or 500, in this order.
+UNIFORM = 3**-0.5  # standard deviation over mean of lengths from 1 to the longest
+_LONGEST = ((1000, 1000), (1000, 8000), (8000, 1000))
+_DRAWN, _OTHER = (10, 80, 320, 500), 320  # requests; one or the other from 320 on
+_NEAR = 2.0  # tokens off a printed mean
 _POLL, _POLL_OF_FEW, _MANY = 30.0, 10.0, 16.0  # steps: scheduler-recv-interval of InferenceX on Blackwell
 
 
@@ -58,6 +70,7 @@ class ServingRow:
     learned_positions: bool
     filled: dict[str, str] = field(default_factory=dict)
     launched: dict[str, float] = field(default_factory=dict)  # keys of the engine as the benchmark set them
+    cached_share: float = 0.0  # of a prompt's tokens that earlier benchmarks left in the cache
 
     @property
     def at_once(self) -> bool:
@@ -86,6 +99,10 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     family = shelf.document("accelerator", accelerator).family
     engine = engine_of(row, filled)
     lengths = (float(max(round(prompt * share), 1)), float(max(round(output * share), 1)))
+    found = cached_share(*lengths) if engine == "sglang" and "sgl-cookbook" in row.text("source") else 0.0
+    if found:
+        spread, filled["length_spread"] = spread or UNIFORM, "uniform"
+        filled["cached_share"] = f"{found:.0%}"
     load = {"requests": users} if requests else {"concurrency": users, "traffic": _traffic(row, filled)}
     scenario = {
         "schema": "costmodel/scenario/v1",
@@ -108,7 +125,29 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
         whole = _BUDGET_STEP * math.ceil((prompt + users / layout[3]) / _BUDGET_STEP)
         if whole > shelf.document("stack", engine).defaults[-1].budget:
             launched["budget"], filled["budget"] = whole, f"{whole:g} tokens"
-    return ServingRow(row, scenario, layout, lengths, users, learned, filled, launched)
+    return ServingRow(row, scenario, layout, lengths, users, learned, filled, launched, found)
+
+
+@functools.cache
+def cached_share(prompt: float, output: float) -> float:
+    """Share of prompt tokens that earlier benchmarks of the series had sent; 0 where no benchmark has these means.
+
+    >>> [round(cached_share(prompt, 510.0), 2) for prompt in (496.0, 300.0)]
+    [0.15, 0.0]
+    """
+    sent = np.zeros(max(_DRAWN))  # longest beginning of each prompt so far
+    for longest in _LONGEST:
+        now = sent.copy()
+        for count in _DRAWN:
+            drawn = np.random.RandomState(1)
+            prompts, outputs = (drawn.randint(1, most + 1, size=count) for most in longest)
+            sent[0] = max(sent[0], prompts[0])  # its warm-up
+            if abs(prompts.mean() - prompt) <= _NEAR and abs(outputs.mean() - output) <= _NEAR:
+                return float(np.minimum(sent[:count], prompts).sum() / prompts.sum())
+            now[:count] = np.maximum(now[:count], prompts)
+            sent = now.copy() if count < _OTHER else sent
+        sent = now
+    return 0.0
 
 
 def _at_once(row: CsvRow, filled: dict[str, str]) -> tuple[float, float, LengthLaw]:

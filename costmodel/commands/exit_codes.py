@@ -19,7 +19,6 @@ from rich.text import Text
 from costmodel.commands.environment_errors import is_completing, surroundings
 from costmodel.commands.output import discard, printed
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.documents.faults import faults
 from costmodel.report.terminal.style.layout import BAD, terminal_width, visible
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
@@ -37,6 +36,8 @@ class Exit(IntEnum):
 
 def print_faults(error: CostModelError) -> None:
     """Print every fault on standard error."""
+    from costmodel.report.terminal.documents.faults import faults
+
     printed(faults(error.faults, terminal_width(stderr=True)), stderr=True)
 
 

@@ -17,7 +17,6 @@ from costmodel.commands import completion
 from costmodel.commands.exit_codes import Exit
 from costmodel.commands.output import allowed, known_suffix, printed, write_file
 from costmodel.ground.errors import CostModelError, fail
-from costmodel.report.data_formats.ci_formats import of_faults
 from costmodel.report.terminal.style.layout import (
     DIM,
     Filed,
@@ -204,10 +203,12 @@ def _write(path: Path, answer: str | bytes) -> None:
 
 def form_of(reply: Reply, form: str) -> str | bytes:
     """The reply in a form for programs; empty for the terminal."""
-    from costmodel.report.data_formats import formats
-
     if form in reply.others:
         return reply.others[form]()
+    if form == AnswerFormat.TABLE:
+        return ""
+    from costmodel.report.data_formats import formats
+
     if form == AnswerFormat.JSON:
         return formats.json_text(reply.result())
     if form == AnswerFormat.CSV:
@@ -282,6 +283,8 @@ def _answering(
             deliver(reply, **how)
         except CostModelError as error:
             if how["form"] == "github":
+                from costmodel.report.data_formats.ci_formats import of_faults
+
                 printed(of_faults(error.faults))
             raise
 

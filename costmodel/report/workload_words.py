@@ -158,7 +158,6 @@ def _training() -> WorkloadWords:
     from costmodel.explore.answer_text.answer_summaries import brief_words
     from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.report.terminal.plan import plan_lines
-    from costmodel.report.terminal.search.refusals import reason
     from costmodel.report.terminal.style.formatting import TIME_TERMS, result
     from costmodel.report.terminal.style.head import head_lines, job_lines, rounded_batch
 
@@ -179,7 +178,7 @@ def _training() -> WorkloadWords:
         result,
         subject,
         lambda answer: brief_words(of(answer).evaluation.block),
-        lambda answer, code: reason(of(answer), code),
+        lambda answer, code: plan_lines.reason_against(of(answer), code),
         lambda name, value, digits: result(name, value, digits=digits),
         lambda answer, priced: plan_lines.titled(of(answer)),
         problems,

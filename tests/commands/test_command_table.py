@@ -42,8 +42,8 @@ print(*(kind.__name__ for kind in found), "|", *(kind.__name__ for kind in found
 
 
 _LEFT_TO_PYDANTIC = """
-from costmodel.documents.reader import validation_errors
-validation_errors.validated = lambda kind, tree: None
+from costmodel.documents.reader import quick_validation
+quick_validation.validated = lambda kind, tree: None
 """
 
 

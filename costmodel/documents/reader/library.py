@@ -36,7 +36,6 @@ from costmodel.documents.reader.sources import rl_words as rl_words
 from costmodel.documents.reader.sources import serving_words as serving_words
 from costmodel.documents.reader.sources import strategies as strategies
 from costmodel.documents.reader.sources import uncited
-from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text, is_text, may_look
 from costmodel.documents.text.yaml_tree import WORTH_KEEPING, Mapping, copied, read_tree
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -286,6 +285,8 @@ class DocumentReader:
 
 def _checked(kind: str, tree: Any, shown: str, faults: Sequence[Fault]) -> Any:
     """The validated document of a tree; raises its faults, and those of figures without a source."""
+    from costmodel.documents.reader.quick_validation import validate
+
     document = validate(_class_in(kind, _wing(kind, tree)), tree, shown, faults)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
@@ -295,6 +296,8 @@ def _checked(kind: str, tree: Any, shown: str, faults: Sequence[Fault]) -> Any:
 @functools.lru_cache(maxsize=64)
 def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
     """The document made from a text in another format, and the record of its import."""
+    from costmodel.documents.reader.quick_validation import validate
+
     reader = reader_of(kind, Path(shown), text)
     assert reader is not None, f"nothing reads {shown}"
     foreign = reader(text, shown)

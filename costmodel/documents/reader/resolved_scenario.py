@@ -14,7 +14,6 @@ from costmodel.documents.keys.field_aliases import OF_ONE, TRAINERS
 from costmodel.documents.keys.overrides import Assignment, path_of
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
-from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import result_name
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.foreign_readers import Foreign
@@ -28,6 +27,7 @@ from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.keys.held_keys import HeldKeys
+    from costmodel.documents.reader.cached_reader import CachedReader
     from costmodel.documents.schemas.practice import PowerGrid, Practice
     from costmodel.documents.schemas.run import Failures, WholeRun
     from costmodel.documents.schemas.scenario import Optimizer, Scenario, Space

@@ -31,8 +31,6 @@ from costmodel.estimate.training.parallelism.data import (
 )
 from costmodel.estimate.training.plan_constraints import replicas_of
 from costmodel.estimate.training.time.step import exchange, to_use_well
-from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
-from costmodel.estimate.training.time.unequal_stages import CROSSED_BY_STAGES, stages_of_groups
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.estimate.training_answer.predict_training import answer as answered
@@ -177,6 +175,8 @@ def _of_sites(answer: Answer, sites: Sites) -> Effect:
 
 def _of_shares(answer: Answer) -> Iterator[str]:
     """The share of the batch that each kind of nodes takes."""
+    from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
+
     inputs, block = answer.inputs, answer.evaluation.block
     taken = [
         (nodes, kind.case.node.name, number(replicas_of(inputs, block, nodes)), number(count))
@@ -191,6 +191,8 @@ def _of_shares(answer: Answer) -> Iterator[str]:
 
 def _equal_layers(answer: Answer) -> float:
     """The step time with equal layers on all stages, set by the slowest kind; NaN where they do not divide."""
+    from costmodel.estimate.training.time.unequal_stages import CROSSED_BY_STAGES
+
     inputs, block = answer.inputs, answer.evaluation.block
     if number(remainder(layer_count(inputs.model), block.pp)):
         return math.nan
@@ -200,6 +202,8 @@ def _equal_layers(answer: Answer) -> float:
 
 def _of_stages(answer: Answer) -> Iterator[str]:
     """The layers of the stages on each kind of nodes."""
+    from costmodel.estimate.training.time.unequal_stages import stages_of_groups
+
     inputs, block = answer.inputs, answer.evaluation.block
     for (nodes, kind), found in zip(inputs.groups, stages_of_groups(inputs, block), strict=True):
         layers = ", ".join(f"{count}" for count in found.stages[0])

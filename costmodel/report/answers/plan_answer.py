@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.training_answer.training_facts import row_facts
-from costmodel.explore.workload_interface import PlanAnswer
-from costmodel.explore.workloads import workload_of
+from costmodel.explore.workload_interface import PlanAnswer, Workload
 from costmodel.ground.record import record
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.data_formats.answer_fields import assumed_json, frame, notes
@@ -184,9 +183,16 @@ def following(case: LoadedScenario, verb: str, *words: str, before: str = "Next:
     return typed(before, command(case, verb, *words, free=verb == "search"))
 
 
+def _asked(case: LoadedScenario) -> Workload:
+    """The scenario as questions see it; the adapters of all workloads are imported for values of programs alone."""
+    from costmodel.explore.workloads import workload_of
+
+    return workload_of(case)
+
+
 def plan_rows(case: LoadedScenario, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows about one plan as plain values, each with the facts that identify the plan."""
-    return with_facts(row_facts(workload_of(case).facts), rows)
+    return with_facts(row_facts(_asked(case).facts), rows)
 
 
 PARTS_SPARE = 2  # the parts of a time leave a full screen before money does
@@ -253,7 +259,7 @@ def plan_json(
     from those of the view. convention: how FLOP are counted
     """
     case, answer = view.case, view.answer
-    asked, words = workload_of(case), words_of(case.kind)
+    asked, words = _asked(case), words_of(case.kind)
     return {
         **frame(case, asked.facts, columns or view.columns, convention=convention),
         "assumed": assumed_json([*assumed_job(case.asked.assumed), *answer.assumed]),

@@ -17,7 +17,6 @@ from costmodel.estimate.training_answer.predict_training import ENDLESS, TOO_LAR
 from costmodel.explore.answer_text.answer_summaries import degree_words, form_words
 from costmodel.explore.answer_text.plan_choice_text import choice_words
 from costmodel.ground.units import gib, percent, rounded_percent, show_time
-from costmodel.report.terminal.search.refusals import reason, remedy_lines
 from costmodel.report.terminal.style.formatting import TIME_TERMS, between
 from costmodel.report.terminal.style.head import head_of, remarks
 from costmodel.report.terminal.style.layout import BAD, Line, styled
@@ -67,13 +66,21 @@ def titled(answer: Answer) -> list[Line]:
 def against(answer: ExplainedAnswer, codes: Iterable[str] = (*TOO_LARGE, ENDLESS)) -> list[Line]:
     """A line for each reason against a plan whose code is in `codes`."""
     found = (code for code in answer.refused or answer.broken if code in codes)
-    return [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in found]
+    return [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason_against(answer, code)}", BAD) for code in found]
+
+
+def reason_against(answer: Answer, code: str) -> str:
+    """A reason against a plan; its words are imported once there is one."""
+    from costmodel.report.terminal.search.refusals import reason
+
+    return reason(answer, code)
 
 
 def problems(answer: ExplainedAnswer) -> list[Line]:
     """Reasons against a plan with remedies, and remarks, with their codes."""
     lines: list[Line] = []
-    codes = answer.refused or answer.broken
+    if codes := answer.refused or answer.broken:
+        from costmodel.report.terminal.search.refusals import remedy_lines
     for found, alike in itertools.groupby(codes, key=answer.fixes.__getitem__):
         lines += against(answer, named := [*alike])
         nothing = _missing_for_limit(answer) or (_RARER if ENDLESS in named else _NOTHING)
@@ -93,7 +100,7 @@ def conclusion(answer: Answer) -> str:
     inputs = answer.inputs
     if answer.refused:
         code = answer.refused[0]
-        return f"This plan is not valid: {REFUSALS[code].title}, {reason(answer, code)}. Nothing was computed."
+        return f"This plan is not valid: {REFUSALS[code].title}, {reason_against(answer, code)}. Nothing was computed."
     costs = answer.evaluation.costs.row()
     step = f"a step takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
     memory = f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
@@ -106,5 +113,5 @@ def conclusion(answer: Answer) -> str:
     stated += f"The largest part of a step is {longest}, {percent(part / costs['step_time'])}."
     if not answer.broken:
         return stated
-    words = "; ".join(reason(answer, code) for code in answer.broken)
+    words = "; ".join(reason_against(answer, code) for code in answer.broken)
     return f"This plan breaks a limit: {words}. {stated}"

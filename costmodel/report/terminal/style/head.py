@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from costmodel.documents.keys.overrides import full, path_of
-from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.hub_names import is_own_name, name_words, types_by_name
 from costmodel.documents.schemas.base import FromTokens
@@ -27,7 +26,6 @@ from costmodel.estimate.training_answer.training_facts import (
     varies,
     without_point,
 )
-from costmodel.explore.flags.default_node import flags_of_node
 from costmodel.explore.flags.workload_flags import keys_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE
@@ -448,7 +446,7 @@ def _in_flags(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[
     flags, keys = _flags(case.asked.words), keys_of(case.kind)
     held = {full(item.partition("=")[0].strip()) for item in case.assignments}
     node = settings.get(_NODE, "") if _NODE not in held and _MACHINE & flags.keys() else ""
-    made = flags_of_node(node) if node else {}
+    made = _flags_of_node(node) if node else {}
     sizes = _sizes(case, flags, settings, node) if held.isdisjoint(_SIZE) else {}
     done = {*([_NODE] if node else ()), *(_SIZE if sizes else ())}
     rest = {path: value for path, value in settings.items() if path not in done}
@@ -459,6 +457,13 @@ def _in_flags(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[
     return tuple(word for pair in (flags | made | sizes).items() for word in pair), rest
 
 
+def _flags_of_node(node: str) -> dict[str, str]:
+    """The flags that name a node."""
+    from costmodel.explore.flags.default_node import flags_of_node
+
+    return flags_of_node(node)
+
+
 def _sizes(case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str, str], node: str) -> dict[str, str]:
     """The --gpus option for the size of the cluster, if --gpus set the size or its node was a default."""
     nodes, part = (settings.get(path, "") for path in _SIZE)
@@ -466,8 +471,10 @@ def _sizes(case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str
     sized = nodes if "--gpus" in flags else (node and not nodes and assumed)
     if not sized or not (nodes or "0").isdigit():
         return {}
+    from costmodel.documents.reader.library import read
+
     named = node or settings.get(_NODE, "")
-    each = CachedReader().document("node", named).accelerators if named else case.node.accelerators
+    each = read("node", named).accelerators if named else case.node.accelerators
     return {"--gpus": f"{float(nodes or case.scenario.cluster.nodes) * float(part or each):.0f}"}
 
 

@@ -83,12 +83,6 @@ def memory(question: Question) -> Reply:
 def _served_on_machines(question: Question, case: LoadedScenario) -> list[ServedOn]:
     """The model as a service on every machine on offer; empty if the user names a machine or another job."""
     from costmodel.documents.keys.overrides import path_of
-    from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.explore.flags.workload_flags import FLAGS
-    from costmodel.explore.purchase.buy import MOST
-    from costmodel.explore.purchase.offers import on_offer
-    from costmodel.explore.serving.smallest_cluster import served_on
-    from costmodel.explore.workloads import workload_of
 
     named = any(question.flags[name] is not None for name in ("gpu", "node", "gpus"))
     if (
@@ -97,6 +91,13 @@ def _served_on_machines(question: Question, case: LoadedScenario) -> list[Served
         or any(path_of(assignment).startswith("cluster") for assignment in question.assignments)
     ):
         return []
+    from costmodel.documents.reader.serving_scenario import serving
+    from costmodel.explore.flags.workload_flags import FLAGS
+    from costmodel.explore.purchase.buy import MOST
+    from costmodel.explore.purchase.offers import on_offer
+    from costmodel.explore.serving.smallest_cluster import served_on
+    from costmodel.explore.workloads import workload_of
+
     if any(item.path == "workload.kind" for item in case.asked.assumed):
         question = replace(question, flags={**question.flags, "stack": FLAGS["serving"].engine})
     asked = workload_of(question.varied({"cluster.node": "", "cluster.nodes": ""}))

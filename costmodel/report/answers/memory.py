@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costmodel.explore.serving.smallest_cluster import ServedOn
 from costmodel.ground.units import counted, gib, percent, show_memory, significant
 from costmodel.report.answers.plan_answer import PlanView, plan_answer, plan_rows
 from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
@@ -15,6 +14,9 @@ from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, made_of, traced
 from costmodel.report.terminal.style.head import assumed_lines
 from costmodel.report.terminal.style.layout import HEAD, Detail, bar, styled
+
+if TYPE_CHECKING:
+    from costmodel.explore.serving.smallest_cluster import ServedOn
 
 _BAR = 20
 

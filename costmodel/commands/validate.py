@@ -143,7 +143,7 @@ def validate(
     from costmodel.report.answers import validate as report
 
     named = None if quantity is None else "time" if quantity is ValidateQuestion.REGRET else quantity.value
-    asked = cast("Quantity | None", named)
+    asked = cast("Quantity | None", "time" if worth else named)
     named_once(tables or [])
     alone = not (tables or quantity or by or where or worst or without or worth)
     if worth and (worst or without or quantity not in (None, ValidateQuestion.TIME)):

@@ -182,7 +182,8 @@ class Section:
     table, only in a terminal; beneath: lines below it, also on a page; cut: further lines, only in a terminal. folded:
     whether a page hides the table behind the figure. zoom: whether a page can enlarge its figures. apart: whether a
     terminal prints an empty line before it. detail: its name in the list of what -v adds, if only -v shows it, or where
-    spare is positive, also a short answer that fits a screen with it. short: its table without -v
+    spare is positive, also a short answer that fits a screen with it. short: its table without -v;
+    least: that table where the short answer is longer than a screen else
     """
 
     key: str
@@ -200,6 +201,7 @@ class Section:
     detail: str = ""
     spare: int = 0
     short: Table | None = None
+    least: Table | None = None
     points: Sequence[Point] = ()
 
 

@@ -400,7 +400,7 @@ def test_flags_are_compared_with_a_change_of_them(run: Any, tmp_path: Path) -> N
 
 def test_a_model_that_does_not_fit_might_serve(run: Any) -> None:
     asked = ("memory", "--model", "Qwen/Qwen3-8B", "--gpu", "rtx4090", "--gpus", "1")
-    line = "--stack vllm, or --rate, asks for serving"
+    line = "to serve it, add --stack vllm, or --rate"
     assert line in run(*asked).out
     assert line not in run(*asked, "--batch", "64").out
     assert run(*asked, "--stack", "vllm").code == 0

@@ -253,7 +253,7 @@ def test_a_job_that_no_flag_states_is_stated_with_the_flag_of_the_other(
 ) -> None:
     """A share of commands with flags, unless --whole asks for all."""
     out = run(command, "--model", "llama-3.1-8b", "--gpus", "8", *more).out
-    first = "assumed workload.kind training: --stack vllm, or --rate, asks for serving"
+    first = "assumed workload.kind training: to serve it, add --stack vllm, or --rate"
     assert (out.splitlines()[0] == first) is (first in out) is assumed
     served = run(command, "--model", "llama-3.1-8b", "--gpus", "8", "--stack", "vllm").out
     assert "\nvllm · " in served
@@ -261,8 +261,8 @@ def test_a_job_that_no_flag_states_is_stated_with_the_flag_of_the_other(
 
 def test_memory_of_a_model_alone_names_the_command_for_serving(run: Any) -> None:
     stated = run("memory", "llama-3.1-8b").out.splitlines()[0]
-    assert stated.startswith("assumed workload.kind training: costmodel ")
-    command = stated.partition("costmodel ")[2].removesuffix(" asks for serving")
+    assert stated.startswith("assumed workload.kind training: to serve it, costmodel ")
+    command = stated.partition("costmodel ")[2]
     assert "\nvllm · " in run(*shlex.split(command)).out
     assert json.loads(run("memory", "llama-3.1-8b", "--json").out)["assumed"][0]["path"] == "workload.kind"
 
@@ -281,14 +281,14 @@ def test_the_first_line_of_every_answer_states_the_job_that_flags_assume(command
     name, *more = command
     asked = ("--model", INSTRUCT[0], "--gpu", "h100", "--gpus", "2", *more)
     ran = run(name, *asked)
-    assert ran.out.startswith("assumed workload.kind training: --stack vllm, or --rate, asks for serving\n"), ran
+    assert ran.out.startswith("assumed workload.kind training: to serve it, add --stack vllm, or --rate\n"), ran
     assert ran.out.count("assumed workload.kind") == 1
 
 
 @pytest.mark.parametrize("model", INSTRUCT)
 def test_every_form_of_an_answer_states_the_assumed_job_first(model: str, run: Any) -> None:
     asked = ("estimate", "--model", model, "--gpu", "h100", "--gpus", "2")
-    sentence = "assumed workload.kind training: --stack vllm, or --rate, asks for serving"
+    sentence = "assumed workload.kind training: to serve it, add --stack vllm, or --rate"
     assert run(*asked, "--format", "markdown").out.splitlines()[0] == sentence
     first = json.loads(run(*asked, "--json").out)["assumed"][0]
     assert f"assumed {first['path']} {first['value']}: {first['from']}" == sentence

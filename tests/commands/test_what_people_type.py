@@ -84,7 +84,8 @@ ERRORS = {
     f"estimate {TRAINING} --set workload.global_batch=*0.9": "costmodel sensitivity",
     f"estimate {TRAINING} --set workload.tokens=-10%": "costmodel sensitivity",
     f"sweep {TRAINING} --over assume.price=+10%": "costmodel sensitivity",
-    f"estimate {TRAINING} --set workload.global_batch={{tokens:2}}": "a number is expected here, not a mapping",
+    f"estimate {TRAINING} --set workload.global_batch={{tokens:4Mi}}": "write e.g. '4Mi tokens'",
+    f"estimate {TRAINING} --set cluster.node={{name:x,link:y}}": "link",
 }
 
 

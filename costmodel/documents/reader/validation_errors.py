@@ -230,6 +230,9 @@ class _Faults:
         if other := self.of_another_workload(where):
             return other
         close = self.guessed.get(where, "")
+        if close and str(where[-1]).startswith(f"{close}:"):
+            sentence = f"there is no space between the key '{close}' and its value"
+            return Fault("D003", sentence, self.spot(where, key=True), f"write {str(where[-1]).replace(':', ': ', 1)}")
         known = self.known(detail["loc"][:-1]) if where in self.guessed else []
         hint = f"did you mean '{close}'?" if close else "known: " + ", ".join(known) if known else ""
         holders = holders_of(self.kind, str(where[-1]))
@@ -284,10 +287,11 @@ class _Faults:
         return list(schema_at(self.kind, location).get("properties", {}))
 
     def meant(self, detail: ErrorDetails, where: Location) -> str:
-        """The key with a title, else the key with the nearest name."""
+        """The key with a title, or before a colon without a space, else the key with the nearest name."""
         known = schema_at(self.kind, detail["loc"][:-1]).get("properties", {})
         titled = {node.get("title"): key for key, node in known.items()}
-        return titled.get(where[-1]) or nearest(str(where[-1]), list(known))
+        before = str(where[-1]).partition(":")[0]
+        return titled.get(where[-1]) or (before if before in known else "") or nearest(str(where[-1]), list(known))
 
     def inside(self, detail: ErrorDetails) -> Location:
         """The location without the tags that pydantic adds for unions."""

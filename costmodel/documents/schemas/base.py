@@ -1,7 +1,7 @@
 """What documents are made of: base classes, kinds of counts, and parts that several documents have."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any, Literal, Self
 
@@ -139,13 +139,22 @@ _OFTEN_IN_PERCENT = 10.0  # numbers up to it may be meant in percent
 _ENDINGS = "k|K|M|G|B|T|Ki|Mi|Gi|(mi|bi|tri)llion|thousand"
 
 
+def _only_value(value: Any) -> str:
+    """The value of a mapping with one key, as it is written without the mapping; empty for any other value."""
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return ""
+    ((key, inner),) = value.items()
+    key, _, inner = str(key).partition(":") if inner is None else (key, "", inner)
+    return f"'{inner} tokens'" if key == "tokens" else f"'{inner}'" if isinstance(inner, str | int | float) else ""
+
+
 def figure(value: Any, unit: str, sample: str = "") -> Figure:
     """A number or quantity as written, in SI base units, with its place."""
     place: Place | None = getattr(value, "place", None)
     sample, plain = sample or example(unit), measured(unit) == "1"
     wanted = "number" if plain else "quantity"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        words = {"wanted": wanted, "sample": sample, "given": quoted_value(value)}
+        words = {"wanted": wanted, "sample": _only_value(value) or sample, "given": quoted_value(value)}
         raise PydanticCustomError(
             "quantity_type", "a {wanted} is expected here, not {given}; write e.g. {sample}", words
         )

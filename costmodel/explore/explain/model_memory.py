@@ -65,7 +65,7 @@ class Alone:
     def assumed(self) -> Assumption:
         """The assumed job, training, with the command that asks for serving."""
         serving = shlex.join(["costmodel", "memory", "--model", self.named, "--stack", "vllm"])
-        return Assumption("workload.kind", "training", f"{serving} asks for serving")
+        return Assumption("workload.kind", "training", f"to serve it, {serving}")
 
 
 def is_model(name: str) -> bool:

@@ -258,7 +258,7 @@ def unstated_job(flags: ScenarioFlags, set_here: Collection[str]) -> str:
     if not {*flags.given} <= {*shared, "gpu", "gpus"} or any(path.startswith(_OF_A_JOB) for path in set_here):
         return ""
     if flags.stack is None:
-        return "--stack vllm, or --rate, asks for serving"
+        return "to serve it, add --stack vllm, or --rate"
     other = flags_of(_kind_of_stack(flags.stack)).other_job
     return other and f"as --stack {flags.stack}; {other}"
 

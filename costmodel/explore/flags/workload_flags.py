@@ -110,7 +110,7 @@ FLAGS = {
         engine="verl",
         parameter_bytes=2.0 + 4.0 + 4.0 + 8.0,
         held="training states",
-        other_job="--set workload.kind=training asks for training by its trainer",
+        other_job="to train with its trainer, add --set workload.kind=training",
         formats=("verl", "nemo-rl", "openrlhf", "slime", "trl"),
         own={"scale": ("ranks", "weak")},
         does="is for reinforcement learning",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, show_memory, significant
 from costmodel.report.answers.plan_answer import PlanView, plan_answer, plan_rows
 from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, made_of, traced
+from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import assumed_lines
 from costmodel.report.terminal.style.layout import HEAD, Detail, bar, styled
 
@@ -19,21 +21,23 @@ if TYPE_CHECKING:
     from costmodel.explore.serving.smallest_cluster import ServedOn
 
 _BAR = 20
+_LARGEST, _SMALL = 3, 0.05  # lines of a short answer that does not fit, and the share of the sum that each exceeds
+_SPARED, _TITLE, _MACHINES = 4, 2, 3  # when it leaves out the others and its title; machines of a short answer
 
 
 def memory(view: PlanView, served: Sequence[ServedOn] = ()) -> AnswerDocument:
     """The memory breakdown of a plan, and the model on other machines if these were computed."""
-    section = lambda: [memory_section(view.ledger()), *_machines(served)]  # noqa: E731
+    section = lambda: [memory_section(view.ledger(), crowded=bool(served)), *_machines(served)]  # noqa: E731
     return plan_answer(view, "memory", section, assumed=assumed_lines(view.answer.assumed, shown=False))
 
 
-_FIGURES: tuple[tuple[str, str, Callable[[ServedOn], float], Callable[[float], str]], ...] = (
-    ("GPUs", "gpus", lambda row: row.result("gpus"), counted),
-    ("GiB weights/GPU", "weights_bytes", lambda row: row.weights, gib),
-    ("longest context", "longest_context", lambda row: row.context, lambda tokens: f"{tokens:,.0f}"),
-    ("requests at a time", "concurrency_steady", lambda row: row.result("concurrency_steady"), significant),
-    ("tok/s of one user", "tokens_per_s_per_user", lambda row: row.result("tokens_per_s_per_user"), significant),
-    ("tok/s at most", "output_tokens_per_s_at_most", lambda row: row.most, significant),
+_FIGURES: tuple[tuple[str, str, str, Callable[[ServedOn], float], Callable[[float], str]], ...] = (
+    ("GPUs", "", "gpus", lambda row: row.result("gpus"), counted),
+    ("GiB/GPU", "weights", "weights_bytes", lambda row: row.weights, gib),
+    ("context", "longest", "longest_context", lambda row: row.context, lambda tokens: f"{tokens:,.0f}"),
+    ("requests", "at a time", "concurrency_steady", lambda row: row.result("concurrency_steady"), significant),
+    ("tok/s/user", "", "tokens_per_s_per_user", lambda row: row.result("tokens_per_s_per_user"), significant),
+    ("tok/s", "at most", "output_tokens_per_s_at_most", lambda row: row.most, significant),
 )
 
 
@@ -41,54 +45,74 @@ def _machines(served: Sequence[ServedOn]) -> list[Section]:
     """The model on the fewest accelerators of each kind that hold it, the fewest first."""
     if not served:
         return []
-    rows = sorted(served, key=lambda row: (row.answer is None, row.result("gpus"), row.machine.accelerator))
-    columns = [Column("GPU", "l"), *(Column(head) for head, *_ in _FIGURES), Column("", "l")]
-    cells = [
-        [row.machine.accelerator]
-        + [
-            Value(words(value(row)), value(row), name) if math.isfinite(value(row)) else ""
-            for _, name, value, words in _FIGURES
+    order = sorted(served, key=lambda row: (row.result("gpus"), row.machine.accelerator))
+    columns = [Column("GPU", "k"), *(Column(head, legend=legend) for head, legend, *_ in _FIGURES)]
+    cells: list[list[Cell]] = [
+        [
+            row.machine.accelerator,
+            *(Value(words(value(row)), value(row), name) for _, _, name, value, words in _FIGURES),
         ]
-        + [f"✗ {row.why}" if row.why else ""]
-        for row in rows
+        for row in order
+        if row.answer is not None
     ]
-    load = next((row.answer.inputs.load for row in rows if row.answer is not None), None)
+    load = next((row.answer.inputs.load for row in order if row.answer is not None), None)
     tokens = (
         "" if load is None else f", a request of {counted(float(load.prompt))} + {counted(float(load.output))} tokens"
     )
     lead = f"To serve it, the fewest GPUs that fit it{tokens}"
+    against = [styled(f"  ✗ {row.why}") for row in order if row.answer is None]
+    table = Table(columns, cells, brief=_MACHINES, rest="GPU")
+    beneath = [Detail(against, "GPUs that cannot")] if against else []
+    detail = "the GPUs that can serve it"
     return [
         Section(
             "machines",
             "Machines that serve it",
             f"{lead}.",
             ahead=[styled(lead, HEAD)],
-            table=Table(columns, cells),
-            detail="the GPUs that can serve it",
+            table=table,
+            beneath=beneath,
+            detail=detail,
+            spare=1,
         )
     ]
 
 
-def memory_section(ledger: MemoryLedger) -> Section:
-    """The lines that are not empty, their sums, and whether they fit."""
-    most, used = ledger.of(ledger.fullest), ledger.limit
+def memory_section(ledger: MemoryLedger, *, crowded: bool = False) -> Section:
+    """The lines that are not empty, their sums, and whether they fit; crowded: whether an answer has other parts."""
+    most, used, title = ledger.of(ledger.fullest), ledger.limit, styled(ledger.where, HEAD)
+    band = styled(f"  {BAND} of the peak: {ledger.band}")
+    spared = [Detail([band], spare=_SPARED) if crowded or not ledger.fits else band] if ledger.band else []
+    room = [ledger.room if ledger.fits else Detail([ledger.room], spare=_SPARED), *spared]
+    further = [Detail(ledger.further, "the cache by layers")] if ledger.further else []
     who = f"The fullest, {ledger.holders[ledger.fullest]}," if len(ledger.holders) > 1 else "It"
     return Section(
         "memory",
         "Where the memory goes",
         f"{ledger.where}. {who} needs {gib(most)} of {gib(ledger.usable)} GiB {used}.",
         [partial(_figure, ledger)],
-        [styled(ledger.where, HEAD)],
+        [Detail([title], spare=_TITLE) if crowded or not ledger.fits else title],
         ledger_table(ledger, ledger.sums),
-        [ledger.room, *ledger.beneath, *([Detail(ledger.further, "the cache by layers")] if ledger.further else [])],
+        [*room, *ledger.beneath, *further],
         folded=True,
         short=ledger_table(ledger, ledger.sums[-1:]) if len(ledger.sums) > 2 else None,
+        least=_largest_lines(ledger) if crowded or not ledger.fits else None,
     )
 
 
-def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum]) -> Table:
-    """The memory breakdown as a table: a column for each holder, or bars if there is one holder."""
-    shown, alone = [line for line in ledger.lines if any(line.held)], len(ledger.holders) == 1
+def _largest_lines(ledger: MemoryLedger) -> Table:
+    """The largest lines of a breakdown and their sum, for a short answer about a plan that does not fit."""
+    sizes = sorted((max(line.held) for line in ledger.lines), reverse=True)
+    least = max(_SMALL * ledger.of(ledger.fullest), sizes[:_LARGEST][-1])
+    total = replace(ledger.sums[-1], note=f"{BAND}: {ledger.band}" if ledger.band else "")
+    left = sum(1 for size in sizes if 0 < size < least)
+    return replace(ledger_table(ledger, [total], least), sums=0, rest=number_of(left, "smaller line") if left else "")
+
+
+def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum], least: float = 0.0) -> Table:
+    """The memory breakdown as a table: a column for each holder, or bars of one holder; least: bytes of a line."""
+    shown = [line for line in ledger.lines if any(line.held) and max(line.held) >= least]
+    alone = len(ledger.holders) == 1
     largest, places = max(line.held[ledger.fullest] for line in shown), range(len(ledger.holders))
     bars = [Column("", "l", drop=1, face="terminal")] if alone else []
     heads = [Column("GiB")] if alone else [Column(name) for name in ledger.holders]
@@ -159,7 +183,7 @@ def memory_json(view: PlanView, served: Sequence[ServedOn] = ()) -> dict[str, An
     machines = [
         {
             "accelerator": row.machine.accelerator,
-            **{name: known(value(row)) for _, name, value, _ in _FIGURES},
+            **{name: known(value(row)) for _, _, name, value, _ in _FIGURES},
             "against": row.why or None,
         }
         for row in served

@@ -55,8 +55,9 @@ class LedgerSum:
 class MemoryLedger:
     """A memory breakdown: the bytes of each holder and the memory that it may use.
 
-    where: what the holders are. holders: names of stages or phases. room: a line on whether the memory suffices.
-    beneath: further lines; further: lines that are shown on demand. plain: further plain values
+    where: what the holders are. holders: names of stages or phases. room: a line on whether the memory suffices, as
+    fits states too. band: the range of the sum, in words. beneath: further lines; further: lines that are shown on
+    demand. plain: further plain values
     """
 
     where: str
@@ -69,6 +70,8 @@ class MemoryLedger:
     beneath: Sequence[Line] = ()
     further: Sequence[Line] = ()
     plain: Mapping[str, Any] = field(default_factory=dict)
+    fits: bool = True
+    band: str = ""
 
     def __post_init__(self) -> None:
         assert all(len(line.held) == len(self.holders) for line in self.lines)

@@ -37,6 +37,14 @@ def keys(text: str) -> str:
 # What is replaced, by what; the code, the text under the caret, words of the sentence, words of the help.
 ONE = {
     "unknown key": ("  tokens:", "  tokns:", "D003", "tokns", "unknown key 'tokns'", "did you mean 'tokens'?"),
+    "no space after a colon": (
+        "assume:",
+        "limits: {mfu: {at_least:0.4}}\nassume:",
+        "D003",
+        "at_least:0.4",
+        "no space between the key 'at_least' and its value",
+        "write at_least: 0.4",
+    ),
     "unknown key at the top": ("stack:", "stak:", "D003", "stak", "unknown key", "did you mean 'stack'?"),
     "key of another room": (ASSUME, "tp: 4\nassume:\n", "D003", "tp", "unknown key 'tp'", "write plan.tp or search.tp"),
     "key like no other": (PLAN, keys("  zzzz: 1\n"), "D003", "zzzz", "unknown key", "known: dp, tp, pp"),

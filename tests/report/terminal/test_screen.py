@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 
 import pytest
@@ -13,23 +14,26 @@ from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.layout import Abridged, Detail, laid, of_length, shorter
 
 LINES = 23  # of 24, the prompt takes one
-SCREEN = {"COLUMNS": "80", "LINES": "24"}
+SCREEN = {"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1"}
 TRAINING, SERVICE, RL = "llama-3-70b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
 FLAGS = "--model llama-3.1-70b --rate 5 --prompt 2000 --answer 500"
+COMMON = [  # tried each time; the others in turn
+    *(f"{verb} {TRAINING}" for verb in ("estimate", "memory", "comm", "search", "run", "sensitivity", "check")),
+    f"explain {TRAINING} step_time",
+    f"sweep {TRAINING} --over plan.tp=1,2,4,8",
+    f"diff {TRAINING} {TRAINING} --set plan.tp=4",
+]
 COMMANDS = [
-    *(f"{verb} {name}" for verb in ("estimate", "memory", "comm", "search") for name in (TRAINING, SERVICE, RL)),
-    *(f"run {name}" for name in (TRAINING, RL)),
-    *(f"sensitivity {name}" for name in (TRAINING, SERVICE)),
-    *(f"explain {TRAINING} {figure}" for figure in ("step_time", "memory_peak", "mfu")),
+    *(f"{verb} {name}" for verb in ("estimate", "memory", "comm", "search") for name in (SERVICE, RL)),
+    f"run {RL}",
+    f"sensitivity {SERVICE}",
+    *(f"explain {TRAINING} {figure}" for figure in ("memory_peak", "mfu")),
     f"explain {SERVICE} tpot",
     f"explain {RL} iteration_time",
-    f"sweep {TRAINING} --over plan.tp=1,2,4,8",
     f"sweep {SERVICE} --over plan.tp=4,8",
     f"scale {TRAINING} --ranks 64..1024",
     f"scale {SERVICE} --rate 4..16",
-    f"diff {TRAINING} {TRAINING} --set plan.tp=4",
     f"diff {SERVICE} {SERVICE} --set plan.tp=2",
-    f"check {TRAINING}",
     f"check {SERVICE}",
     f"pipeline {TRAINING}",
     "buy --model llama-3.1-8b --rate 5 --prompt 2000 --answer 500 --ttft 1s --gpu h100,b200",
@@ -43,13 +47,36 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+COMMON_DO_NOT_FIT = [
+    f"memory {TRAINING} --set plan.tp=1 --set plan.pp=1",
+    "memory --model mixtral-8x7b --gpu a100 --gpus 8",
+]
+DO_NOT_FIT = [
+    "memory --model llama-3.1-405b --gpu h100 --gpus 64",
+    "memory --model gpt-oss-120b --gpu h100 --gpus 8 --set plan.pp=2",
+    "memory --model llama-3.1-405b --rate 5 --gpu h100 --gpus 8",
+    "memory --rl grpo --model qwen-2.5-72b --gpu h100 --gpus 8",
+    "estimate --model gpt-oss-120b --gpu h100 --gpus 8 --set plan.pp=2",
+]
+
+
+@pytest.mark.parametrize("line", [*COMMON, *COMMON_DO_NOT_FIT])
+def test_a_common_answer_fits_a_screen(line: str, run: Run) -> None:
+    fits_a_screen(line, run, does_not_fit=line in COMMON_DO_NOT_FIT)
+
+
+@pytest.mark.parametrize("line", [*COMMANDS, *DO_NOT_FIT])
 def test_an_answer_fits_a_screen(line: str, run: Run) -> None:
+    fits_a_screen(line, run, does_not_fit=line in DO_NOT_FIT)
+
+
+def fits_a_screen(line: str, run: Run, *, does_not_fit: bool) -> None:
     ran = run(*shlex.split(line), env=SCREEN, screen=True, brief=True)
     shown = ran.out.splitlines()
     assert shown
-    assert len(shown) <= LINES, ran.out
+    assert sum(max(1, math.ceil(len(each) / 80)) for each in shown) <= LINES, ran.out
     assert sum("More with -v" in each for each in shown) <= 1
+    assert does_not_fit == any("does not fit: " in each for each in shown)
 
 
 def test_all_of_an_answer_has_each_line_of_the_short_one_or_more(run: Run) -> None:

@@ -61,7 +61,9 @@ def training_ledger(answer: Answer) -> MemoryLedger:
         float(answer.inputs.usable),
         "usable",
         _room(answer),
-        [styled(f"  {BAND} of the peak: {memory_band(answer.evaluation.costs.row())}"), *_host(answer)],
+        _host(answer),
+        fits=verdict(answer.evaluation.costs.row()["memory_share"]) != "does not fit",
+        band=memory_band(answer.evaluation.costs.row()),
     )
 
 

@@ -107,6 +107,7 @@ def rl_ledger(answer: RlAnswer) -> MemoryLedger:
         "usable",
         styled(words, {"fits": GOOD, "does not fit": BAD}.get(stated, WARN)),
         [] if answer.inputs.engines is None or not found.colocated else _notes(answer),
+        fits=stated != "does not fit",
     )
 
 

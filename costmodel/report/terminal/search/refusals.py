@@ -34,7 +34,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time
 from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES
 from costmodel.report.terminal.style.formatting import joined, listed, result
-from costmodel.report.terminal.style.layout import CellTable, Line, styled
+from costmodel.report.terminal.style.layout import CellTable, Detail, Line, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -427,7 +427,10 @@ NONE_ALONE = "no single key is enough; these together are"
 
 
 def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
-    """One row per remedy, after a line on settings that must be combined."""
+    """One row per remedy, after a line on settings that must be combined.
+
+    A short answer that is longer than a screen otherwise leaves out the remarks on them, then the last ones.
+    """
     if not found:
         return []
     priced = any(remedy.price for remedy in found)
@@ -436,7 +439,17 @@ def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
     rows = [_row(remedy, first=not place, priced=priced) for place, remedy in enumerate(found)]
     names = ("costs" if priced else "", "what to set", "memory", "step", "")
     grid = CellTable(names, rows, "llrrl", headed=priced, indent=indent)
-    return [*([styled(f"{indent}{NONE_ALONE}")] if together else []), grid]
+    lead = [styled(f"{indent}{NONE_ALONE}")] if together else []
+    if len(found) < 2:
+        return [*lead, grid]
+    small = [(mark, memory, step, words) for mark, words, memory, step, _ in rows]
+    heads = (names[0], "memory", "step", "what to set")
+    shown: Line = CellTable(heads, small[:1], "lrrl", headed=priced, indent=indent)
+    for count, spare in ((2, 1), (len(found), 3)):
+        table = CellTable(heads, small[:count], "lrrl", headed=priced, indent=indent)
+        shown = Detail([table], "further changes", spare=spare, instead=[shown])
+    remarks = "remarks on changes" if any(remark for *_, remark in rows) else ""
+    return [*lead, Detail([grid], remarks, spare=5, instead=[shown])]
 
 
 def _row(remedy: Remedy, *, first: bool, priced: bool) -> tuple[str, ...]:

@@ -46,7 +46,6 @@ from costmodel.report.terminal.style.layout import (
     Detail,
     Line,
     chance_style,
-    drawn,
     shorter,
     styled,
     typed,
@@ -144,7 +143,9 @@ def _tries(answer: ServingAnswer) -> list[Line]:
         aside = f"{f' (or {values})' if values else ''}{_chance_of_remedy(answer, chance)}"
         if answer.partial and place in (0, answer.partial):
             lines.append(styled(f"    with these it {f'might {aim}' if place else f'fits, but would not {aim}'}:", BAD))
-        lines.append(drawn(f"    {'   ' if place not in (0, answer.partial) else 'try'}  {options}{aside}"))
+        mark = "try" if place in (0, answer.partial) else "   "
+        tried = CellTable(("", ""), [(mark, f"{options}{aside}")], "kl", headed=False, indent="    ")
+        lines.append(tried if place in (0, answer.partial) else Detail([tried], "further changes", spare=1))
     if answer.more:
         lines.append(typed("    more with:", command(answer.inputs.case, "search", free=True)))
     return lines

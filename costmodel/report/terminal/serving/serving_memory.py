@@ -52,6 +52,7 @@ def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> Memor
         [Text(), *_holds(answer, levers)],
         cache_table(answer),
         _host_json(answer),
+        fits,
     )
 
 

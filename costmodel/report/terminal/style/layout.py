@@ -321,13 +321,14 @@ class Detail:
     inner: the lines, or what makes them where they are shown
     words: the words for these lines in the list of what -v adds. brief: whether the lines belong to the short answer,
     where they replace others. spare: where positive, a short answer has the lines too while it fits a screen; of
-    several such parts, those with the highest number are left out first
+    several such parts, those with the highest number are left out first. instead: lines in the place of a spared part
     """
 
     inner: Sequence[Line] | Callable[[], Sequence[Line]]
     words: str = ""
     brief: bool = False
     spare: int = 0
+    instead: Sequence[Line] = ()
 
     @property
     def lines(self) -> Sequence[Line]:
@@ -388,12 +389,11 @@ def _shown(items: Iterable[Line], spared: float, left: dict[str, None], *, verbo
             left |= {item.added: None} if item.short != item.plain else {}
         elif not isinstance(item, Detail):
             yield item
-        elif item.brief != verbose:
-            yield from _shown(item.lines, spared, left, verbose=True)
-        elif not item.brief and item.spare and item.spare < spared:
+        elif item.brief != verbose or (not item.brief and item.spare and item.spare < spared):
             yield from _shown(item.lines, spared, left, verbose=verbose)
         elif not item.brief:
             left[item.words] = None
+            yield from _shown(item.instead, spared, left, verbose=verbose)
 
 
 def as_many(before: str, words: Sequence[str], between: str, width: int | None = _LINE) -> str:
@@ -458,11 +458,20 @@ def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> I
         yield from _laid_all(of_length(items, verbose=verbose), width, verbose=verbose)
         return
     items, lines = [*items], list[Text]()
-    for spared in (math.inf, *sorted({each.spare for each in items if isinstance(each, Detail)} - {0}, reverse=True)):
+    for spared in (math.inf, *sorted({*_spares(items)} - {0}, reverse=True)):
         lines = [*_laid_all(of_length(items, verbose=False, spared=spared), width, verbose=False)]
         if len(lines) <= SCREEN:
             break
     yield from lines
+
+
+def _spares(items: Iterable[Line]) -> Iterator[int]:
+    """The numbers of the parts that a short answer can spare, of parts inside others too."""
+    for item in items:
+        if isinstance(item, Detail) and not callable(item.inner):
+            yield from (item.spare, *_spares([*item.inner, *item.instead]))
+        elif isinstance(item, Detail):
+            yield item.spare
 
 
 def _laid_all(items: Iterable[PlainLine], width: int | None, *, verbose: bool) -> Iterator[Text]:

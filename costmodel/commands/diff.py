@@ -94,12 +94,8 @@ def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool
     if not question.is_flags:
         raise fail("C013", "A is missing", None, "name a scenario, or describe one: --model NAME --gpu NAME")
     if not (question.assignments or stated):
-        raise fail(
-            "C013",
-            "there is nothing to compare with",
-            None,
-            "the flags describe A; add what changes B: --set stack=sglang",
-        )
+        hint = "the flags describe A; add what changes B, for example --set cluster.node=dgx-h200"
+        raise fail("C013", "there is nothing to compare with", None, hint)
     unplanned = (half.loaded(planned=False) for half in question.of_change())
     before, after = (case if stated else with_best_plan(case) for case in unplanned)
     change = " ".join(f"--set {shlex.quote(item)}" for item in question.assignments)

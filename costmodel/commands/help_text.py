@@ -224,6 +224,8 @@ def _usage_error(error: Any) -> Iterator[Text]:
         yield styled("help: for several sizes: --over cluster.nodes=1,2,4")
     elif _param_of(error) == "gpus":
         yield styled(f"help: {'--ranks 64..4096' if 'ranks' in options else 'a number, as in --gpu h100 --gpus 64'}")
+    if _param_of(error) == "vary":
+        yield styled("help: the key to change, as in --vary cluster.nodes")
     if error.ctx.info_name == "import" and _is_unquoted(sys.argv[2:]):
         yield styled("help: put the command of another tool in quotes, as one argument")
     yield styled(error.ctx.get_usage())
@@ -351,6 +353,8 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     ('--prompt 2000', "--set 'stack.sequences=…'")
     """
     name, value = option.lstrip("-").replace("-", "_"), _value(option, words)
+    if " " in name:
+        return "flags stand outside quotes, each as a word of its own: --model llama-3.1-8b --gpu h100"
     if name in _SETTINGS and "--set" in known_options:
         return shlex.join(["--set", _SETTINGS[name]])
     if name in _VALUED and "--dtype" in known_options:

@@ -56,12 +56,12 @@ def tick_words(value: float) -> str:
 
 
 def with_ends(shown: Iterable[str]) -> list[str]:
-    """Results, each followed by the end of its band that is shown with it."""
+    """Names of results, each followed by the end of its band that is shown with it, such as ttft_p99_high."""
     return list(dict.fromkeys(each for name in shown for each in (name, *BANDS_BESIDE.get(name, ()))))
 
 
 def heads_of(workload: Workload, shown: Iterable[str]) -> list[str]:
-    """The heads of columns of results."""
+    """The column heads of results, in the words of the workload."""
     own = words_of(workload.case.kind).heads
     return [own.get(name) or HEADS.get(name, name) for name in shown]
 
@@ -96,10 +96,14 @@ def best_chance(workload: Workload, trials: Iterable[Trial]) -> Verdict:
 
 
 def codes_of(trials: Iterable[Trial], *shown: str) -> list[str]:
-    """The codes of remarks on trials with an answer, except codes that the rows show."""
+    """The codes of remarks on trials that have results, except codes that their rows show.
+
+    A key without effect is remarked on only if it has none in every trial.
+    """
     answered = [trial for trial in trials if trial.costs]
-    without = {*shown} if all(_NO_EFFECT in trial.remarked for trial in answered) else {*shown, _NO_EFFECT}
-    return list(dict.fromkeys(code for trial in answered for code in trial.remarked if code not in without))
+    never_works = all(_NO_EFFECT in trial.remarked for trial in answered)
+    omitted = {*shown} if never_works else {*shown, _NO_EFFECT}
+    return list(dict.fromkeys(code for trial in answered for code in trial.remarked if code not in omitted))
 
 
 def known_results(workload: Workload) -> list[str]:

@@ -80,5 +80,5 @@ def file_beside(path: Path) -> Path | None:
 
 
 def has_file(path: Path) -> bool:
-    """Whether a file exists, or a text that was sent in its place."""
+    """Whether a path can be read: as a file, or as a text that a caller sent under that name."""
     return is_text(str(path)) or (may_look(path) and os.path.isfile(path))

@@ -384,4 +384,6 @@ def _choice(expected: str, value: Any, place: Place, mappings: dict[str, str]) -
     if isinstance(value, str) and value in choices:
         return Fault("D010", sentence, place, f"write it without quotes: {value}")
     close = nearest(str(value).lower(), [*choices, *mappings])
+    if close in mappings and place.file == COMMAND_LINE:
+        return Fault("D010", sentence, place, shlex.join(["--set", f"{place.path}={mappings[close]}"]))
     return Fault("D010", sentence, place, f"did you mean {mappings.get(close, repr(close))}?" if close else "")

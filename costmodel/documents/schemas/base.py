@@ -155,9 +155,8 @@ def figure(value: Any, unit: str, sample: str = "") -> Figure:
     wanted = "number" if plain else "quantity"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         words = {"wanted": wanted, "sample": _only_value(value) or sample, "given": quoted_value(value)}
-        raise PydanticCustomError(
-            "quantity_type", "a {wanted} is expected here, not {given}; write e.g. {sample}", words
-        )
+        sentence = "a {wanted} is expected here, not {given}; write e.g. {sample}"
+        raise PydanticCustomError("quantity_type", sentence, words)
     if isinstance(value, str):
         number = _parsed_quantity(value, unit, sample)
     elif plain or unit in PLAIN or isinstance(value, Figure):

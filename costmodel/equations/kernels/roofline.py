@@ -382,13 +382,13 @@ def part_slowdown(
 
 @equation
 def narrow_slowdown(sustained: Number, narrow_sustained: Number) -> Number:
-    """Slowdown by power and clocks of products in a narrow type, from one of products of 16 bits that is assumed.
+    """Slowdown of fp8 or fp4 matrix products by power and clocks, from the assumed slowdown in 16 bits.
 
     n σ, under 1 only if σ is
 
     sustained σ: slowdown of products of 16 bits · narrow_sustained n: that of the narrow type over it → slowdown
     Source: training-runs-fit
-    Holds: parts with and without a limit on their power; who assumes none has none in any type
+    Holds: parts with and without a limit on their power; without a slowdown in 16 bits there is none in a narrow type
     Monotone: increasing in sustained, narrow_sustained
     >>> round(float(narrow_slowdown(1.46, 0.85)), 3), float(narrow_slowdown(1.0, 0.85))
     (1.241, 1.0)

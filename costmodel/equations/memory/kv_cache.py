@@ -57,7 +57,7 @@ def state_cache_bytes(
     state_element: Number,
     element: Number,
 ) -> Number:
-    """Cache bytes of one state-space layer for a sequence of any length: its state, last inputs of its convolution.
+    """Cache bytes of one state-space layer for a sequence of any length: state and last inputs of the convolution.
 
     a p n e_s + (a p + 2 g n) (c − 1) e
 

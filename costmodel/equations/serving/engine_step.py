@@ -67,7 +67,7 @@ def expert_layer_bytes(
 
 @equation
 def host_experts_time(nbytes: Number, flop: Number, bandwidth: Number, peak: Number) -> Number:
-    """Time of experts that a node's processors compute where their weights lie, in host memory.
+    """Time of experts that the CPUs of a node compute, with their weights in host memory.
 
     max(S / B, F / P)
 

@@ -103,7 +103,7 @@ def row_results(case: RlCase, result: str, rows: int) -> list[float]:
         ValueError: a whole run, or nodes of several kinds
     """
     if case.scenario.run is not None or case.parts:
-        raise ValueError("not in rows")
+        raise ValueError("a whole run, or nodes of several kinds, cannot be evaluated as one batch of rows")
     with np.errstate(all="ignore"):
         inputs = rl_inputs(case, own_plan(case), bands=False, rows=rows)
         memory = [_memory(inputs, row) for row in range(rows)]

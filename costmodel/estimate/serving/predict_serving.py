@@ -447,7 +447,7 @@ def row_results(inputs: ServingInputs, result: str, rows: int) -> list[float]:
     """
     plan = own_plan(inputs)
     if np.any(inputs.load.history) or halves_of(inputs, plan) is not None:
-        raise ValueError("not in rows")
+        raise ValueError("conversations and plans in halves cannot be evaluated as one batch of rows")
     layout = replace(layout_of(inputs, plan, rows)[0], variant=np.arange(rows, dtype=np.float64))
     results = evaluate(inputs, layout).results
     known = (results.column("memory_share") <= 1) | (result in WITHOUT_ROOM)

@@ -29,7 +29,7 @@ def agreed(condition: object) -> bool:
     """A condition that holds for all rows or for none; a ValueError where it holds for some, which are no one block."""
     found = np.asarray(condition)
     if found.all() != found.any():
-        raise ValueError("a condition holds for some rows alone")
+        raise ValueError("a condition that decides the structure differs between the rows of one batch")
     return bool(found.all())
 
 

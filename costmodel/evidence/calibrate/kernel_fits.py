@@ -152,7 +152,7 @@ def kernels_of(key: FitKey, gathered: Gathered, shelf: CachedReader) -> KernelTi
 
 
 def samples_of(kernels: KernelTimings) -> list[Sample]:
-    """These timings, as one sample for every form that describes them."""
+    """A sample of these kernel timings for each equation that is fitted to them."""
     return _BUILDERS[kernels.key.part](kernels)
 
 

@@ -70,7 +70,7 @@ TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and lo
 
 def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") -> Iterator[Compared]:
     """Compares each measured figure of a quantity in a document with its prediction; on one accelerator if named."""
-    if not _states(table, quantity):
+    if not _has_quantity(table, quantity):
         return
     for run, case in cases(table):
         if accelerator not in ("", case.accelerator.name):
@@ -93,7 +93,7 @@ def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") ->
             yield Compared(run.name, name, value, ours, tolerance, low, high, groups=groups, subject=case, parts=parts)
 
 
-def _states(table: MeasuredTable, quantity: Quantity) -> bool:
+def _has_quantity(table: MeasuredTable, quantity: Quantity) -> bool:
     """Whether any run of a document has a figure of that quantity."""
     stated = {name for run in table.runs for name, value in run.measured if value is not None}
     return bool(stated & set(DOCUMENTED.get(quantity, ())))
@@ -120,11 +120,11 @@ def _predicted_run(
     if predicted.refused:
         return invalid(predicted.refused[0])
     totals = {name: memory_total(predicted.inputs, predicted.evaluation, name) for name in names if name in TOTALS}
-    ends: dict[str, Ends] = {name: totals[name] if name in totals else _with_ends(predicted, name) for name in names}
+    ends: dict[str, Ends] = {name: totals[name] if name in totals else _with_band(predicted, name) for name in names}
     return ends, shares_of_step(predicted.evaluation.step.terms)
 
 
-def _with_ends(answer: Answer, name: str) -> tuple[float, float, float]:
+def _with_band(answer: Answer, name: str) -> tuple[float, float, float]:
     """A column of a plan with its P10 and P90."""
     costs = answer.evaluation.costs.row()
     return costs[name], costs[f"{name}_low"], costs[f"{name}_high"]
@@ -134,13 +134,13 @@ def _groups_of_case(table: MeasuredTable, case: LoadedScenario, reason: str) -> 
     """The value of a scenario in each column by which results can be grouped."""
     labels = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
     kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
-    stack = _stack(case)
+    stack = _software_name(case)
     parts = (case.accelerator.vendor, stack, layer_words(case.model))
     groups = (*labels, case.scenario.workload.precision, stack, kind, reason, *parts)
     return dict(zip(GROUPINGS, groups, strict=True))
 
 
-def _stack(case: LoadedScenario) -> str:
+def _software_name(case: LoadedScenario) -> str:
     """The name of a scenario's software."""
     return subject_of(case).stack.name
 
@@ -255,7 +255,7 @@ def _shipped_of(quantity: Quantity) -> list[MeasuredTable | Table]:
     """The documents of the workload that a quantity belongs to; a fault where none has it."""
     served = quantity in get_args(ServingQuantity)
     found = [table for table in (read("measured", name) for name in names("measured")) if serves(table) == served]
-    if served and not any(_states(table, quantity) for table in found):
+    if served and not any(_has_quantity(table, quantity) for table in found):
         raise fail("C005", f"no measured document has {quantity}", Place("command line"), f"one of {_SERVED}")
     return found
 
@@ -282,7 +282,7 @@ def _compare_document(table: MeasuredTable, quantity: Quantity | None, where: Wh
     if quantity and (quantity in get_args(ServingQuantity)) != served:
         kind, hint = ("serving", _SERVED) if served else ("training", "time, memory or regret")
         raise _table_of_other_kind(table.name, kind, quantity, hint)
-    quantities: list[Quantity] = [name for name in DOCUMENTED if _states(table, name)]
+    quantities: list[Quantity] = [name for name in DOCUMENTED if _has_quantity(table, name)]
     asked = quantity or (quantities[0] if quantities else "memory")
     return Validated(table, [figure for figure in compared(table, asked) if chosen(figure.groups.get, where)])
 
@@ -294,7 +294,7 @@ def _table_of_other_kind(name: str, kind: str, quantity: str | None, hint: str) 
 ALL = "all terms"  # clocks, or another machine
 TIMES = ("step_time", "tpot", "ttft")  # other quantities are rates
 _QUANTITIES: dict[type[Table], tuple[Quantity, ...]] = {Table: ("time",), ServingTable: ("tpot", "ttft")}
-LIKE = ("model", "accelerator", "stack")  # runs alike in these are off alike
+SIMILAR_BY = ("model", "accelerator", "stack")  # runs alike in these are off alike
 _FACTORS = np.exp(np.linspace(math.log(0.25), math.log(8.0), 1387))  # of a term, a quarter of a percent apart
 _ROUNDED = 0.005  # spread of runs at least: times are stated in three digits
 _SURE = 4.5  # spreads, themselves of few runs, from which a change of any of ten terms is none of chance
@@ -393,17 +393,19 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
         CostModelError: too few runs have a predicted step, or none of the new ones is like one before
     """
     known, new = ([row for row in rows if row.parts and row.error is not None] for rows in (before, now))
-    own, groups = _offsets(known, _run_key), _offsets(known, _group_key)
+    own, groups = _mean_errors(known, _run_key), _mean_errors(known, _group_key)
     new = [figure for figure in new if _group_key(figure) in groups]
     if len(known) < _FEWEST or len(new) < _FEWEST:
         counts = f"{len(known)} runs before and {len(new)} like them now have a predicted step"
         sentence = f"{counts}; {_FEWEST} of each are needed"
         raise fail("C005", sentence, Place("command line"), "measure several layouts of the same model and machine")
     repeated = len(own) < len(known)
-    kept = [_slower(figure) - (own[_run_key(figure)] if repeated else groups[_group_key(figure)]) for figure in known]
+    kept = [
+        _log_error(figure) - (own[_run_key(figure)] if repeated else groups[_group_key(figure)]) for figure in known
+    ]
     freedom = max(len(kept) - len(own if repeated else groups), 1)
     spread = max(math.sqrt(sum(figure**2 for figure in kept) / freedom), _ROUNDED)
-    changes = np.array([_slower(figure) - own.get(_run_key(figure), groups[_group_key(figure)]) for figure in new])
+    changes = np.array([_log_error(figure) - own.get(_run_key(figure), groups[_group_key(figure)]) for figure in new])
     whole = float(changes @ changes)
     factors = sorted(_fitted_factors(new, changes), key=lambda figure: figure.left)
     chance = spread * math.sqrt(1 + len(own) / len(known)) if repeated else spread  # of a run beside a mean of others
@@ -430,11 +432,13 @@ def _fitted_factors(new: Sequence[Compared], changes: NDArray[np.float64]) -> li
     return factors
 
 
-def _offsets(known: Sequence[Compared], like: Callable[[Compared], tuple[str, ...]]) -> Mapping[tuple[str, ...], float]:
+def _mean_errors(
+    known: Sequence[Compared], like: Callable[[Compared], tuple[str, ...]]
+) -> Mapping[tuple[str, ...], float]:
     """The mean log error of each group of similar runs."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for figure in known:
-        groups.setdefault(like(figure), []).append(_slower(figure))
+        groups.setdefault(like(figure), []).append(_log_error(figure))
     return {group: statistics.fmean(values) for group, values in groups.items()}
 
 
@@ -443,10 +447,10 @@ def _run_key(figure: Compared) -> tuple[str, ...]:
 
 
 def _group_key(figure: Compared) -> tuple[str, ...]:
-    return tuple(figure.groups.get(column, "") for column in LIKE)
+    return tuple(figure.groups.get(column, "") for column in SIMILAR_BY)
 
 
-def _slower(figure: Compared) -> float:
+def _log_error(figure: Compared) -> float:
     """The log of measured over predicted time (of predicted over measured for a rate)."""
     assert figure.measured is not None
     assert figure.predicted is not None

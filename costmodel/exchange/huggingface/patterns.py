@@ -84,7 +84,7 @@ def windows_where_on(config: Config) -> list[Mixer]:
     return [windowed(config) if config.flag("windowed") else "full"] * layer_count(config)
 
 
-def by_type(otherwise: Mixers) -> Mixers:
+def by_layer_type(otherwise: Mixers) -> Mixers:
     """A function that reads the mixer of every layer from layer_types, or uses another order if there is no list."""
 
     def typed(config: Config) -> list[Mixer]:
@@ -92,7 +92,7 @@ def by_type(otherwise: Mixers) -> Mixers:
         types, count = config["layer_types"], layer_count(config)
         if types.value is None:
             return otherwise(config)
-        if not as_many(config, types.value, count, "layer_types"):
+        if not has_one_per_layer(config, types.value, count, "layer_types"):
             return ["full"] * count
         window, found = windowed(config), [_mixer_of_item(config, item) for item in types.value]
         return [window if mixer == "window" else mixer for mixer in found]
@@ -144,7 +144,7 @@ def _mixer_of_item(config: Config, item: Any) -> Mixer:
     return known or "full"
 
 
-def as_many(config: Config, listed: Sequence[Any], count: int, name: str) -> bool:
+def has_one_per_layer(config: Config, listed: Sequence[Any], count: int, name: str) -> bool:
     """Whether a list has one entry per layer; records a fault if it does not."""
     if len(listed) != count and config.sound(name, "layer_count"):
         sentence = f"{name} lists {len(listed)} layers, and the model has {count}"
@@ -155,13 +155,13 @@ def as_many(config: Config, listed: Sequence[Any], count: int, name: str) -> boo
 # --- feed-forward
 
 
-def dense(config: Config) -> list[Feed]:
+def all_mlps(config: Config) -> list[Feed]:
     """An MLP in every layer."""
     return ["mlp"] * layer_count(config)
 
 
-def sparse(config: Config) -> list[Feed]:
-    """A rule that puts experts into every layer of a model that has experts."""
+def all_experts(config: Config) -> list[Feed]:
+    """Experts in every layer, or an MLP in every layer of a model without experts."""
     return [sparse_feed(config)] * layer_count(config)
 
 
@@ -189,7 +189,7 @@ def by_mlp_type(otherwise: Feeds) -> Feeds:
         types, count = config["mlp_types"], layer_count(config)
         if types.value is None:
             return otherwise(config)
-        if not as_many(config, types.value, count, "mlp_types"):
+        if not has_one_per_layer(config, types.value, count, "mlp_types"):
             return ["mlp"] * count
         feeds: list[Feed] = []
         for item in types.value:
@@ -216,12 +216,12 @@ def listed_layers(config: Config) -> set[int]:
 # Rules shared by several families: values computed from other fields, and facts that costmodel cannot express.
 
 
-def same(name: str) -> DerivedValue:
+def copy_of(name: str) -> DerivedValue:
     """A rule that copies another field."""
     return DerivedValue(f"as {name}", lambda config: config[name])
 
 
-def times(name: str, factor: int) -> DerivedValue:
+def multiple_of(name: str, factor: int) -> DerivedValue:
     """A rule that multiplies another field by a factor."""
     text = f"{factor} x {name}"
     return DerivedValue(text, lambda config: config.derived(factor * config.number(name), text, name))
@@ -241,12 +241,12 @@ def product(*names: str) -> DerivedValue:
     return DerivedValue(text, multiplied)
 
 
-def assumed(value: int, why: str) -> DerivedValue:
+def assumed_value(value: int, why: str) -> DerivedValue:
     """An assumed value."""
     return DerivedValue(f"{value}: {why}", lambda config: OriginValue(value, Origin("assumed", why)))
 
 
-def negated(name: str) -> DerivedValue:
+def not_flag(name: str) -> DerivedValue:
     """The opposite of a flag."""
     return DerivedValue(f"not {name}", lambda config: config.derived(not config.flag(name), f"not {name}", name))
 

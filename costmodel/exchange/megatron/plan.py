@@ -372,9 +372,11 @@ def check_pipeline(job: Job, remarks: TrainingRemarks, software: str) -> None:
 
 
 def counted_ends(job: Job, ends: tuple[str, str]) -> dict[str, Any]:
-    """Options that count embedding and loss as layers of the first and the last stage."""
-    counted = next((on for on, split in SPLITS.items() if split == job.plan.split and job.plan.pp > 1), ())
-    return {end: True for end, on in zip(ends, counted, strict=False) if on}
+    """Options that count the embedding or the loss as a layer of the first or last stage; ends: their names."""
+    if job.plan.pp == 1:
+        return {}
+    counts_ends = next((counts for counts, split in SPLITS.items() if split == job.plan.split), ())
+    return {option: True for option, counts in zip(ends, counts_ends, strict=False) if counts}
 
 
 def recomputed_modules(job: Job, remarks: TrainingRemarks, software: str) -> list[str] | None:

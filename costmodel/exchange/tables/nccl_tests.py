@@ -99,8 +99,8 @@ def nccl_rows(path: str, text: str, per_node: int = 0) -> tuple[CsvRow, ...]:
             _heard(run, line)
             continue
         try:
-            _usable(run, place, lines[number - 1 :])
-            rows += () if run.refused else _result(run, line, place)
+            _check_run(run, place, lines[number - 1 :])
+            rows += () if run.refused else _result_rows(run, line, place)
         except CostModelError as error:
             faults += error.faults
     if faults:
@@ -151,7 +151,7 @@ def _heard(run: _Run, line: str) -> None:
         run.columns = line.lstrip("# ").split()
 
 
-def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
+def _result_rows(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
     """The out-of-place figures for a size, or in-place ones if there are no others; size 0 gives no row."""
     cells = line.split()
     names = run.columns
@@ -170,12 +170,12 @@ def _result(run: _Run, line: str, place: Place) -> Iterator[CsvRow]:
         "gpu": next(iter(run.devices), ""),
         "op": OPERATIONS[run.operation or run.inferred],
         "gpus": str(ranks),
-        "nodes": str(_hosts(run)),
+        "nodes": str(_node_count(run)),
         "dtype": cells[2],
         "bytes": cells[0],
         "time_us": cells[at],
     }
-    numbers: dict[str, float | bool] = {"gpus": ranks, "nodes": _hosts(run), "bytes": size, "busbw": busbw}
+    numbers: dict[str, float | bool] = {"gpus": ranks, "nodes": _node_count(run), "bytes": size, "busbw": busbw}
     if time <= 0:
         sentence = f"a time of {quoted_value(cells[at])} µs is out of range"
         raise fail("D008", sentence, _place_within(place, cells[at]), "run more iterations (-n)")
@@ -192,7 +192,7 @@ def _check_rate(found: float, algbw: str, place: Place) -> None:
         raise fail("D015", sentence, place, "columns or units were changed; run the test again")
 
 
-def _usable(run: _Run, place: Place, lines: list[str]) -> None:
+def _check_run(run: _Run, place: Place, lines: list[str]) -> None:
     """Raises a fault, once per run, if the run does not state its test, ranks, device or time."""
     if run.refused is not None:
         return
@@ -201,7 +201,7 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
         hint = "run it without -C: the time of the device is expected" if _CPU in run.columns else "run the test again"
         raise fail("D015", "the header names no column 'time'", place, hint)
     if not (run.ranks or run.launched):
-        run.launched = _by_rates(run, lines)
+        run.launched = _ranks_from_rates(run, lines)
     if not (run.ranks or run.launched):
         hint = "keep the lines '#  Rank 0 …' above it, or name its machine with --node"
         raise fail("D015", "nothing states how many ranks took part", place, hint)
@@ -215,16 +215,16 @@ def _usable(run: _Run, place: Place, lines: list[str]) -> None:
     run.refused = False
 
 
-def _hosts(run: _Run) -> int:
+def _node_count(run: _Run) -> int:
     """The number of nodes; without a line for each rank it follows from the ranks and the node size."""
     return len(run.hosts) or (math.ceil(run.launched / run.per_node) if run.per_node else 1)
 
 
-def _by_rates(run: _Run, lines: list[str]) -> int:
+def _ranks_from_rates(run: _Run, lines: list[str]) -> int:
     """The number of ranks that busbw and algbw of all sizes imply, if exactly one number fits; else 0."""
     if not run.per_node:
         return 0
-    figures = _figures(run, lines)
+    figures = _bandwidths(run, lines)
     found = {
         (name, count)
         for name, (*named, passes) in _SIGNS.items()
@@ -234,7 +234,7 @@ def _by_rates(run: _Run, lines: list[str]) -> int:
     return found.pop()[1] if len({count for _, count in found}) == 1 else 0
 
 
-def _figures(run: _Run, lines: list[str]) -> list[tuple[float, float, tuple[bool, bool]]]:
+def _bandwidths(run: _Run, lines: list[str]) -> list[tuple[float, float, tuple[bool, bool]]]:
     """busbw and algbw of every result below a header, and whether it names an operation and a root."""
     figures = []
     for line in lines:
@@ -249,7 +249,7 @@ def _figures(run: _Run, lines: list[str]) -> list[tuple[float, float, tuple[bool
 
 def _inferred_test(run: _Run, lines: list[str]) -> str:
     """The only test that explains the result with the fastest bus; empty if several do."""
-    bus, rate, signs = max(_figures(run, lines), default=(math.nan, math.nan, (False, False)))
+    bus, rate, signs = max(_bandwidths(run, lines), default=(math.nan, math.nan, (False, False)))
     ranks = len(run.ranks) or run.launched
 
     def fits(passes: int) -> bool:

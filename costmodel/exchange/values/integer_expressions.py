@@ -18,7 +18,7 @@ _LONGEST_LIST = 10_000
 def _towards_zero(dividend: int, divisor: int) -> int:
     """Integer division rounded towards zero, as in a shell."""
     if divisor == 0:
-        raise ValueError("a division by 0")
+        raise ValueError("an integer expression divides by 0")
     quotient = abs(dividend) // abs(divisor)
     return quotient if (dividend < 0) == (divisor < 0) else -quotient
 

@@ -253,7 +253,7 @@ def test_a_pool_with_windows_is_so_many_requests_each_with_them(run: Any) -> Non
     assert 18 * layer * 2304 / 1024 + float(aside) == pytest.approx(float(request), rel=5e-3)
     assert float(counted) * float(request) / 1024 == pytest.approx(pool, rel=5e-3)
     assert float(counted) * 2304 == pytest.approx(float(tokens) * 1000, rel=1e-3)
-    assert "would fit as one request" not in out  # which would have windows of its own
+    assert "by the cache" not in out  # which would have windows of its own
     [(held, longest)] = re.findall(r"logs: GPU KV cache size ([\d,.]+) k tokens, in requests of ([\d,]+)", out)
     most = float(longest.replace(",", ""))
     windowed = 127 + 8192 + 16  # with the budget of a step, in blocks of 16
@@ -269,7 +269,7 @@ def test_a_pool_without_windows_is_tokens_times_their_bytes(run: Any) -> None:
     out = run("memory", SERVED).out
     assert "in whole blocks" not in out
     pool, token = (float(re.findall(found, out)[0]) for found in (r"cache +([\d.]+) +█", r"([\d.]+) KiB per token"))
-    tokens = float(re.findall(r"([\d,]+) tokens would fit as one request", out)[0].replace(",", ""))
+    tokens = float(re.findall(r"([\d,]+) by the cache", out)[0].replace(",", ""))
     assert tokens * token / 2**20 == pytest.approx(8 * pool, rel=2e-3)
 
 

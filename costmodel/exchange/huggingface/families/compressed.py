@@ -16,7 +16,7 @@ from costmodel.exchange.huggingface.family import (
     experts,
     option,
 )
-from costmodel.exchange.huggingface.patterns import as_many, assumed, layer_count, same
+from costmodel.exchange.huggingface.patterns import assumed_value, copy_of, has_one_per_layer, layer_count
 from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.values.foreign_values import shown
 
@@ -37,7 +37,7 @@ def _attention(config: Config) -> list[str]:
     """The attention kind of every layer: from layer_types, else the compression ratios, else the default pattern."""
     count, types, ratios = layer_count(config), config["layer_types"], config["entry_ratios"]
     if types.value is not None:
-        if not as_many(config, types.value, count, "layer_types"):
+        if not has_one_per_layer(config, types.value, count, "layer_types"):
             return [_WINDOW] * count
         return [_known_kind(config, kind, "layer_types", kind in _BY_RATIO.values()) for kind in types.value]
     if ratios.value is not None:
@@ -75,7 +75,7 @@ def _hashed_layers(config: Config) -> list[bool]:
     if types.value is None:
         ahead = config["hash_layers"].value
         return [index < (ahead or 0) for index in range(count)]
-    if not as_many(config, types.value, count, "mlp_types"):
+    if not has_one_per_layer(config, types.value, count, "mlp_types"):
         return [False] * count
     for kind in types.value:
         if not isinstance(kind, str) or kind not in _FEEDS:
@@ -132,8 +132,8 @@ FAMILIES = [
         experts=option("n_routed_experts", "num_local_experts", default=256),
         top_k=option("num_experts_per_tok", default=6),
         expert_hidden=option("moe_intermediate_size", "intermediate_size", default=2048), router_bias=YES,
-        shared_hidden=same("expert_hidden"),
-        hash_layers=option("num_hash_layers", default=3, null=assumed(3, "as the class takes it")),
+        shared_hidden=copy_of("expert_hidden"),
+        hash_layers=option("num_hash_layers", default=3, null=assumed_value(3, "as the class takes it")),
         mlp_types=option("mlp_layer_types"), prediction_depth=option("num_nextn_predict_layers"),
         layers=_compressed_layers, build=_layer_half, ahead=_prediction_module,
         refusals=(

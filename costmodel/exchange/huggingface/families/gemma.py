@@ -19,13 +19,13 @@ from costmodel.exchange.huggingface.family import (
     option,
 )
 from costmodel.exchange.huggingface.patterns import (
-    by_type,
-    dense,
+    all_mlps,
+    by_layer_type,
+    copy_of,
     full_every,
     layer_count,
     layers,
     leading_layers,
-    same,
 )
 from costmodel.exchange.import_result import OriginValue
 
@@ -45,7 +45,7 @@ GEMMA_2 = GEMMA.like(
     heads=option("num_attention_heads", default=8, was=(("4.47", 16),)),
     kv_heads=option("num_key_value_heads", default=4, was=(("4.47", 16),)),
     norms=4, window=option("sliding_window", default=4096), window_pattern=Fact(2), layer_types=option("layer_types"),
-    layers=layers(by_type(full_every), dense), quiet=(*GEMMA.quiet, *_SOFT_CAPS),
+    layers=layers(by_layer_type(full_every), all_mlps), quiet=(*GEMMA.quiet, *_SOFT_CAPS),
 )  # fmt: skip
 
 FAMILIES = [
@@ -71,7 +71,7 @@ class SharingLayer(NamedTuple):
 
 def _layers(config: Config) -> Sequence[SharingLayer]:
     """A mark for every layer: with or without a window; the last `shared_layers` layers share keys and values."""
-    mixers = by_type(full_every)(config)
+    mixers = by_layer_type(full_every)(config)
     if config["streams"].value is None:
         mixers[-1] = "full"
     own = layer_count(config) - leading_layers(config, "shared_layers")
@@ -136,7 +136,7 @@ GEMMA_4 = GEMMA.like(
     norms=DerivedValue("8 with experts beside the MLP, else 4", _norms),
     window=option("sliding_window", default=512), window_pattern=Fact(6), layer_types=option("layer_types"),
     global_head_dim=option("global_head_dim", default=512),
-    global_kv_heads=option("num_global_key_value_heads", null=same("kv_heads")),
+    global_kv_heads=option("num_global_key_value_heads", null=copy_of("kv_heads")),
     keys_as_values=option("attention_k_eq_v", default=False),
     shared_layers=option("num_kv_shared_layers", default=0),
     wide_when_shared=option("use_double_wide_mlp", default=False),
@@ -159,7 +159,7 @@ GEMMA_3N = GEMMA.like(
     ffn_hidden=16384, layer_count=35, heads=8, kv_heads=option("num_key_value_heads", default=2), max_sequence=32768,
     head_dim=option("head_dim", default=256), qk_norm=YES, value_norm=YES, norms=4,
     window=option("sliding_window", default=512), window_pattern=Fact(5), layer_types=option("layer_types"),
-    global_head_dim=same("head_dim"), keys_as_values=NO, wide_when_shared=NO,
+    global_head_dim=copy_of("head_dim"), keys_as_values=NO, wide_when_shared=NO,
     shared_layers=option("num_kv_shared_layers", default=15),
     entry_rows=option("vocab_size_per_layer_input", default=262144),
     entry_width=option("hidden_size_per_layer_input", default=256),

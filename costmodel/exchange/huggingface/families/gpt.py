@@ -25,16 +25,16 @@ from costmodel.exchange.huggingface.patterns import (
     PARALLEL_NORMS,
     SINUSOIDS,
     TWO_MORE_ROWS,
-    assumed,
-    dense,
+    all_mlps,
+    assumed_value,
+    copy_of,
     everywhere,
     layer_count,
     layers,
+    multiple_of,
     one_if,
     per_layer,
     product,
-    same,
-    times,
     uncounted_parameters,
     windowed,
     windows_everywhere,
@@ -42,7 +42,7 @@ from costmodel.exchange.huggingface.patterns import (
 from costmodel.exchange.import_result import OriginValue
 
 YES, NO = Fact(True), Fact(False)
-FOUR_HIDDEN = times("hidden", 4)
+FOUR_HIDDEN = multiple_of("hidden", 4)
 NO_CROSS_ATTENTION = Refusal("add_cross_attention", (False,), "the model document has no attention to an encoder")
 
 GPT_2 = Family(
@@ -54,7 +54,7 @@ GPT_2 = Family(
         "hidden": option("n_embd", "hidden_size", default=768),
         "layer_count": option("n_layer", "num_hidden_layers", default=12),
         "heads": option("n_head", "num_attention_heads", default=12),
-        "kv_heads": same("heads"),
+        "kv_heads": copy_of("heads"),
         "head_dim": HIDDEN_BY_HEADS,
         "ffn_hidden": option("n_inner", null=FOUR_HIDDEN),
         "max_sequence": option("n_positions", "max_position_embeddings", default=1024),
@@ -67,7 +67,7 @@ GPT_2 = Family(
         "norms": Fact(2),
         "positions": Fact("learned"),
     },
-    layers(everywhere("full"), dense),
+    layers(everywhere("full"), all_mlps),
     standard_layer,
     types=("gpt2", "gpt-sw3"),
     refusals=(NO_CROSS_ATTENTION,),
@@ -157,13 +157,13 @@ FAMILIES = [
     ),
     LLAMA.like(
         "gpt_neox", ("GPTNeoXForCausalLM",), "GPTNeoXConfig", types=("gpt_neox",), vocab=50432, hidden=6144,
-        layer_count=44, heads=64, kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=24576,
+        layer_count=44, heads=64, kv_heads=copy_of("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=24576,
         biases=option("attention_bias", default=True, since="4.37"), mlp_biases=YES, gated=NO, norm="layernorm",
         parallel=option("use_parallel_residual", default=True), quiet=("rotary_pct", "rotary_emb_base"),
     ),
     LLAMA.like(
         "gpt_neox_japanese", ("GPTNeoXJapaneseForCausalLM",), "GPTNeoXJapaneseConfig", types=("gpt_neox_japanese",),
-        hidden=2560, kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS, tied=True,
+        hidden=2560, kv_heads=copy_of("heads"), head_dim=HIDDEN_BY_HEADS, tied=True,
         expansion=option("intermediate_multiple_size", default=4), ffn_hidden=product("expansion", "hidden"),
         biases=NO, mlp_biases=NO, gated=NO, norm="layernorm", quiet=("rotary_pct", "rotary_emb_base"),
         losses=(uncounted_parameters("the last layer's attention has a bias", lambda config: config.number("hidden")),),
@@ -172,18 +172,18 @@ FAMILIES = [
         "bloom", ("BloomForCausalLM",), "BloomConfig", types=("bloom",), vocab=250880,
         hidden=option("hidden_size", "n_embed", "n_embd", default=64),
         layer_count=option("n_layer", "num_hidden_layers", default=2),
-        heads=option("n_head", "num_attention_heads", default=8), kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS,
+        heads=option("n_head", "num_attention_heads", default=8), kv_heads=copy_of("heads"), head_dim=HIDDEN_BY_HEADS,
         ffn_hidden=FOUR_HIDDEN,
-        max_sequence=option("seq_length", null=assumed(2048, "BLOOM was trained on 2048 tokens; no option states it")),
+        max_sequence=option("seq_length", null=assumed_value(2048, "BLOOM was trained on 2048; no option states it")),
         tied=True, biases=YES, mlp_biases=YES, gated=NO, norm="layernorm", positions="alibi", embedding_norm=YES,
         quiet=("apply_residual_connection_post_layernorm", "slow_but_exact", "offset_alibi", "skip_bias_add",
                "skip_bias_add_qkv", "unk_token_id", "masked_softmax_fusion", "bias_dropout_fusion", "n_inner"),
     ),
     LLAMA.like(
         "opt", ("OPTForCausalLM",), "OPTConfig", types=("opt",), vocab=50272, hidden=768, layer_count=12, heads=12,
-        kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=option("ffn_dim", default=3072), tied=True,
+        kv_heads=copy_of("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=option("ffn_dim", default=3072), tied=True,
         position_rows=TWO_MORE_ROWS,
-        biases=option("enable_bias", default=True), mlp_biases=same("biases"), gated=NO, norm="layernorm",
+        biases=option("enable_bias", default=True), mlp_biases=copy_of("biases"), gated=NO, norm="layernorm",
         positions="learned", last_norm=option("do_layer_norm_before", default=True),
         losses=(
             uncounted_parameters(
@@ -208,19 +208,19 @@ FAMILIES = [
         new_decoder=option("new_decoder_architecture", default=False),
         multi_query=option("multi_query", default=True),
         parallel_attention=option("parallel_attn", default=True),
-        falcon_kv_heads=option("num_kv_heads", "n_head_kv", null=same("heads")),
+        falcon_kv_heads=option("num_kv_heads", "n_head_kv", null=copy_of("heads")),
         falcon_norms=option("num_ln_in_parallel_attn"),
         kv_heads=DerivedValue("num_kv_heads in the new decoder, else 1 with multi_query, else heads", _falcon_kv_heads),
         parallel=DerivedValue("parallel_attn, or new_decoder_architecture", _falcon_parallel),
         norms=DerivedValue("by parallel_attn and num_ln_in_parallel_attn", _falcon_norms),
         alibi=option("alibi", default=False), positions=ALIBI_OR_ROTARY, biases=option("bias", default=False),
-        mlp_biases=same("biases"), gated=NO, norm="layernorm", quiet=("activation",),
+        mlp_biases=copy_of("biases"), gated=NO, norm="layernorm", quiet=("activation",),
     ),
     LLAMA.like(
         "mpt", ("MptForCausalLM", "MPTForCausalLM"), "MptConfig", types=("mpt",), vocab=50368,
         hidden=option("d_model", "hidden_size", default=2048),
         layer_count=option("n_layers", "num_hidden_layers", default=24),
-        heads=option("n_heads", "num_attention_heads", default=16), kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS,
+        heads=option("n_heads", "num_attention_heads", default=16), kv_heads=copy_of("heads"), head_dim=HIDDEN_BY_HEADS,
         ffn_hidden=FOUR_HIDDEN, max_sequence=option("max_seq_len", default=2048), tied=True, biases=NO, mlp_biases=NO,
         gated=NO, norm="layernorm-no-bias", positions="alibi",
         refusals=(
@@ -241,7 +241,7 @@ FAMILIES = [
     ),
     LLAMA.like(
         "persimmon", ("PersimmonForCausalLM",), "PersimmonConfig", types=("persimmon",), vocab=262144, layer_count=36,
-        heads=64, kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=16384, max_sequence=16384, biases=YES,
+        heads=64, kv_heads=copy_of("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=16384, max_sequence=16384, biases=YES,
         mlp_biases=YES, gated=NO, norm="layernorm", qk_norm=option("qk_layernorm", default=True),
     ),
     LLAMA.like(
@@ -264,13 +264,13 @@ FAMILIES = [
     LLAMA.like(
         "starcoder2", ("Starcoder2ForCausalLM",), "Starcoder2Config", types=("starcoder2",), vocab=49152, hidden=3072,
         layer_count=30, heads=24, kv_heads=2, ffn_hidden=12288, max_sequence=4096, tied=True, head_dim=HIDDEN_BY_HEADS,
-        biases=option("use_bias", default=True), mlp_biases=same("biases"), gated=NO, norm="layernorm",
-        window=option("sliding_window"), layers=layers(windows_everywhere, dense),
+        biases=option("use_bias", default=True), mlp_biases=copy_of("biases"), gated=NO, norm="layernorm",
+        window=option("sliding_window"), layers=layers(windows_everywhere, all_mlps),
         quiet=("residual_dropout", "embedding_dropout", "norm_epsilon", "activation_function", "norm_type", "mlp_type"),
     ),
     LLAMA.like(
         "biogpt", ("BioGptForCausalLM",), "BioGptConfig", types=("biogpt",), vocab=42384, hidden=1024, layer_count=24,
-        heads=16, kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=4096, max_sequence=1024, tied=True,
+        heads=16, kv_heads=copy_of("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=4096, max_sequence=1024, tied=True,
         position_rows=TWO_MORE_ROWS,
         biases=YES, mlp_biases=YES, gated=NO, norm="layernorm", positions="learned", quiet=("layerdrop",),
     ),
@@ -278,7 +278,7 @@ FAMILIES = [
         "xglm", ("XGLMForCausalLM",), "XGLMConfig", types=("xglm",), vocab=256008,
         hidden=option("d_model", "hidden_size", default=1024),
         layer_count=option("num_layers", "num_hidden_layers", default=24),
-        heads=option("attention_heads", "num_attention_heads", default=16), kv_heads=same("heads"),
+        heads=option("attention_heads", "num_attention_heads", default=16), kv_heads=copy_of("heads"),
         head_dim=HIDDEN_BY_HEADS, ffn_hidden=option("ffn_dim", default=4096), tied=True, biases=YES, mlp_biases=YES,
         gated=NO, norm="layernorm", losses=(SINUSOIDS,), refusals=(NO_CROSS_ATTENTION,), quiet=("layerdrop",),
     ),

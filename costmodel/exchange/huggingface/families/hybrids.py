@@ -20,14 +20,14 @@ from costmodel.exchange.huggingface.family import (
 from costmodel.exchange.huggingface.patterns import (
     HIDDEN_BY_HEADS,
     MOST_LAYERS,
-    assumed,
-    dense,
+    all_experts,
+    all_mlps,
+    assumed_value,
+    copy_of,
     everywhere,
     layer_count,
     layers,
     listed_layers,
-    same,
-    sparse,
 )
 from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.values.foreign_values import shown
@@ -175,7 +175,7 @@ NEMOTRON_COUNT = DerivedValue("as many as the pattern has", _nemotron_count)
 FAMILIES = [
     LLAMA.like(
         "mamba2", ("Mamba2ForCausalLM",), "Mamba2Config", types=("mamba2",), vocab=32768, layer_count=64,
-        max_sequence=assumed(1_048_576, "a state space has no longest sequence"),
+        max_sequence=assumed_value(1_048_576, "a state space has no longest sequence"),
         without=("heads", "kv_heads", "head_dim", "ffn_hidden", "biases", "output_bias", "mlp_biases"),
         state_heads=option("num_heads", default=128), written_head_dim=option("head_dim", default=64),
         expansion=option("expand", default=2), state_head_dim=HEAD_DIM, state_groups=option("n_groups", default=8),
@@ -192,7 +192,7 @@ FAMILIES = [
         state_groups=option("mamba_n_groups", default=1), state_size=option("mamba_d_state", default=256),
         state_conv=option("mamba_d_conv", default=4), state_chunk=option("mamba_chunk_size", default=256),
         numbered_layers=option("attn_layer_indices"),
-        layers=layers(_bamba_mixers, dense), refusals=_PLAIN_MIXER, quiet=_MAMBA_QUIET,
+        layers=layers(_bamba_mixers, all_mlps), refusals=_PLAIN_MIXER, quiet=_MAMBA_QUIET,
     ),
     LLAMA.like(
         "falcon_h1", ("FalconH1ForCausalLM",), "FalconH1Config", types=("falcon_h1",), vocab=128000, ffn_hidden=14336,
@@ -203,7 +203,7 @@ FAMILIES = [
         state_groups=option("mamba_n_groups", default=1), state_size=option("mamba_d_state", default=256),
         state_conv=option("mamba_d_conv", default=4), state_chunk=option("mamba_chunk_size", default=256),
         state_norm=option("mamba_rms_norm", default=False),
-        layers=layers(everywhere("both"), dense),
+        layers=layers(everywhere("both"), all_mlps),
         refusals=(
             *_PLAIN_MIXER, Refusal("projectors_bias", (False,), "the projections of the document have no biases"),
         ),
@@ -220,8 +220,8 @@ FAMILIES = [
         state_size=option("mamba_d_state", default=256), state_conv=option("mamba_d_conv", default=4),
         state_chunk=option("mamba_chunk_size", default=256), experts=option("num_local_experts", default=8),
         top_k=option("num_experts_per_tok", default=2), expert_hidden=option("intermediate_size", default=11008),
-        shared_hidden=option("shared_intermediate_size", default=1024), ffn_hidden=same("shared_hidden"),
-        block_types=option("layer_types", "layers_block_type"), layers=layers(_listed_mixers, sparse),
+        shared_hidden=option("shared_intermediate_size", default=1024), ffn_hidden=copy_of("shared_hidden"),
+        block_types=option("layer_types", "layers_block_type"), layers=layers(_listed_mixers, all_experts),
         refusals=_PLAIN_MIXER,
         quiet=(*_MAMBA_QUIET, "embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier",
                "position_embedding_type", "normalization_function", "init_method"),

@@ -9,16 +9,16 @@ from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.huggingface.families.mixtures import QWEN_2_MOE
 from costmodel.exchange.huggingface.family import Config, Fact, Mixer, Refusal, option
 from costmodel.exchange.huggingface.patterns import (
+    all_experts,
+    all_mlps,
+    by_layer_type,
     by_mlp_type,
-    by_type,
-    dense,
+    copy_of,
     latent_biases,
     layer_count,
     layers,
     leading_dense,
     listed_layers,
-    same,
-    sparse,
     sparse_steps,
     uncounted_parameters,
 )
@@ -49,7 +49,7 @@ def _kimi_mixers(config: Config) -> list[Mixer]:
 
 
 def _kimi_layer_mixers(config: Config) -> list[Mixer]:
-    return ["latent" if mixer == "full" else mixer for mixer in by_type(_kimi_mixers)(config)]
+    return ["latent" if mixer == "full" else mixer for mixer in by_layer_type(_kimi_mixers)(config)]
 
 
 _KIMI_BIASES = uncounted_parameters(
@@ -72,7 +72,7 @@ _DELTA: dict[str, Any] = {
     "output_gate": YES,
     "head_dim": option("head_dim", default=256),
     "biases": option("attention_bias", default=False),
-    "output_bias": same("biases"),
+    "output_bias": copy_of("biases"),
 }
 _GATED = Refusal("attn_output_gate", (True,), "the class has a gate on the result of attention always")
 _QUIET = ("mtp_use_dedicated_embeddings", "mamba_ssm_dtype", "partial_rotary_factor", "mlp_only_layers")
@@ -82,7 +82,7 @@ _QWEN_3_NEXT = QWEN_2_MOE.like(
     "qwen3_next", ("Qwen3NextForCausalLM",), "Qwen3NextConfig", types=("qwen3_next",), without=_WITHOUT,
     vocab=151936, layer_count=48, heads=16, kv_heads=2, ffn_hidden=5632,
     experts=option("num_experts", "num_local_experts", default=512), top_k=10, expert_hidden=512, shared_hidden=512,
-    layers=layers(by_type(_full_every), sparse_steps), refusals=(_GATED,), **_DELTA,
+    layers=layers(by_layer_type(_full_every), sparse_steps), refusals=(_GATED,), **_DELTA,
 )  # fmt: skip
 
 FAMILIES = [
@@ -90,24 +90,26 @@ FAMILIES = [
     _QWEN_3_NEXT.like(
         "qwen3_5_moe_text", ("Qwen3_5MoeForCausalLM",), "Qwen3_5MoeTextConfig",
         types=("qwen3_5_moe_text",), without=("sparse_step", "numbered_layers"), vocab=248320, layer_count=40,
-        experts=option("num_experts", "num_local_experts", default=256), top_k=8, ffn_hidden=same("expert_hidden"),
-        prediction_depth=option("mtp_num_hidden_layers"), layers=layers(by_type(_full_every), sparse), quiet=_QUIET,
+        experts=option("num_experts", "num_local_experts", default=256), top_k=8, ffn_hidden=copy_of("expert_hidden"),
+        prediction_depth=option("mtp_num_hidden_layers"),
+        layers=layers(by_layer_type(_full_every), all_experts), quiet=_QUIET,
     ),
     PLAIN.like(
         "qwen3_5_text", ("Qwen3_5ForCausalLM",), "Qwen3_5TextConfig", types=("qwen3_5_text",),
         vocab=248320, hidden=4096, ffn_hidden=12288, layer_count=32, heads=16, kv_heads=4, max_sequence=32768,
-        prediction_depth=option("mtp_num_hidden_layers"), layers=layers(by_type(_full_every), dense),
+        prediction_depth=option("mtp_num_hidden_layers"), layers=layers(by_layer_type(_full_every), all_mlps),
         refusals=(_GATED,), quiet=_QUIET, **_DELTA,
     ),
     LLAMA.like(
         "minimax", ("MiniMaxForCausalLM", "MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM"), "MiniMaxConfig",
-        types=("minimax", "minimax_text_01", "minimax_m1"), vocab=32000, ffn_hidden=same("expert_hidden"), kv_heads=8,
-        max_sequence=131072, biases=NO, mlp_biases=NO, experts=option("num_local_experts", "num_experts", default=8),
+        types=("minimax", "minimax_text_01", "minimax_m1"), vocab=32000, ffn_hidden=copy_of("expert_hidden"),
+        kv_heads=8, max_sequence=131072, biases=NO, mlp_biases=NO,
+        experts=option("num_local_experts", "num_experts", default=8),
         top_k=option("num_experts_per_tok", default=2), expert_hidden=option("intermediate_size", default=14336),
-        linear_rule=Fact("lightning"), linear_heads=same("heads"), linear_value_dim=same("head_dim"),
-        linear_key_heads=same("heads"), linear_key_dim=same("head_dim"), linear_conv=Fact(None),
+        linear_rule=Fact("lightning"), linear_heads=copy_of("heads"), linear_value_dim=copy_of("head_dim"),
+        linear_key_heads=copy_of("heads"), linear_key_dim=copy_of("head_dim"), linear_conv=Fact(None),
         linear_chunk=option("block_size", default=256), layer_types=option("layer_types"),
-        layers=layers(by_type(_every_second), sparse),
+        layers=layers(by_layer_type(_every_second), all_experts),
         quiet=("full_attn_alpha_factor", "full_attn_beta_factor", "linear_attn_alpha_factor", "sliding_window",
                "linear_attn_beta_factor", "mlp_alpha_factor", "mlp_beta_factor", "router_jitter_noise"),
     ),
@@ -122,7 +124,7 @@ FAMILIES = [
         linear_rule=Fact("kimi-delta"),
         linear_heads=option("linear_attn_config.num_heads", "linear_num_heads", default=32),
         linear_value_dim=option("linear_attn_config.head_dim", "linear_head_dim", default=128),
-        linear_key_heads=same("linear_heads"), linear_key_dim=same("linear_value_dim"),
+        linear_key_heads=copy_of("linear_heads"), linear_key_dim=copy_of("linear_value_dim"),
         linear_conv=option("linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim", default=4),
         linear_chunk=Fact(64), numbered_layers=option("linear_attn_config.full_attn_layers"),
         layer_types=option("layer_types"), mlp_types=option("mlp_layer_types"), prediction_depth=Fact(None),

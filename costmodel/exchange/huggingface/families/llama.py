@@ -7,15 +7,15 @@ from costmodel.exchange.huggingface.patterns import (
     HIDDEN_BY_HEADS,
     NO_NORM_WEIGHTS,
     POST_NORMS,
-    by_type,
-    dense,
+    all_mlps,
+    by_layer_type,
+    copy_of,
     everywhere,
     full_every,
     full_first_of,
     heads_fill_hidden,
     layers,
     per_layer,
-    same,
     uncounted_parameters,
     windows_everywhere,
     windows_from,
@@ -23,7 +23,7 @@ from costmodel.exchange.huggingface.patterns import (
 )
 
 YES, NO = Fact(True), Fact(False)
-ALTERNATING = layers(by_type(full_every), dense)
+ALTERNATING = layers(by_layer_type(full_every), all_mlps)
 
 EVEN_HEADS = Refusal("head_dim", ("=head_dim", None), "the class works with heads of hidden size / heads alone")
 
@@ -36,20 +36,20 @@ LLAMA = Family(
         "hidden": option("hidden_size", default=4096),
         "layer_count": option("num_hidden_layers", default=32),
         "heads": option("num_attention_heads", default=32),
-        "kv_heads": option("num_key_value_heads", null=same("heads")),
+        "kv_heads": option("num_key_value_heads", null=copy_of("heads")),
         "head_dim": option("head_dim", null=HIDDEN_BY_HEADS, since="4.45"),
         "ffn_hidden": option("intermediate_size", default=11008),
         "max_sequence": option("max_position_embeddings", default=2048),
         "tied": option("tie_word_embeddings", default=False),
         "biases": option("attention_bias", default=False),
-        "output_bias": same("biases"),
+        "output_bias": copy_of("biases"),
         "mlp_biases": option("mlp_bias", default=False),
         "gated": Fact(True),
         "norm": Fact("rmsnorm"),
         "norms": Fact(2),
         "positions": Fact("rotary"),
     },
-    layers(everywhere("full"), dense),
+    layers(everywhere("full"), all_mlps),
     standard_layer,
     types=("llama",),
 )
@@ -60,7 +60,7 @@ PLAIN = LLAMA.like(  # no biases, even where the file states some
 # Encoders: attention of all tokens to all, a norm behind each half, and a head that guesses hidden tokens.
 BERT = LLAMA.like(
     "bert", ("BertForMaskedLM",), "BertConfig", types=("bert",), vocab=30522, hidden=768, layer_count=12, heads=12,
-    kv_heads=same("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=3072, max_sequence=512, biases=YES, output_bias=YES,
+    kv_heads=copy_of("heads"), head_dim=HIDDEN_BY_HEADS, ffn_hidden=3072, max_sequence=512, biases=YES, output_bias=YES,
     mlp_biases=YES, gated=NO, norm="layernorm", positions="learned", tied=True, bidirectional=YES,
     embedding_norm=YES, token_types=option("type_vocab_size", default=2), head_transform=YES, head_has_bias=YES,
     refusals=(
@@ -99,7 +99,7 @@ FAMILIES = [
         "granite_swa", ("GraniteSWAForCausalLM",), "GraniteSWAConfig", types=("granite_swa",), vocab=100352,
         hidden=2560, ffn_hidden=8192, layer_count=24, heads=20, kv_heads=4, max_sequence=8192, tied=True, sinks=YES,
         head_dim=HIDDEN_BY_HEADS, window=option("sliding_window", default=128), layer_types=option("layer_types"),
-        layers=layers(by_type(full_first_of(4)), dense),
+        layers=layers(by_layer_type(full_first_of(4)), all_mlps),
         quiet=(
             "embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier",
             "layer_rope_theta",
@@ -120,7 +120,7 @@ FAMILIES = [
         "cwm", ("CwmForCausalLM",), "CwmConfig", types=("cwm",), vocab=128256, hidden=6144, ffn_hidden=21504,
         layer_count=64, heads=48, kv_heads=8, head_dim=128, max_sequence=131072, biases=NO,
         window=option("sliding_window", default=8192), layer_types=option("layer_types"),
-        layers=layers(by_type(full_first_of(4)), dense),
+        layers=layers(by_layer_type(full_first_of(4)), all_mlps),
     ),
     LLAMA.like(
         "seed_oss", ("SeedOssForCausalLM",), "SeedOssConfig", types=("seed_oss",), vocab=155136, ffn_hidden=27648,
@@ -148,7 +148,7 @@ FAMILIES = [
         "ernie4_5", ("Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"), "Ernie4_5Config",
         types=("ernie4_5",), vocab=103424, hidden=1024,
         ffn_hidden=3072, layer_count=18, heads=16, kv_heads=2, head_dim=128, max_sequence=131072, tied=True,
-        biases=option("use_bias", default=False), mlp_biases=same("biases"),
+        biases=option("use_bias", default=False), mlp_biases=copy_of("biases"),
     ),
     LLAMA.like(
         "hunyuan_v1_dense", ("HunYuanDenseV1ForCausalLM",), "HunYuanDenseV1Config", types=("hunyuan_v1_dense",),
@@ -159,7 +159,7 @@ FAMILIES = [
         layer_count=36, heads=16, kv_heads=4, max_sequence=32768, tied=True,
         window=option("sliding_window"), windowed=option("use_sliding_window", default=False),
         block_types=option("no_rope_layers"), window_pattern=option("no_rope_layer_interval", default=4),
-        layer_types=option("layer_types"), layers=layers(by_type(windows_without_positions), dense),
+        layer_types=option("layer_types"), layers=layers(by_layer_type(windows_without_positions), all_mlps),
     ),
     LLAMA.like(
         "glm", ("GlmForCausalLM",), "GlmConfig", types=("glm",), vocab=151552, ffn_hidden=13696, layer_count=40,
@@ -200,21 +200,21 @@ FAMILIES = [
         "mistral", ("MistralForCausalLM",), "MistralConfig", types=("mistral",), ffn_hidden=14336, kv_heads=8,
         head_dim=option("head_dim", null=HIDDEN_BY_HEADS, since="4.43"), max_sequence=131072,
         window=option("sliding_window", default=4096),
-        layers=layers(windows_everywhere, dense),
+        layers=layers(windows_everywhere, all_mlps),
     ),
     PLAIN.like(
         "ministral", ("MinistralForCausalLM",), "MinistralConfig", types=("ministral",), ffn_hidden=14336,
         kv_heads=8, max_sequence=131072, window=option("sliding_window", default=4096),
-        layer_types=option("layer_types"), layers=layers(by_type(windows_everywhere), dense),
+        layer_types=option("layer_types"), layers=layers(by_layer_type(windows_everywhere), all_mlps),
     ),
     PLAIN.like(
         "ministral3", ("Ministral3ForCausalLM",), "Ministral3Config", types=("ministral3",), vocab=131072,
         ffn_hidden=14336, layer_count=34, kv_heads=8, head_dim=128, max_sequence=262144,
-        window=option("sliding_window"), layers=layers(windows_everywhere, dense),
+        window=option("sliding_window"), layers=layers(windows_everywhere, all_mlps),
     ),
     PLAIN.like(
         "phi3", ("Phi3ForCausalLM",), "Phi3Config", types=("phi3",), vocab=32064, hidden=3072, ffn_hidden=8192,
-        max_sequence=4096, window=option("sliding_window"), layers=layers(windows_everywhere, dense),
+        max_sequence=4096, window=option("sliding_window"), layers=layers(windows_everywhere, all_mlps),
         quiet=("original_max_position_embeddings", "attention_bias"),
     ),
     PLAIN.like(
@@ -222,14 +222,14 @@ FAMILIES = [
         vocab=151936, ffn_hidden=22016, kv_heads=32, max_sequence=32768, biases=YES, output_bias=NO,
         window=option("sliding_window", default=4096), windowed=option("use_sliding_window", default=False),
         window_from=option("max_window_layers", default=28), layer_types=option("layer_types"),
-        layers=layers(by_type(windows_from), dense),
+        layers=layers(by_layer_type(windows_from), all_mlps),
     ),
     PLAIN.like(
         "qwen3", ("Qwen3ForCausalLM",), "Qwen3Config", types=("qwen3",), vocab=151936, ffn_hidden=22016,
         kv_heads=32, head_dim=128, max_sequence=32768, biases=option("attention_bias", default=False), qk_norm=YES,
         window=option("sliding_window", default=4096), windowed=option("use_sliding_window", default=False),
         window_from=option("max_window_layers", default=28), layer_types=option("layer_types"),
-        layers=layers(by_type(windows_from), dense),
+        layers=layers(by_layer_type(windows_from), all_mlps),
     ),
     PLAIN.like(
         "exaone4", ("Exaone4ForCausalLM",), "Exaone4Config", types=("exaone4",), vocab=102400, ffn_hidden=16384,

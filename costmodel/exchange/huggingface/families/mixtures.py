@@ -8,8 +8,10 @@ from costmodel.exchange.huggingface.patterns import (
     HEAD_BIAS_IF_ANY,
     HIDDEN_BY_HEADS,
     SHARED_WIDTH,
+    all_experts,
+    by_layer_type,
     by_mlp_type,
-    by_type,
+    copy_of,
     everywhere,
     full_every,
     full_first_of,
@@ -17,8 +19,6 @@ from costmodel.exchange.huggingface.patterns import (
     layers,
     leading_dense,
     leading_layers,
-    same,
-    sparse,
     sparse_steps,
     windowed,
     windows_everywhere,
@@ -27,7 +27,7 @@ from costmodel.exchange.huggingface.patterns import (
 )
 
 YES, NO = Fact(True), Fact(False)
-AS_MLP = same("ffn_hidden")
+AS_MLP = copy_of("ffn_hidden")
 _GRANITE = ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier", "layer_rope_theta")
 
 # --- orders of these families alone
@@ -44,7 +44,7 @@ MIXTRAL = PLAIN.like(
     head_dim=option("head_dim", null=HIDDEN_BY_HEADS, since="4.47"), max_sequence=131072,
     window=option("sliding_window", was=(("4.37", 4096),)),
     experts=option("num_local_experts", "num_experts", default=8), top_k=option("num_experts_per_tok", default=2),
-    expert_hidden=AS_MLP, layers=layers(windows_everywhere, sparse),
+    expert_hidden=AS_MLP, layers=layers(windows_everywhere, all_experts),
 )  # fmt: skip
 QWEN_2_MOE = PLAIN.like(
     "qwen2_moe", ("Qwen2MoeForCausalLM",), "Qwen2MoeConfig", types=("qwen2_moe",), vocab=151936, hidden=2048,
@@ -55,7 +55,7 @@ QWEN_2_MOE = PLAIN.like(
     sparse_step=option("decoder_sparse_step", default=1), numbered_layers=option("mlp_only_layers"),
     window=option("sliding_window", default=4096), windowed=option("use_sliding_window", default=False),
     window_from=option("max_window_layers", default=28), layer_types=option("layer_types"),
-    layers=layers(by_type(_qwen_2_mixers), sparse_steps),
+    layers=layers(by_layer_type(_qwen_2_mixers), sparse_steps),
 )  # fmt: skip
 GLM_4_MOE = PLAIN.like(
     "glm4_moe", ("Glm4MoeForCausalLM",), "Glm4MoeConfig", types=("glm4_moe",), vocab=151552,
@@ -78,7 +78,7 @@ FAMILIES = [
     QWEN_2_MOE.like(
         "qwen3_moe", ("Qwen3MoeForCausalLM",), "Qwen3MoeConfig", without=("window_from", "layer_types"),
         types=("qwen3_moe",), ffn_hidden=6144, heads=32, kv_heads=4,
-        biases=option("attention_bias", default=False), output_bias=same("biases"), qk_norm=YES,
+        biases=option("attention_bias", default=False), output_bias=copy_of("biases"), qk_norm=YES,
         experts=option("num_experts", "num_local_experts", default=128),
         top_k=option("num_experts_per_tok", default=8),
         expert_hidden=option("moe_intermediate_size", default=768), shared_hidden=Fact(None), shared_gate=NO,
@@ -92,17 +92,17 @@ FAMILIES = [
     ),
     GLM_4_MOE.like(
         "solar_open", ("SolarOpenForCausalLM",), "SolarOpenConfig", types=("solar_open",), vocab=196608,
-        layer_count=48, heads=64, head_dim=128, expert_hidden=1280, qk_norm=NO, ffn_hidden=same("expert_hidden"),
+        layer_count=48, heads=64, head_dim=128, expert_hidden=1280, qk_norm=NO, ffn_hidden=copy_of("expert_hidden"),
         prediction_depth=Fact(None), leading_dense=Fact(0),
-        layers=layers(everywhere("full"), sparse), quiet=("intermediate_size", "use_qk_norm"),
+        layers=layers(everywhere("full"), all_experts), quiet=("intermediate_size", "use_qk_norm"),
     ),
     GLM_4_MOE.like(
         "dots1", ("Dots1ForCausalLM",), "Dots1Config", types=("dots1",), vocab=152064, hidden=4608, layer_count=62,
-        heads=32, kv_heads=32, max_sequence=2048, output_bias=same("biases"), qk_norm=YES,
+        heads=32, kv_heads=32, max_sequence=2048, output_bias=copy_of("biases"), qk_norm=YES,
         experts=option("n_routed_experts", "num_local_experts"), top_k=option("num_experts_per_tok"),
         shared_experts=option("n_shared_experts"), leading_dense=0, window=option("sliding_window", default=4096),
         windowed=YES, window_from=option("max_window_layers", default=62), layer_types=option("layer_types"),
-        prediction_depth=Fact(None), layers=layers(by_type(windows_from), leading_dense),
+        prediction_depth=Fact(None), layers=layers(by_layer_type(windows_from), leading_dense),
         quiet=("moe_layer_freq", "scoring_func", "topk_method"),
     ),
     GLM_4_MOE.like(
@@ -113,12 +113,12 @@ FAMILIES = [
         shared_experts=option("num_shared_experts", "n_shared_experts", default=1),
         window=option("sliding_window", default=4096), window_pattern=option("sliding_window_pattern", default=4),
         layer_types=option("layer_types"), mlp_types=option("mlp_layer_types"),
-        layers=layers(by_type(full_every), by_mlp_type(leading_dense)),
+        layers=layers(by_layer_type(full_every), by_mlp_type(leading_dense)),
     ),
     GLM_4_MOE.like(
         "hy_v3", ("HYV3ForCausalLM",), "HYV3Config", types=("hy_v3",), vocab=120832, ffn_hidden=13312, layer_count=80,
-        heads=64, head_dim=128, output_bias=same("biases"), mlp_biases=option("mlp_bias", default=False), qk_norm=YES,
-        experts=option("num_experts", "num_local_experts", default=192), expert_hidden=1536,
+        heads=64, head_dim=128, output_bias=copy_of("biases"), mlp_biases=option("mlp_bias", default=False),
+        qk_norm=YES, experts=option("num_experts", "num_local_experts", default=192), expert_hidden=1536,
         shared_experts=option("num_shared_experts", default=1), groups=Fact(None), group_limit=Fact(None),
         leading_dense=Fact(1), mlp_types=option("mlp_layer_types"), prediction_depth=Fact(None),
         layers=layers(everywhere("full"), by_mlp_type(leading_dense)),
@@ -131,20 +131,21 @@ FAMILIES = [
         window=option("sliding_window"), experts=option("num_local_experts", default=16),
         top_k=option("num_experts_per_tok", default=2), expert_hidden=AS_MLP,
         head_bias=option("lm_head_bias", default=False),
-        layers=layers(windows_everywhere, sparse), losses=(HEAD_BIAS_IF_ANY,),
+        layers=layers(windows_everywhere, all_experts), losses=(HEAD_BIAS_IF_ANY,),
         quiet=("input_jitter_noise", "original_max_position_embeddings"),
     ),
     LLAMA.like(
         "olmoe", ("OlmoeForCausalLM",), "OlmoeConfig", types=("olmoe",), vocab=50304, hidden=2048, ffn_hidden=2048,
         layer_count=16, heads=16, max_sequence=4096, mlp_biases=NO, qk_norm_whole=YES,
         head_dim=HIDDEN_BY_HEADS, experts=option("num_experts", "num_local_experts", default=64),
-        top_k=option("num_experts_per_tok", default=8), expert_hidden=AS_MLP, layers=layers(everywhere("full"), sparse),
-        refusals=(EVEN_HEADS,),
+        top_k=option("num_experts_per_tok", default=8), expert_hidden=AS_MLP,
+        layers=layers(everywhere("full"), all_experts), refusals=(EVEN_HEADS,),
     ),
     LLAMA.like(
         "flex_olmo", ("FlexOlmoForCausalLM",), "FlexOlmoConfig", types=("flex_olmo",), vocab=100352, max_sequence=4096,
         mlp_biases=NO, qk_norm_whole=YES, experts=option("num_experts", "num_local_experts", default=7),
-        top_k=option("num_experts_per_tok", default=5), expert_hidden=AS_MLP, layers=layers(everywhere("full"), sparse),
+        top_k=option("num_experts_per_tok", default=5), expert_hidden=AS_MLP,
+        layers=layers(everywhere("full"), all_experts),
     ),
     LLAMA.like(
         "dbrx", ("DbrxForCausalLM", "DBRXForCausalLM"), "DbrxConfig", types=("dbrx",),
@@ -156,7 +157,7 @@ FAMILIES = [
         max_sequence=option("max_seq_len", "max_position_embeddings", default=2048), biases=NO, mlp_biases=NO,
         norm=Fact("layernorm-no-bias"), experts=option("ffn_config.moe_num_experts", default=4),
         top_k=option("ffn_config.moe_top_k", default=1), expert_hidden=AS_MLP,
-        layers=layers(everywhere("full"), sparse),
+        layers=layers(everywhere("full"), all_experts),
         quiet=("resid_pdrop", "emb_pdrop", "num_key_value_heads"),
     ),
     LLAMA.like(
@@ -165,20 +166,20 @@ FAMILIES = [
         mlp_biases=NO, sinks=YES, window=option("sliding_window", default=128), window_pattern=Fact(2),
         layer_types=option("layer_types"), experts=option("num_local_experts", "num_experts", default=128),
         top_k=option("num_experts_per_tok", "experts_per_token", default=4), expert_hidden=AS_MLP, expert_biases=YES,
-        router_bias=YES, layers=layers(by_type(full_every), sparse),
+        router_bias=YES, layers=layers(by_layer_type(full_every), all_experts),
         quiet=("swiglu_alpha", "swiglu_limit", "initial_context_length"),
     ),
     LLAMA.like(
         "granitemoe", ("GraniteMoeForCausalLM",), "GraniteMoeConfig", types=("granitemoe",), mlp_biases=NO,
         head_dim=HIDDEN_BY_HEADS, experts=option("num_local_experts", default=8),
-        top_k=option("num_experts_per_tok", default=2), expert_hidden=AS_MLP, layers=layers(everywhere("full"), sparse),
-        quiet=_GRANITE,
+        top_k=option("num_experts_per_tok", default=2), expert_hidden=AS_MLP,
+        layers=layers(everywhere("full"), all_experts), quiet=_GRANITE,
     ),
     LLAMA.like(
         "granitemoeshared", ("GraniteMoeSharedForCausalLM",), "GraniteMoeSharedConfig", types=("granitemoeshared",),
         mlp_biases=NO, head_dim=HIDDEN_BY_HEADS, experts=option("num_local_experts", default=8),
         top_k=option("num_experts_per_tok", default=2), expert_hidden=AS_MLP,
-        shared_hidden=option("shared_intermediate_size", default=0), layers=layers(everywhere("full"), sparse),
+        shared_hidden=option("shared_intermediate_size", default=0), layers=layers(everywhere("full"), all_experts),
         quiet=_GRANITE,
     ),
     LLAMA.like(
@@ -186,20 +187,20 @@ FAMILIES = [
         mlp_biases=NO, head_dim=HIDDEN_BY_HEADS, sinks=YES, experts=option("num_local_experts", default=8),
         top_k=option("num_experts_per_tok", default=2), expert_hidden=AS_MLP,
         shared_hidden=option("shared_intermediate_size", default=0), window=option("sliding_window", default=128),
-        layer_types=option("layer_types"), layers=layers(by_type(full_first_of(4)), sparse), quiet=_GRANITE,
+        layer_types=option("layer_types"), layers=layers(by_layer_type(full_first_of(4)), all_experts), quiet=_GRANITE,
     ),
     LLAMA.like(
         "hunyuan_v1_moe", ("HunYuanMoEV1ForCausalLM",), "HunYuanMoEV1Config", types=("hunyuan_v1_moe",), vocab=290943,
         mlp_biases=NO, qk_norm=YES, experts=option("num_experts", "num_local_experts", default=1),
         top_k=option("moe_topk", "num_experts_per_tok", default=1), expert_hidden=AS_MLP, shared_hidden=AS_MLP,
-        layers=layers(everywhere("full"), sparse), quiet=("eod_token_id",),
+        layers=layers(everywhere("full"), all_experts), quiet=("eod_token_id",),
     ),
     LLAMA.like(
         "minimax_m2", ("MiniMaxM2ForCausalLM",), "MiniMaxM2Config", types=("minimax_m2",), vocab=200064, hidden=3072,
         ffn_hidden=1536, layer_count=62, heads=48, kv_heads=8, head_dim=128, max_sequence=196608, biases=NO,
         mlp_biases=NO, qk_norm_whole=YES, experts=option("num_local_experts", "num_experts", default=256),
         top_k=option("num_experts_per_tok", default=8), expert_hidden=AS_MLP, router_bias=YES,
-        layers=layers(everywhere("full"), sparse),
+        layers=layers(everywhere("full"), all_experts),
         refusals=(
             Refusal("use_qk_norm", (True,), "the class normalises queries and keys"),
             Refusal("qk_norm_type", ("per_layer",), "the class normalises all heads at once"),
@@ -211,7 +212,7 @@ FAMILIES = [
         "aria_text", ("AriaTextForCausalLM",), "AriaTextConfig", types=("aria_text",), ffn_hidden=4096,
         experts=option("moe_num_experts", default=8), top_k=option("moe_topk", default=2), expert_hidden=AS_MLP,
         shared_experts=option("moe_num_shared_experts", default=2), shared_hidden=SHARED_WIDTH,
-        layers=layers(everywhere("full"), sparse),
+        layers=layers(everywhere("full"), all_experts),
         refusals=(Refusal("mlp_bias", (False,), "its experts have none, and the document has one for both"),),
     ),
 ]  # fmt: skip

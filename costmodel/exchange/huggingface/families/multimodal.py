@@ -9,11 +9,11 @@ from costmodel.exchange.huggingface.families.mixtures import GLM_4_MOE, QWEN_2_M
 from costmodel.exchange.huggingface.family import Fact, option
 from costmodel.exchange.huggingface.patterns import (
     HIDDEN_BY_HEADS,
-    by_type,
-    dense,
+    all_mlps,
+    by_layer_type,
+    copy_of,
     everywhere,
     layers,
-    same,
     sparse_steps,
     windows_from,
 )
@@ -25,7 +25,7 @@ _QWEN_2_VL = PLAIN.like(
     vocab=152064, hidden=8192, ffn_hidden=29568, layer_count=80, heads=64, kv_heads=8, max_sequence=32768,
     head_dim=HIDDEN_BY_HEADS, biases=YES, output_bias=NO, window=option("sliding_window", default=4096),
     windowed=option("use_sliding_window", default=False), window_from=option("max_window_layers", default=80),
-    layer_types=option("layer_types"), layers=layers(by_type(windows_from), dense),
+    layer_types=option("layer_types"), layers=layers(by_layer_type(windows_from), all_mlps),
 )  # fmt: skip
 
 FAMILIES = [
@@ -43,7 +43,7 @@ FAMILIES = [
         "qwen3_vl_moe_text", ("Qwen3VLMoeForConditionalGeneration",), "Qwen3VLMoeTextConfig",
         without=("window", "windowed", "window_from", "layer_types"),
         types=("qwen3_vl_moe_text", "qwen3_omni_moe_text"), max_sequence=128000, tied=True,
-        biases=option("attention_bias", default=False), output_bias=same("biases"), qk_norm=YES,
+        biases=option("attention_bias", default=False), output_bias=copy_of("biases"), qk_norm=YES,
         experts=option("num_experts", "num_local_experts", default=60), shared_hidden=Fact(None), shared_gate=NO,
         layers=layers(everywhere("full"), sparse_steps), refusals=(),
     ),

@@ -24,16 +24,16 @@ from costmodel.exchange.huggingface.family import (
     standard_layer,
 )
 from costmodel.exchange.huggingface.patterns import (
-    as_many,
+    all_experts,
+    all_mlps,
+    by_layer_type,
     by_mlp_type,
-    by_type,
-    dense,
+    copy_of,
     everywhere,
+    has_one_per_layer,
     layer_count,
     layers,
     listed_layers,
-    same,
-    sparse,
     sparse_feed,
     uncounted_parameters,
     windows_from,
@@ -138,7 +138,7 @@ def _laguna_feeds(config: Config) -> list[Feed]:
     return ["mlp" if index in dense_ones else sparse_feed(config) for index in range(layer_count(config))]
 
 
-_LAGUNA_HALVES = layers(by_type(everywhere("full")), by_mlp_type(_laguna_feeds))
+_LAGUNA_HALVES = layers(by_layer_type(everywhere("full")), by_mlp_type(_laguna_feeds))
 
 
 def _laguna_heads(config: Config) -> list[int]:
@@ -147,7 +147,7 @@ def _laguna_heads(config: Config) -> list[int]:
     if listed.value is None:
         return [config.number("heads")] * count
     most = config.number("hidden")
-    if not as_many(config, listed.value, count, "block_types"):
+    if not has_one_per_layer(config, listed.value, count, "block_types"):
         return [1] * count
     if not all(isinstance(each, int) and not isinstance(each, bool) and 0 < each <= most for each in listed.value):
         config.refuse("D006", "num_attention_heads_per_layer lists whole numbers of heads", listed.place)
@@ -196,17 +196,17 @@ FAMILIES = [
     ),
     REMOTE.like(
         "baichuan", ("BaichuanForCausalLM", "BaiChuanForCausalLM"), "BaichuanConfig", types=("baichuan",),
-        kv_heads=same("heads"), max_sequence=option("max_position_embeddings", "model_max_length"),
+        kv_heads=copy_of("heads"), max_sequence=option("max_position_embeddings", "model_max_length"),
         tied=option("tie_word_embeddings", default=False), positions=DerivedValue("by width", _positions_by_width),
         quiet=("gradient_checkpointing", "z_loss_weight"), code="modeling_baichuan.py of the checkpoint",
     ),
     REMOTE.like(
-        "internlm", ("InternLMForCausalLM",), "InternLMConfig", types=("internlm",), kv_heads=same("heads"),
-        biases=option("bias"), output_bias=same("biases"), code="modeling_internlm.py of the checkpoint",
+        "internlm", ("InternLMForCausalLM",), "InternLMConfig", types=("internlm",), kv_heads=copy_of("heads"),
+        biases=option("bias"), output_bias=copy_of("biases"), code="modeling_internlm.py of the checkpoint",
     ),
     REMOTE.like(
         "internlm2", ("InternLM2ForCausalLM",), "InternLM2Config", types=("internlm2",),
-        biases=option("bias"), output_bias=same("biases"), code="modeling_internlm2.py of the checkpoint",
+        biases=option("bias"), output_bias=copy_of("biases"), code="modeling_internlm2.py of the checkpoint",
     ),
     REMOTE.like(
         "minicpm", ("MiniCPMForCausalLM",), "MiniCPMConfig", types=("minicpm",),
@@ -220,16 +220,16 @@ FAMILIES = [
         "mimo", ("MiMoForCausalLM",), "MiMoConfig", types=("mimo",), biases=option("attention_bias"), output_bias=NO,
         window=option("sliding_window"), windowed=option("use_sliding_window", default=False),
         window_from=option("max_window_layers"), prediction_depth=option("num_nextn_predict_layers"),
-        layers=layers(windows_from, dense), quiet=("use_mrope",), code="modeling_mimo.py of the checkpoint",
+        layers=layers(windows_from, all_mlps), quiet=("use_mrope",), code="modeling_mimo.py of the checkpoint",
     ),
     REMOTE.like(
         "xverse", ("XverseForCausalLM",), "XverseConfig", types=("xverse",),
-        kv_heads=option("num_key_value_heads", null=same("heads")),
+        kv_heads=option("num_key_value_heads", null=copy_of("heads")),
         quiet=("max_tokenizer_truncation",), code="modeling_xverse.py of the checkpoint",
         refusals=(Refusal("num_experts", (0, None), "experts of XVERSE are not in this table"),),
     ),
     REMOTE.like(
-        "qwen", ("QWenLMHeadModel",), "QWenConfig", types=("qwen",), kv_heads=same("heads"),
+        "qwen", ("QWenLMHeadModel",), "QWenConfig", types=("qwen",), kv_heads=copy_of("heads"),
         head_dim=option("kv_channels"), both_halves=option("intermediate_size"),
         ffn_hidden=DerivedValue(
             "intermediate_size / 2",
@@ -268,14 +268,14 @@ FAMILIES = [
     REMOTE.like(
         "grok-1", ("Grok1ModelForCausalLM", "Grok1ForCausalLM"), "Grok1Config", types=("grok-1",), norms=4,
         experts=option("num_experts", "num_local_experts"), top_k=option("num_experts_per_tok"),
-        expert_hidden=same("ffn_hidden"), layers=layers(everywhere("full"), sparse),
+        expert_hidden=copy_of("ffn_hidden"), layers=layers(everywhere("full"), all_experts),
         refusals=(Refusal("residual_moe", (False, None), "experts beside an MLP are not in this table"),),
         quiet=("attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale", "max_attn_value"),
         code="modeling_grok1.py of the checkpoint",
     ),
     LLAMA.like(
-        "nemotron-nas", ("DeciLMForCausalLM",), "DeciLMConfig", types=("nemotron-nas",), kv_heads=same("heads"),
-        ffn_hidden=same("hidden"), block_types=option("block_configs"), layers=_nas_layers, build=_nas_layer,
+        "nemotron-nas", ("DeciLMForCausalLM",), "DeciLMConfig", types=("nemotron-nas",), kv_heads=copy_of("heads"),
+        ffn_hidden=copy_of("hidden"), block_types=option("block_configs"), layers=_nas_layers, build=_nas_layer,
         quiet=("intermediate_size", "num_key_value_heads"), code="modeling_decilm.py of the checkpoint",
     ),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
 from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, LayerHalves, Refusal, option, single_half
-from costmodel.exchange.huggingface.patterns import HIDDEN_BY_HEADS, assumed, layer_count
+from costmodel.exchange.huggingface.patterns import HIDDEN_BY_HEADS, assumed_value, layer_count
 from costmodel.exchange.import_result import OriginValue
 
 YES, NO = Fact(True), Fact(False)
@@ -57,7 +57,7 @@ def _jamba_layers(config: Config) -> Sequence[LayerHalves]:
 
 MAMBA = LLAMA.like(
     "mamba", ("MambaForCausalLM",), "MambaConfig", types=("mamba",), vocab=50280, hidden=768, layer_count=32,
-    tied=True, max_sequence=assumed(1_048_576, "a state space has no longest sequence"),
+    tied=True, max_sequence=assumed_value(1_048_576, "a state space has no longest sequence"),
     without=("heads", "kv_heads", "head_dim", "ffn_hidden", "biases", "output_bias", "mlp_biases"),
     expansion=option("expand", default=2), scan_inner=INNER, scan_state=option("state_size", default=16),
     written_rank=option("time_step_rank", default="auto"), scan_rank=RANK, scan_conv=option("conv_kernel", default=4),

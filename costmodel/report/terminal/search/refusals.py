@@ -68,7 +68,8 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
         return f"{gib(taken)} GiB on the host, memory or drives {percent(costs['host_share'] - 1)} too full"
     if code in RUN_SENTENCES:
         return RUN_SENTENCES[code](inputs, costs)
-    return "; ".join(_limit(inputs, limit, costs.get(limit.column, math.nan)) for limit in _broken(inputs, costs, code))
+    broken = _broken_limits(inputs, costs, code)
+    return "; ".join(_missed(inputs, limit, costs.get(limit.column, math.nan)) for limit in broken)
 
 
 def largest_part(inputs: TrainingInputs, block: Block) -> str:
@@ -82,14 +83,14 @@ def largest_part(inputs: TrainingInputs, block: Block) -> str:
     return f"; the largest part: {name.replace('_', ' ')} {gib(lines[name])} GiB"
 
 
-def _broken(inputs: TrainingInputs, costs: dict[str, float], code: str) -> Iterator[Limit]:
+def _broken_limits(inputs: TrainingInputs, costs: dict[str, float], code: str) -> Iterator[Limit]:
     """The limits that the costs break, of the kind that the code stands for."""
     for limit in stated_limits(inputs.case.scenario.limits):
         if limit.of_memory == (code == "M002") and not limit.holds(costs.get(limit.column, math.nan)):
             yield limit
 
 
-def _limit(inputs: TrainingInputs, limit: Limit, value: float) -> str:
+def _missed(inputs: TrainingInputs, limit: Limit, value: float) -> str:
     """A sentence on a missed limit: the result, the difference, and the limit."""
     name, bound = limit.column, float(limit.value)
     if math.isnan(value):
@@ -109,7 +110,7 @@ def _size(block: Block, name: str) -> float:
     return float(getattr(block, name)[0])
 
 
-def _times(block: Block, names: str, *, ahead: float = 1.0) -> str:
+def _product(block: Block, names: str, *, ahead: float = 1.0) -> str:
     """The product of a plan's sizes in words with its value, such as "tp 8 · pp 4 = 32"."""
     sizes = [(name, _size(block, name)) for name in names.split()]
     said = [f"{name} {counted(size)}" for name, size in sizes if size != 1] or [f"{sizes[0][0]} 1"]
@@ -118,18 +119,18 @@ def _times(block: Block, names: str, *, ahead: float = 1.0) -> str:
     return " × ".join(said) + (f" = {counted(product)}" if len(said) > 1 else "")
 
 
-def _world(inputs: TrainingInputs, block: Block) -> str:
+def _ranks_unlike_cluster(inputs: TrainingInputs, block: Block) -> str:
     """Why the degrees do not multiply to the number of accelerators."""
     ranks = counted(number(inputs.ranks))
     if not _size(block, "dp").is_integer():
-        return f"{ranks} accelerators are not divisible by {_times(block, 'tp pp cp')}"
-    return f"{_times(block, 'tp pp cp dp')}, the cluster has {ranks} accelerators"
+        return f"{ranks} accelerators are not divisible by {_product(block, 'tp pp cp')}"
+    return f"{_product(block, 'tp pp cp dp')}, the cluster has {ranks} accelerators"
 
 
-def _layers(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_layers(inputs: TrainingInputs, block: Block) -> str:
     """Why the layers do not divide over the pipeline."""
     structure, layers = block.structure, number(layer_count(inputs.model))
-    over = _times(block, "pp vpp")
+    over = _product(block, "pp vpp")
     if structure.split == "stated":
         stated = {"first": structure.first_stage_layers, "last": structure.last_stage_layers}
         said = joined(f"{counted(held)} on the {name} stage" for name, held in stated.items() if held is not None)
@@ -145,7 +146,7 @@ def _layers(inputs: TrainingInputs, block: Block) -> str:
     return f"split {structure.split}: {counted(layers)} layers{more} do not split over {over}"
 
 
-def _heads(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_heads(inputs: TrainingInputs, block: Block) -> str:
     """Why the heads do not divide over tp."""
     tp = _size(block, "tp")
     wrong = {heads for kind in inputs.model.kinds for heads in kind.head_counts if heads % tp}
@@ -154,29 +155,29 @@ def _heads(inputs: TrainingInputs, block: Block) -> str:
     return f"{joined(map(counted, sorted(wrong)))} {what} are not divisible by tp {counted(tp)}"
 
 
-def _kv_heads(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_kv_heads(inputs: TrainingInputs, block: Block) -> str:
     tp = _size(block, "tp")
     held = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
     wrong = sorted(count for count in held if count % tp and tp % count)
     return f"{joined(map(counted, wrong))} key-value heads are neither divisible by tp {counted(tp)} nor divide it"
 
 
-def _widths(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_widths(inputs: TrainingInputs, block: Block) -> str:
     tp, inner = _size(block, "tp"), {*inner_widths(inputs.model.kinds)}
     widths = [("hidden", inputs.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
     said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
     return f"{joined(said)} {'is' if len(said) == 1 else 'are'} not divisible by tp {counted(tp)}"
 
 
-def _sequence(inputs: TrainingInputs, block: Block) -> str:
-    return f"a sequence of {counted(number(inputs.sequence))} tokens is not divisible by {_times(block, 'tp cp')}"
+def _indivisible_sequence(inputs: TrainingInputs, block: Block) -> str:
+    return f"a sequence of {counted(number(inputs.sequence))} tokens is not divisible by {_product(block, 'tp cp')}"
 
 
-def _batch(inputs: TrainingInputs, block: Block) -> str:
-    return f"global batch {counted(number(inputs.global_batch))} is no multiple of {_times(block, 'dp micro_batch')}"
+def _indivisible_batch(inputs: TrainingInputs, block: Block) -> str:
+    return f"global batch {counted(number(inputs.global_batch))} is no multiple of {_product(block, 'dp micro_batch')}"
 
 
-def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> str:
+def _unsuitable_micro_batches(inputs: TrainingInputs, block: Block) -> str:
     """Why the number of micro-batches does not suit the schedule."""
     schedule, pp = block.structure.schedule, _size(block, "pp")
     form, least = FORMS[schedule], number(fewest_micro_batches(schedule, pp))
@@ -184,11 +185,11 @@ def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> str:
     needs = [f"at least {counted(least)}"] if least > 0 else []
     needs += [wanted[form.unit]] if wanted[form.unit] else []
     has = f"{counted(number(micro_batches(inputs, block)))} micro-batches"
-    made = f"global batch {counted(number(inputs.global_batch))} over {_times(block, 'dp micro_batch')}"
+    made = f"global batch {counted(number(inputs.global_batch))} over {_product(block, 'dp micro_batch')}"
     return f"{schedule} on pp {counted(pp)} needs {joined(needs)}, not {has}: {made}"
 
 
-def _chunks(inputs: TrainingInputs, block: Block) -> str:
+def _unsuitable_chunks(inputs: TrainingInputs, block: Block) -> str:
     """Why pp and vpp do not suit the schedule."""
     schedule = block.structure.schedule
     stages = "an even pp" if schedule in BOTH_WAYS else "pp ≥ 2" if is_later(schedule) or schedule in LOOPED else ""
@@ -197,7 +198,7 @@ def _chunks(inputs: TrainingInputs, block: Block) -> str:
     return f"{schedule} needs {joined([*([stages] if stages else []), chunks])}, not {has}"
 
 
-def _not_offered(inputs: TrainingInputs, block: Block) -> str:
+def _choices_not_offered(inputs: TrainingInputs, block: Block) -> str:
     """Which choices of the plan the stack does not offer, and what it offers."""
     structure, stack = block.structure, inputs.stack
     offload = stack.offload
@@ -217,13 +218,11 @@ def _not_offered(inputs: TrainingInputs, block: Block) -> str:
         lacking = [str(value) for value in wanted if value not in [*offered]]
         there = [str(value) for value in offered]
         if lacking:
-            said.append(
-                f"{key} {listed(there)}, not {listed(lacking)}" if there else f"no {key}, not {listed(lacking)}"
-            )
+            said.append(f"{f'{key} {listed(there)}' if there else f'no {key}'}, not {listed(lacking)}")
     return f"{stack.name} offers {'; '.join(said)}"
 
 
-def _too_long(inputs: TrainingInputs, block: Block) -> str:
+def _too_long_sequence(inputs: TrainingInputs, block: Block) -> str:
     sequence, known = number(inputs.sequence), number(inputs.model.max_sequence)
     return f"{counted(sequence)} tokens, and {inputs.model.name} has learned {counted(known)} positions"
 
@@ -234,37 +233,34 @@ def _sharded_too_far(inputs: TrainingInputs, block: Block) -> str:
     return f"{inputs.stack.name} takes zero {offered} in a pipeline of pp {pp}, not {block.structure.zero}"
 
 
-def _whole_experts(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_experts(inputs: TrainingInputs, block: Block) -> str:
     counts = {kind.experts.count for kind in inputs.model.kinds if kind.experts is not None}
     wrong = sorted(count for count in counts if count % _size(block, "ep"))
     return f"{joined(map(counted, wrong))} experts are not divisible by ep {counted(_size(block, 'ep'))}"
 
 
-def _expert_ranks(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_expert_ranks(inputs: TrainingInputs, block: Block) -> str:
     groups = "ep etp dp_replicate" if inputs.experts is not None else "ep etp"
-    return f"{_times(block, 'tp cp dp')} ranks of a stage are not divisible by {_times(block, groups)}"
+    return f"{_product(block, 'tp cp dp')} ranks of a stage are not divisible by {_product(block, groups)}"
 
 
-def _expert_widths(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_expert_widths(inputs: TrainingInputs, block: Block) -> str:
     """Why the width of experts does not divide over etp."""
     widths = {kind.experts.ffn_hidden for kind in inputs.model.kinds if kind.experts is not None}
     wrong = sorted(width for width in widths if width % _size(block, "etp"))
-    return (
-        f"an expert's inner width {joined(map(counted, wrong))} is not divisible by etp {counted(_size(block, 'etp'))}"
-    )
+    etp = f"etp {counted(_size(block, 'etp'))}"
+    return f"an expert's inner width {joined(map(counted, wrong))} is not divisible by {etp}"
 
 
-def _adapters(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_adapters(inputs: TrainingInputs, block: Block) -> str:
     rank = 0.0 if inputs.tuning is None else float(inputs.tuning.rank)
     name = "tp" if rank % _size(block, "tp") else "etp"
     return f"adapters of rank {counted(rank)} are not divisible by {name} {counted(_size(block, name))}"
 
 
-def _whole_sequences(inputs: TrainingInputs, block: Block) -> str:
-    return (
-        f"all of tp {counted(_size(block, 'tp'))} would send the same tokens to the experts, because "
-        f"sequence_parallel is false"
-    )
+def _missing_sequence_parallel(inputs: TrainingInputs, block: Block) -> str:
+    tp = f"tp {counted(_size(block, 'tp'))}"
+    return f"all of {tp} would send the same tokens to the experts, because sequence_parallel is false"
 
 
 def _no_experts(inputs: TrainingInputs, block: Block) -> str:
@@ -272,32 +268,29 @@ def _no_experts(inputs: TrainingInputs, block: Block) -> str:
     return f"{joined(cut)}, but {inputs.model.name} has no experts"
 
 
-def _chunked(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_context_chunks(inputs: TrainingInputs, block: Block) -> str:
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
     sequence = counted(number(inputs.sequence))
-    cut = _times(block, "cp", ahead=chunks)
+    cut = _product(block, "cp", ahead=chunks)
     return f"a sequence of {sequence} tokens is not divisible by {cut} chunks of cp_type {block.structure.cp_type}"
 
 
-def _exchanged(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_exchanged_heads(inputs: TrainingInputs, block: Block) -> str:
     """Why an all-to-all of heads for tokens would split heads."""
     ranks, cp, said = _size(block, "tp") * _size(block, "cp"), _size(block, "cp"), dict[str, None]()
     for kind in inputs.model.layers:
         every = block.structure.cp_type == "a2a"
         for heads in kind.head_counts if every else kind.scan_heads:
             if heads % ranks:
-                said[f"{counted(heads)} heads are not divisible by {_times(block, 'tp cp')}"] = None
-        held = (
-            None
-            if kind.attention is None or not every
-            else number(kv_heads_per_rank(kind.attention.kv_heads, block.tp))
-        )
-        if held is not None and held % cp:
+                said[f"{counted(heads)} heads are not divisible by {_product(block, 'tp cp')}"] = None
+        cached = kind.attention if every else None
+        held = 0.0 if cached is None else number(kv_heads_per_rank(cached.kv_heads, block.tp))
+        if held % cp:
             said[f"{counted(held)} key and value heads of a rank are not divisible by cp {counted(cp)}"] = None
     return joined(said)
 
 
-def _replicas(inputs: TrainingInputs, block: Block) -> str:
+def _indivisible_replicas(inputs: TrainingInputs, block: Block) -> str:
     """Why shard replicas do not divide dp."""
     replicas = counted(_size(block, "dp_replicate"))
     if block.structure.zero == 0:
@@ -305,7 +298,7 @@ def _replicas(inputs: TrainingInputs, block: Block) -> str:
     return f"dp {counted(_size(block, 'dp'))} is not divisible by dp_replicate {replicas}"
 
 
-def _no_context(inputs: TrainingInputs, block: Block) -> str:
+def _missing_context_parallel(inputs: TrainingInputs, block: Block) -> str:
     offered = inputs.stack.context_parallel if inputs.stack.has("cp") else []
     cp = counted(_size(block, "cp"))
     has = f"{listed(offered)} alone" if offered else f"no context parallelism{_elsewhere(inputs, 'cp')}"
@@ -369,7 +362,7 @@ def _wrong_layers(inputs: TrainingInputs, block: Block) -> str:
         return "recompute_layers 0, but recompute_method uniform recomputes at least 1 at once"
     chunk = math.ceil(number(stage_layers(inputs.model, block).fullest) / _size(block, "vpp"))
     asked = counted(block.structure.recompute_layers or 0.0)
-    return f"recompute_layers {asked}, and the most loaded chunk of {_times(block, 'pp vpp')} has {chunk}"
+    return f"recompute_layers {asked}, and the most loaded chunk of {_product(block, 'pp vpp')} has {chunk}"
 
 
 def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
@@ -391,29 +384,29 @@ def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
 
 
 _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
-    "L001": _world,
-    "L002": _layers,
-    "L003": _heads,
-    "L004": _kv_heads,
-    "L005": _batch,
-    "L006": _batches_of_schedule,
-    "L007": _widths,
-    "L008": _sequence,
-    "L009": _chunks,
+    "L001": _ranks_unlike_cluster,
+    "L002": _indivisible_layers,
+    "L003": _indivisible_heads,
+    "L004": _indivisible_kv_heads,
+    "L005": _indivisible_batch,
+    "L006": _unsuitable_micro_batches,
+    "L007": _indivisible_widths,
+    "L008": _indivisible_sequence,
+    "L009": _unsuitable_chunks,
     "L010": lambda inputs, block: "an equal plan is in the search too, and counted there",
-    "L011": _not_offered,
-    "L012": _too_long,
+    "L011": _choices_not_offered,
+    "L012": _too_long_sequence,
     "L013": _sharded_too_far,
-    "L020": _whole_experts,
-    "L021": _expert_ranks,
-    "L022": _expert_widths,
-    "L023": _whole_sequences,
+    "L020": _indivisible_experts,
+    "L021": _indivisible_expert_ranks,
+    "L022": _indivisible_expert_widths,
+    "L023": _missing_sequence_parallel,
     "L024": _no_experts,
-    "L025": _adapters,
-    "L030": _chunked,
-    "L031": _exchanged,
-    "L032": _replicas,
-    "L033": _no_context,
+    "L025": _indivisible_adapters,
+    "L030": _indivisible_context_chunks,
+    "L031": _indivisible_exchanged_heads,
+    "L032": _indivisible_replicas,
+    "L033": _missing_context_parallel,
     "L034": _not_gathered,
     "L040": _wrong_keys,
     "L041": _wrong_layers,
@@ -427,10 +420,7 @@ NONE_ALONE = "no single key is enough; these together are"
 
 
 def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
-    """One row per remedy, after a line on settings that must be combined.
-
-    A short answer that is longer than a screen otherwise leaves out the remarks on them, then the last ones.
-    """
+    """A row for each remedy; a short answer over a screen leaves out the remarks on them, then the last ones."""
     if not found:
         return []
     priced = any(remedy.price for remedy in found)
@@ -439,17 +429,14 @@ def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
     rows = [_row(remedy, first=not place, priced=priced) for place, remedy in enumerate(found)]
     names = ("costs" if priced else "", "what to set", "memory", "step", "")
     grid = CellTable(names, rows, "llrrl", headed=priced, indent=indent)
-    lead = [styled(f"{indent}{NONE_ALONE}")] if together else []
-    if len(found) < 2:
-        return [*lead, grid]
     small = [(mark, memory, step, words) for mark, words, memory, step, _ in rows]
     heads = (names[0], "memory", "step", "what to set")
     shown: Line = CellTable(heads, small[:1], "lrrl", headed=priced, indent=indent)
-    for count, spare in ((2, 1), (len(found), 3)):
+    for count, spare in ((2, 1), (len(found), 3)) if len(found) > 1 else ():
         table = CellTable(heads, small[:count], "lrrl", headed=priced, indent=indent)
         shown = Detail([table], "further changes", spare=spare, instead=[shown])
-    remarks = "remarks on changes" if any(remark for *_, remark in rows) else ""
-    return [*lead, Detail([grid], remarks, spare=5, instead=[shown])]
+    remarks = "remarks on changes" * any(remark for *_, remark in rows)
+    return [*([styled(f"{indent}{NONE_ALONE}")] if together else []), Detail([grid], remarks, spare=5, instead=[shown])]
 
 
 def _row(remedy: Remedy, *, first: bool, priced: bool) -> tuple[str, ...]:

@@ -143,9 +143,9 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
         *_host(answer),
         *_levers(answer, levers),
     ]
-    main = [(words, text) for words, text in rows if words in ("cache", "requests")]
+    main = [(words, text.replace(logged, "")) for words, text in rows if words in ("cache", "requests", "context")]
     short, whole = (CellTable(("", ""), each, "ll", headed=False) for each in (main, rows))
-    return shorter([short], [whole], "context, host memory and what if")
+    return shorter([short], [whole], "mean requests, host memory and what if")
 
 
 def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
@@ -189,11 +189,11 @@ def _mebibyte_words(nbytes: float) -> str:
 
 def _context(answer: ServingAnswer) -> str:
     """The longest request that the model allows, and the longest that fits in the KV-cache pool."""
-    longest = f"the model takes {answer.inputs.model.max_sequence:,.0f} at most"
+    longest = f"at most {answer.inputs.model.max_sequence:,.0f} tokens by the model"
     if _kinds_of_fixed_size(cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return longest
     most = one(answer.costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
-    return f"{most:,.0f} tokens would fit as one request; {longest}"
+    return f"{longest}, {most:,.0f} by the cache"
 
 
 def _host(answer: ServingAnswer) -> list[tuple[str, str]]:

@@ -10,8 +10,6 @@ from costmodel.ground.counts import number_of
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, table_of
 from costmodel.report.terminal.style.layout import MORE, CellTable, Detail, Line, shorter
 
-_LEAST = 4  # a table has its fewest rows before other parts of a short answer are left out
-
 
 def document_lines(document: AnswerDocument) -> list[Line]:
     """The lines of a document: its head, its sections, and its closing."""
@@ -39,7 +37,7 @@ def table_lines(table: Table, short: Table | None = None, least: Table | None = 
     """A table; a short answer has another table or only its first rows, and the least one if it exceeds a screen."""
     if least is not None:
         brief = table_lines(table if short is None else short)
-        brief = [Detail(brief, least.rest, spare=_LEAST, instead=[cell_table(least, None)])]
+        brief = [Detail(brief, least.rest, spare=4, instead=[cell_table(least, None)])]
         return brief if short is None else shorter(brief, [cell_table(table, table.most)], table.rest)
     if short is not None:
         return shorter([cell_table(short, short.most)], [cell_table(table, table.most)], table.rest)

@@ -468,10 +468,8 @@ def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> I
 def _spares(items: Iterable[Line]) -> Iterator[int]:
     """The numbers of the parts that a short answer can spare, of parts inside others too."""
     for item in items:
-        if isinstance(item, Detail) and not callable(item.inner):
-            yield from (item.spare, *_spares([*item.inner, *item.instead]))
-        elif isinstance(item, Detail):
-            yield item.spare
+        if isinstance(item, Detail):
+            yield from (item.spare, *_spares([*(() if callable(item.inner) else item.inner), *item.instead]))
 
 
 def _laid_all(items: Iterable[PlainLine], width: int | None, *, verbose: bool) -> Iterator[Text]:

@@ -35,7 +35,7 @@ BUDGETS = {
     "report": 1_550,  # with the document that all faces draw, and pictures of time and money
     "report/answers": 10_300,  # all faces of a question, views of plans, patches of documents, choices of buy
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
-    "report/terminal": 5_900,
+    "report/terminal": 5_950,  # short forms of what does not fit a screen: changes of a plan, the words of explain
     "server": 1_250,
 }
 SLACK, STEP = 300, 50  # of budgets

@@ -11,17 +11,34 @@ from costmodel.documents.reader.answered_questions import AnsweredQuestion
 from costmodel.documents.reader.sources import argument_meaning
 from costmodel.explore.explain.explain import quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
-from costmodel.report.terminal.style.layout import DIM, HEAD, WARN, CellTable, Line, head, styled
+from costmodel.report.terminal.style.layout import (
+    DIM,
+    HEAD,
+    MORE,
+    WARN,
+    CellTable,
+    Line,
+    as_many,
+    head,
+    shorter,
+    styled,
+)
 
+_WIDE, _EQUATIONS, _NEXT = 35, "equations.", "Next: costmodel explain llama-3-70b-512 step_time"
 KeyValues = Sequence[tuple[str, str, str]]  # paths of a scenario with their values, and where these are from
 
 
 def words() -> list[Line]:
-    """Words that `explain` knows, by kind."""
-    rows = [(kind, ", ".join(known)) for kind, known in worth_asking().items()]
+    """Words that `explain` knows, by kind; a short answer has a line for each kind, and one for all equations."""
+    groups = worth_asking()
+    brief = {kind: known for kind, known in groups.items() if not kind.startswith(_EQUATIONS)}
+    brief["equations"] = [name for kind, known in groups.items() if kind not in brief for name in known]
+    lines = [styled(as_many(f"{kind:<{_WIDE}}", known, ", ")) for kind, known in brief.items()]
+    rows = [(kind, ", ".join(known)) for kind, known in groups.items()]
     more = "Inputs of equations, ends of bands, other names of strategies and keys of a scenario have pages too."
     grid = CellTable(("", ""), rows, "kl", headed=False, indent="")
-    return [grid, Text(), styled(more), styled("Next: costmodel explain llama-3-70b-512 step_time")]
+    short = [*lines, Text(), styled("A group by its name: costmodel explain strategies")]
+    return [*shorter(short, [grid], "every word"), Text(), styled(more), MORE, styled(_NEXT)]
 
 
 def words_json() -> dict[str, Any]:

@@ -147,7 +147,7 @@ def list_documents(
         str | None,
         stated(
             metavar="[FILTER]",
-            help="Of keys and formats, those that start with it; of documents, those whose name has it",
+            help="Of keys and formats, the beginning, or a part of keys; of documents, a part of the name",
             autocompletion=completion.keys,
         ),
     ] = None,

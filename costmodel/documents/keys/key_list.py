@@ -45,13 +45,14 @@ def all_keys() -> tuple[ScenarioKey, ...]:
 
 
 def keys_of(prefix: str) -> list[ScenarioKey]:
-    """The keys whose path starts with a prefix; all keys for an empty prefix.
+    """The keys whose path starts with a prefix, else those that contain it; all keys for an empty prefix.
 
     >>> [key.path for key in keys_of("workload.s")], [key.values for key in keys_of("plan.zero")]
     (['workload.sequence'], ['0 | 1 | 2 | 3'])
     """
     wanted = short(full(prefix)) if prefix else ""
     found = [key for key in all_keys() if key.path.startswith(wanted)]
+    found = found or [key for key in all_keys() if prefix in key.path]
     if not found:
         close = nearest(prefix, [key.path for key in all_keys()])
         hint = f"did you mean {close}?" if close else "costmodel list keys shows them all"

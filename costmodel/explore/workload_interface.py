@@ -174,7 +174,7 @@ class SmallestPlans:
 
     expected: by expected figures. safe: with the chance that is asked for. surest: the highest chance that was seen, of
     any number of accelerators. codes: what speaks against the nearest plan where none meets the limits. missed: limits
-    of the nearest plan that fits. surer: a plan with a higher chance than `safe`, where one was looked at
+    of the nearest plan that fits. count: the number of layouts, or of sizes of a job, that were looked at
     """
 
     expected: SmallestPlan | None = None
@@ -183,7 +183,7 @@ class SmallestPlans:
     codes: tuple[str, ...] = ()
     fault: Fault | None = None
     missed: tuple[MissedLimit, ...] = ()
-    surer: SmallestPlan | None = None
+    count: int = 0
 
     def with_settings(self, settings: tuple[str, ...]) -> SmallestPlans:
         """A copy with settings ahead of those of each plan."""

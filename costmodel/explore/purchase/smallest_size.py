@@ -394,12 +394,17 @@ class _Sizes:
         expected = self._first(ladder, lambda nodes: self.at(nodes).works, self._start(ladder))
         if expected is None:
             nearest = self.at(ladder[-1])
-            return SmallestPlans(codes=nearest.codes, fault=nearest.fault, missed=self._missed())
+            return SmallestPlans(
+                codes=nearest.codes, fault=nearest.fault, missed=self._missed(), count=len(self.seen)
+            )
         safely = self._first(ladder, lambda nodes: self.chance(nodes) >= safe, expected)
         safely = None if safely is None else self._cheapest(ladder, safely, safe)
         surest = max(map(self.chance, self.seen))
         return SmallestPlans(
-            self._plan(ladder[expected]), None if safely is None else self._plan(ladder[safely]), surest
+            self._plan(ladder[expected]),
+            None if safely is None else self._plan(ladder[safely]),
+            surest,
+            count=len(self.seen),
         )
 
     def _cheapest(self, ladder: list[float], place: int, safe: float) -> int:

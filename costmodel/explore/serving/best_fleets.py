@@ -47,7 +47,6 @@ from costmodel.ground.record import record
 LARGEST = 1024.0  # accelerators of the largest cluster that a remedy names
 _LARGER = 4.0  # times the accelerators of the smallest replica that fits, which others have at most
 _LIKELY = 0.5  # chance to meet all limits of a plan that is offered where none has the preferred one: even odds
-_SURER = 0.95  # a chance above the usual one, of a plan that is offered beside it: judged
 _AS_SURE = 0.05  # of a chance, within which the plan on fewer accelerators is offered: judged, hardly a gain
 _COUNTED = 48  # layouts whose replicas are counted for a chance, of those that need the fewest by expected figures
 _LAST, _EACH, _ROUNDS = 4, 24, 3  # of these whose numbers of replicas are narrowed down, by so many at a time
@@ -62,19 +61,19 @@ class Fleets:
     """The plans on the fewest accelerators that meet every limit.
 
     expected: by expected figures. safe: with the chance that is asked for. surest: the smallest of those
-    about as sure as the surest. surer: the smallest seen with a chance of 95 %
-    highest: the chance that no plan exceeds, of all that were looked at
+    about as sure as the surest
+    highest: the chance that no plan exceeds, of all that were looked at. layouts: those that were looked at
     codes: what speaks against most plans, where none meets every limit. missed: limits that none of them meets
     """
 
     expected: RankedPlan | None = None
     safe: RankedPlan | None = None
     surest: RankedPlan | None = None
-    surer: RankedPlan | None = None
     highest: float = math.nan
     codes: tuple[str, ...] = ()
     fault: Fault | None = None
     missed: tuple[MissedLimit, ...] = ()
+    layouts: int = 0
 
 
 def chance_preferred(inputs: ServingInputs) -> float | None:
@@ -106,9 +105,15 @@ def fleets(case: ServingCase, most: float, safe: float | None) -> Fleets:
     try:
         settings = sizes.settings(sizes.number(most))
         inputs = without_chance(inputs_of(serving(vary_any(case, settings))))
-        fitting = layouts_that_fit(inputs, candidates(inputs), _LARGER if safe is None else 2.0 * _LARGER)
+        every = candidates(inputs)
+        fitting = layouts_that_fit(inputs, every, _LARGER if safe is None else 2.0 * _LARGER)
     except CostModelError as error:
         return Fleets(fault=error.faults[0])
+    return replace(_fewest(inputs, fitting, most, safe), layouts=len(every))
+
+
+def _fewest(inputs: ServingInputs, fitting: PlanColumns, most: float, safe: float | None) -> Fleets:
+    """The plans on the fewest accelerators among layouts that fit, with and without a chance to meet all limits."""
     with np.errstate(all="ignore"):
         layout, needed, within, none = _that_may_keep_limits(inputs, fitting, most)
         if not len(layout):
@@ -282,8 +287,7 @@ def _fleets(
     expected, surest = first(good, -chance, gpus, below), first(sure, -chance, gpus, below)
     spares = good & (counts >= spared)
     safely = None if safe is None else first(spares & (chance >= safe), -chance, gpus, below)
-    surer = None if safe is None else first(spares & (chance >= _SURER), -chance, gpus, below)
-    return Fleets(expected, safely, surest, surer, float(np.max(chance, initial=0.0)))
+    return Fleets(expected, safely, surest, float(np.max(chance, initial=0.0)))
 
 
 def _keeps_all(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bool_]:

@@ -75,9 +75,8 @@ def smallest_fleets(case: ServingCase, safe: float, most: float) -> SmallestPlan
         return SmallestPlan(every, ranked.costs["gpus"], ranked.costs[OWN], ranked.binding)
 
     safely = plan(found.safe, *([f"limits.{OWN}.at_least={safe:g}"] if safe else []))
-    return SmallestPlans(
-        plan(found.expected), safely, found.highest, found.codes, found.fault, found.missed, plan(found.surer)
-    )
+    every = plan(found.expected), safely, found.highest, found.codes, found.fault, found.missed
+    return SmallestPlans(*every, found.layouts)
 
 
 @record

@@ -277,7 +277,8 @@ def _serving() -> WorkloadWords:
 
         held, workload = serving(case), serving(case).scenario.workload
         types = type_words(workload) or [workload.precision]
-        return " · ".join([held.stack.name, *types, lengths_words(workload), load_words(workload)])
+        lengths = lengths_words(workload).replace("spread 0", "all alike")
+        return " · ".join([held.stack.name, *types, lengths, load_words(workload)])
 
     def more(row: ScaledSize) -> dict[str, Any]:
         from costmodel.report.terminal.serving import serving_sizes
@@ -322,8 +323,8 @@ def _felt(case: LoadedScenario, costs: Mapping[str, float]) -> Sentence:
     unlimited = {name: [] if name in stated else [f"no limit: --{name}"] for name in ("tpot", "ttft")}
     of_user: list[Cell] = [Value(significant(speed), speed, "tokens_per_s_per_user"), " tokens/s a user"]
     of_user += _noted([_ends(costs, "tokens_per_s_per_user", significant), unlimited["tpot"]])
-    of_first: list[Cell] = ["first token within ", Value(show_time(first), first, "ttft_p99")]
-    of_first += _noted([["p99"], _ends(costs, "ttft_p99", show_time), unlimited["ttft"]])
+    of_first: list[Cell] = ["99 in 100 first tokens within ", Value(show_time(first), first, "ttft_p99")]
+    of_first += _noted([_ends(costs, "ttft_p99", show_time), unlimited["ttft"]])
     return [*of_user, ", ", *of_first] if math.isfinite(speed) else of_first
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from costmodel.documents.keys.paths import at
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.library import read
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.documents.schemas.results import is_money
 from costmodel.equations.kernels.flop import optimal_parameters, optimal_tokens, six_n_flop
 from costmodel.equations.parallelism.counts import fleet_ranks, world_ranks
@@ -23,23 +21,28 @@ from costmodel.equations.run.economics import (
     hosted_cost,
     payback_time,
     purchase_capital,
-    rate,
     run_cost,
-    run_time,
     share,
     site_power,
-    tokens_per_step,
     unused_write_off,
     whole_node_price,
     written_off,
 )
-from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
-from costmodel.estimate.machine.price import Price, listed_price, rated_power
+from costmodel.estimate.machine.price import Price, hourly_price, listed_price, rated_power
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.purchase.offers import ON_DEMAND, STATED_API, YEAR, HostedOffer, Machine, Offers, site_terms
+from costmodel.explore.purchase.offers import (
+    ON_DEMAND,
+    STATED_API,
+    YEAR,
+    HostedOffer,
+    Machine,
+    Offers,
+    dearest_on_demand,
+    site_terms,
+)
 from costmodel.explore.purchase.smallest_size import CHANCE, explained_plan, explained_results, tried
 from costmodel.explore.search.rank import UNWATCHED, Watcher
 from costmodel.explore.search.required_chance import preferred_chance, stated_chance
@@ -50,14 +53,15 @@ from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.model import Model
     from costmodel.explore.explain.explain import ExplainedFigure
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
 # Shorter jobs do not get these terms, where an offer states none: a month reserved, a year bought. Assumed.
 LEAST_TERM = {"reserved": 30 * 86400.0, "purchase": 365 * 86400.0}
 _CHEAP = ("purchase", "spot", "reserved", "capacity block")  # then list prices on demand
+_RISEN = 1.005  # times a price, from which on another one is dearer: judged
 WHOLE_JOB = ("run_time", "run_cost")  # results of a job with an end
+SIZE = ("plan.replicas=", "cluster.nodes=")  # settings of a plan that make it that large
 OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent that stays: for the reader to judge
 
 
@@ -199,6 +203,17 @@ class Purchase:
             return Rent(math.nan, math.nan)
         in_use, whole = _rents(price, time, self.gpus if gpus is None else gpus, about.built)
         return Rent(float(in_use), float(whole), self.rents_each)
+
+
+MISS = "miss"  # of a chance: that a limit is not kept
+
+
+def _missing(tree: ExplainedFigure) -> ExplainedFigure:
+    """The chance of the other outcome."""
+    from costmodel.explore.explain.explain import ExplainedFigure
+
+    beneath = [ExplainedFigure("certain", 1.0, "1"), tree]
+    return ExplainedFigure("chance to miss a limit", 1 - tree.value, "1", operation="difference", beneath=beneath)
 
 
 _Known = dict[tuple[str, ...], dict[str, "ExplainedFigure"]]  # trees of plans, by the settings that make them
@@ -365,10 +380,17 @@ class Bought:
         if best is not None:
             compared = [*((each.name, each.row) for each in self.choices), *self._named_next]
             found += [(name, traced_figures(partial(self._difference, row, best), _TURNS)) for name, row in compared]
-            found += [(best.machine.name, traced_figures(partial(self._beside, best), {"least GPUs": "1"}))]
+            found += [
+                (
+                    best.machine.name,
+                    traced_figures(partial(self._beside, best), {"least GPUs": "1", "dear price": "USD/s"}),
+                )
+            ]
             found += [(each.name, traced_figures(partial(self._hosted_figures, each, best), _TURNS))
                       for each in self.hosted]  # fmt: skip
-        return {f"{name} of {owner}": tree for owner, trees in found for name, tree in trees.items()}
+        made = {f"{name} of {owner}": tree for owner, trees in found for name, tree in trees.items()}
+        sure = [name for name in made if name.startswith(f"{CHANCE} of ")]
+        return made | {f"{MISS}{name.removeprefix(CHANCE)}": _missing(made[name]) for name in sure}
 
     @property
     def _named_next(self) -> list[tuple[str, Purchase]]:
@@ -392,6 +414,10 @@ class Bought:
             time = leaf(best.paid_time, "time")
             rents = _rents(best.price, time, found["least GPUs"], leaf(best.built, "GPUs of a node"), ours["price"])
             found["least rent"], found["least whole rent"] = rents
+        if (dear := self.dearest) is not None:
+            used, built = _ranks_of(best), leaf(best.built, "GPUs of a node")
+            each = found["dear price"] = _traced_price(dear, best.machine.accelerator)
+            found["dear rent"] = _rents(dear, leaf(best.paid_time, "time"), used, built, each)[not best.rents_each]
         if math.isfinite(self.budget) and "rent" in ours:
             found["left"] = cost_difference(leaf(self.budget, "budget"), ours["rent"])
         return found
@@ -482,6 +508,26 @@ class Bought:
         return math.inf if math.isnan(rent * time) else rent * time
 
     @property
+    def dearest(self) -> Price | None:
+        """The highest list price on demand of the best machine's accelerator, above a listed one on demand."""
+        best = self.best
+        price = None if best is None or best.machine.sold != ON_DEMAND else best.price
+        node = None if best is None or price is None else dearest_on_demand(best.machine.accelerator)
+        if price is None or price.listed is None or node is None:
+            return None
+        each, used, built = hourly_price(node) / 3600, float(node.accelerators), float(node.built)
+        dear = replace(price, each=each, node=node.name, accelerators=used, built=built, listed=node.list_price)
+        return dear if each > _RISEN * price.each else None
+
+    @property
+    def dear_rent(self) -> float:
+        """What the best plan would cost at that price, as it is billed [USD]; NaN without one."""
+        best, dear = self.best, self.dearest
+        if best is None or dear is None:
+            return math.nan
+        return float(_rents(dear, best.paid_time, best.gpus, best.built)[not best.rents_each])
+
+    @property
     def budget(self) -> float:
         """The most that the job may cost, USD; infinite where the scenario does not state it."""
         limits = stated_limits(self.asked.case.scenario.limits)
@@ -551,104 +597,6 @@ class Bought:
         load = best.trial.costs["requests_per_s"], self.traffic, MONTH
         prices = offer.prompt, offer.cached, offer.output
         return hosted_cost(*load, tokens.prompt, tokens.cached, tokens.output, *prices)
-
-
-@record
-class MachineCurve:
-    """The trade-off between two results of the plan of a machine, from a light load to a full one."""
-
-    machine: Machine
-    points: tuple[tuple[float, float], ...]
-
-
-@record
-class PublishedRun:
-    """A published run of a model of the same shape: its second result, and the first one where it is known.
-
-    source: the document that has it
-    """
-
-    accelerator: str
-    across: float
-    up: float
-    source: str
-
-
-def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCurve]:
-    """The trade-off on the cheapest machines, with 1, 4, 16, 64 and 256 requests in flight per replica."""
-    drawn, asked = list[MachineCurve](), found.asked
-    for row in found.working:
-        seen = {curve.machine.accelerator for curve in drawn}
-        if asked.request_tokens is None or len(drawn) == most or row.machine.accelerator in seen:
-            continue
-        assert row.plans.safe is not None
-        plan = [item for item in row.plans.safe.settings if not item.startswith((*SIZE, "limits."))]
-        alone = (*row.machine.settings, *plan, "plan.replicas=1", *_NO_LOAD)
-        trials = (tried(asked, (*alone, f"workload.concurrency={count}"), results=traded) for count in _IN_FLIGHT)
-        points = tuple((trial.costs[traded[0]], trial.costs[traded[1]]) for trial in trials if trial.costs)
-        drawn += [MachineCurve(row.machine, points)] if points else []
-    return drawn
-
-
-SIZE = ("plan.replicas=", "cluster.nodes=")
-_NO_LOAD = "workload.rate=null", "workload.users=null", "workload.requests=null", "workload.think_time=null"
-_IN_FLIGHT = (1, 4, 16, 64, 256)
-
-
-def published_runs(found: Bought) -> list[PublishedRun]:
-    """Shipped measured runs of a model of the same shape on the accelerators that work.
-
-    Of training the time and the money that this job would take on as many accelerators as here, at their rate of each
-    and at the price here; of a service the tokens a second of each GPU, and of one user where it is published.
-    """
-    rented = [row for row in found.working if row.machine.sold not in OTHER_TERMS] or found.working
-    rows = {row.machine.accelerator: row for row in reversed(rented) if row.price is not None}
-    tokens, shape = found.asked.tokens, _shape(found.asked.case.model)
-    tables = (read("measured", name) for name in names("measured"))
-    return [run for table in tables for run in _published(table, shape, rows, tokens)]
-
-
-def _shape(model: Model) -> tuple[float, float]:
-    """Width and layers of a model."""
-    return float(model.hidden), float(sum(part.count for part in model.layers))
-
-
-def _published(
-    table: MeasuredTable, shape: tuple[float, float], rows: Mapping[str, Purchase], tokens: float | None
-) -> Iterator[PublishedRun]:
-    """The runs of one document with a model of this shape, on an accelerator in `rows`."""
-    for run in table.runs:
-        stated: Callable[[str], Any] = partial(_stated, table, run)
-        changed = any(key.startswith("model.") for key in (*run.set, *table.set))
-        if changed or not isinstance(stated("model"), str) or _shape(read("model", stated("model"))) != shape:
-            continue
-        node = read("node", str(stated("cluster.node")))
-        part, gpus = str(node.accelerator), float(stated("cluster.nodes") or 1) * float(node.accelerators)
-        batch, sequence = stated("workload.global_batch"), stated("workload.sequence")
-        measured, row = run.measured, rows.get(part)
-        if row is None or row.price is None:
-            continue
-        if tokens and measured.step_time and isinstance(batch, int) and isinstance(sequence, int):
-            each = share(rate(tokens_per_step(batch, sequence), measured.step_time), gpus)
-            time = float(run_time(tokens, each * row.gpus))
-            yield PublishedRun(part, time, float(run_cost(time, row.gpus, row.price.each)), table.name)
-        elif tokens is None and measured.output_tokens_per_s:
-            each = share(measured.output_tokens_per_s, _ranks(stated))
-            yield PublishedRun(part, math.nan, float(each), table.name)
-        elif tokens is None and measured.tpot and measured.ttft:
-            users, output = (float(stated(f"workload.{key}")) for key in ("concurrency", "output"))
-            each = loop_tokens_per_gpu(users, output, measured.ttft, measured.tpot, _ranks(stated))
-            yield PublishedRun(part, float(rate(1.0, measured.tpot)), float(each), table.name)
-
-
-def _ranks(stated: Callable[[str], Any]) -> float:
-    """Accelerators of a measured service."""
-    return math.prod(float(stated(f"plan.{degree}") or 1) for degree in ("tp", "pp", "replicas"))
-
-
-def _stated(table: MeasuredTable, run: Run, path: str) -> Any:
-    """The value of a key for a measured run: set by the run, by all runs, or by their scenario."""
-    return run.set.get(path, table.set.get(path, at(table.scenario, path)))
 
 
 def buy(

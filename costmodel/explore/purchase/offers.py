@@ -223,6 +223,14 @@ def _priced(shelf: CachedReader) -> Iterator[Node]:
             yield shelf.document("node", name)
 
 
+def dearest_on_demand(accelerator: str) -> Node | None:
+    """The node with the highest list price on demand of an accelerator; None without any."""
+    shelf = CachedReader()
+    named = (name for name in names("node") if f"accelerator: {accelerator}\n" in shelf.text("node", name)[0])
+    nodes = (shelf.document("node", name) for name in named)
+    return max((node for node in nodes if not _dearness(node)[0]), key=hourly_price, default=None)
+
+
 def _accelerator(shelf: CachedReader, spelling: str) -> str:
     """The accelerator that a spelling stands for."""
     usual = _usual(spelling)

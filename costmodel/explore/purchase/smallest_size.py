@@ -394,9 +394,7 @@ class _Sizes:
         expected = self._first(ladder, lambda nodes: self.at(nodes).works, self._start(ladder))
         if expected is None:
             nearest = self.at(ladder[-1])
-            return SmallestPlans(
-                codes=nearest.codes, fault=nearest.fault, missed=self._missed(), count=len(self.seen)
-            )
+            return SmallestPlans(codes=nearest.codes, fault=nearest.fault, missed=self._missed(), count=len(self.seen))
         safely = self._first(ladder, lambda nodes: self.chance(nodes) >= safe, expected)
         safely = None if safely is None else self._cheapest(ladder, safely, safe)
         surest = max(map(self.chance, self.seen))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -35,10 +36,15 @@ from costmodel.report.answers.buy_words import (
     every,
     is_sized,
     job_words,
+    limit_words,
+    looked_at,
+    missing_words,
     money_cell,
     no_latency,
     number_cell,
+    only_fits,
     opening,
+    range_words,
     sentences,
 )
 from costmodel.report.document import (
@@ -72,7 +78,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.machine.price import Price
 
 TOP, BRIEF = 12, 2  # machines in a terminal, and in a short answer on several jobs
-DECIDED = 4  # choices of a short answer
+DECIDED = 3  # choices of a short answer
 VARIED = ("cluster",)
 _HEADS = {
     "cost_per_minput": "$/M prompt",
@@ -112,11 +118,13 @@ def buy(
     verdict = "bad" if best is None or best.plans.safe is None else chance_verdict(best.plans.safe.chance)
     sections = list[Section]()
     for key, title, deal in (("decide", "another deal", True), ("change", "another service", False)):
-        points = [Point(_whole_decision(found, each), " ".join((again, *each.flags)) if again and each.flags else "")
+        points = [Point(_whole_decision(found, each), _led_to(again, each.flags) if again and each.flags else "")
                   for each in choices if each.deal == deal]  # fmt: skip
-        sections += [Section(key, f"To decide: {title}", points=points, face="page")] if points else []
+        lead = missing_words(found) if not sections else ""
+        sections += [Section(key, f"To decide: {title}", lead, points=points, face="page")] if points else []
     sections += [_machines(found, top, plot=plot), *([] if day is None else [day_section(day)])]
-    conclusion = [cell for place, each in enumerate([*first, *beside(found)]) for cell in ("\n" * (place > 0), *each)]
+    beginning = [*first, range_words(found), *([] if best is None else [looked_at(found)]), *beside(found)]
+    conclusion = [cell for place, each in enumerate(filter(None, beginning)) for cell in ("\n" * (place > 0), *each)]
     felt = [cell.name for cell in _speed(found) if not isinstance(cell, str)]
     steady, banded = ([name for name in _results(found) if name.endswith("_high") is ends] for ends in (False, True))
     banded += [f"{name}_{end}" for name in ("run_time", "run_cost") for end in ("low", "high")]
@@ -143,11 +151,21 @@ def _speed(found: Bought) -> Sentence:
 
 def _whole_decision(found: Bought, choice: Decision) -> Sentence:
     """A choice in a sentence, what it changes in money first."""
-    ahead: list[Cell] = [choice.difference, f" {every(found)}: "] if choice.difference else []
+    event = "does not fit" if only_fits(found) else "a limit is missed"
+    missed: list[Cell] = [f", {event} in ", choice.missed, " cases"] if choice.missed else []
+    ahead: list[Cell] = [choice.difference, f" {every(found)}", *missed, ": "] if choice.difference else []
     words = [*choice.words]
     if not ahead and isinstance(words[0], str):
         words[0] = f"{words[0][:1].upper()}{words[0][1:]}"
     return [*ahead, *words, *choice.more, "."]
+
+
+def _led_to(again: str, flags: Sequence[str]) -> str:
+    """The command with these options; one that names a machine takes the place of others that do."""
+    words = shlex.split(again)
+    pairs = [place for place, word in enumerate(words) if word in ("--node", "--gpu") and "--node" in flags]
+    dropped = {*pairs, *(place + 1 for place in pairs)}
+    return shlex.join([*(word for place, word in enumerate(words) if place not in dropped), *flags])
 
 
 def _of_others(found: Bought, trials: Sequence[Trial], own: Sequence[Trial]) -> list[Section]:
@@ -171,17 +189,20 @@ def _closing(found: Bought, day: Day | None, again: str) -> list[Line]:
     """The last lines in a terminal: what is best, what is to be decided, and the next commands."""
     asked, best = found.asked, found.best
     lines: list[Line] = [styled(" ".join(map(plain, sentences(found))))]
+    both = [(range_words, "its range in full"), *([] if best is None else [(looked_at, "other offers")])]
+    lines += [Abridged(plain(words(found)), short=plain(words(found, short=True)), added=more) for words, more in both]
     lines += [Abridged(plain(each), short="", added="other offers") for each in beside(found)]
     lines += [*([] if day is None else [styled(day_words(day))]), *(styled(line) for line in _optimal(found))]
     if best is None or best.trial is None:
         return lines
     choices = decisions(found)
-    short = [[plain([each.difference]), plain(each.words)] for each in choices]
-    long = [[cells[0], f"{cells[1]}{plain(each.more)}"] for cells, each in zip(short, choices, strict=True)]
-    heads, more = (every(found), "to decide"), len(choices) - DECIDED
+    short = [[plain([each.difference]), plain([each.missed]), plain(each.words)] for each in choices]
+    long = [[*cells[:2], f"{cells[2]}{plain(each.more)}"] for cells, each in zip(short, choices, strict=True)]
+    heads = every(found), "does not fit" if only_fits(found) else "limit missed", "to decide"
+    more = len(choices) - DECIDED
     lines += shorter(
-        [CellTable(heads, short[:DECIDED], "rl", indent="")] if short else [],
-        [CellTable(heads, long, "rl", indent="")] if short else [],
+        [CellTable(heads, short[:DECIDED], "rll", indent="")] if short else [],
+        [CellTable(heads, long, "rll", indent="")] if short else [],
         f"{more} more to decide" if more > 0 else "what else to know of choices",
     )
     settings = trial_settings(best.trial, searched=False)
@@ -202,7 +223,7 @@ def _wanted(found: Bought) -> str:
     """The limits that must be met, in words, with the chance required of each plan."""
     say, limits = words_of(found.asked.case.kind).result, stated_limits(found.asked.case.scenario.limits)
     stated = [
-        f"{limit.key} {_SIGNS[limit.kind]} {say(limit.column, limit.value)}"
+        f"{limit_words(limit.column)} {_SIGNS[limit.kind]} {say(limit.column, limit.value)}"
         for limit in limits
         if limit.column != found.asked.chance
     ]
@@ -497,7 +518,7 @@ def _missed(found: Bought, row: Purchase) -> str:
                  for digits in range(3, 7))  # fmt: skip
         value, limit = next((pair for pair in pairs if pair[0] != pair[1]), ("a little more", "it"))
         where = "" if math.isnan(missed.gpus) else f" on {number_of(missed.gpus, 'GPU')}"
-        what, of = _MISSED.get(missed.column, (missed.column, "limit"))
+        what, of = _MISSED.get(missed.column, (limit_words(missed.column), "limit"))
         parts.append(f"{what} {value}{where} is over the {of} of {limit}")
     late = any(missed.column == "run_time" for missed in row.plans.missed)
     return f"{' and '.join(parts)}{_powered(found, row) if late else ''}"

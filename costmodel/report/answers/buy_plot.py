@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from costmodel.explore.purchase.buy import Bought, MachineCurve, PublishedRun, Purchase, curves, published_runs
+from costmodel.explore.purchase.buy import Bought, Purchase
+from costmodel.explore.purchase.trade_offs import MachineCurve, PublishedRun, curves, published_runs
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import significant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 from collections.abc import Iterator
@@ -15,14 +16,14 @@ from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
-from costmodel.explore.purchase.buy import Bought, Choice, Purchase, Rent, money_of
+from costmodel.explore.purchase.buy import MISS, Bought, Choice, Purchase, Rent, money_of
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import HostedOffer, Machine
 from costmodel.explore.purchase.smallest_size import CHANCE
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
-from costmodel.report.document import Cell, Column, Headline, Section, Sentence, Table, Value
+from costmodel.report.document import Cell, Column, Headline, Section, Sentence, Table, Value, plain
 from costmodel.report.terminal.style.head import hourly, price_source, written_off, years_of
 from costmodel.report.terminal.style.layout import HEAD, styled
 from costmodel.report.workload_words import MONTHLY, band_cells, words_of
@@ -55,6 +56,23 @@ def difference_cell(value: float, trace: str) -> Cell:
 def chance_cell(chance: float, name: str = "chance") -> Cell:
     """A cell for a probability."""
     return Value(rounded_percent(chance).replace("%", " %"), chance, name)
+
+
+def in_cases(chance: float) -> str:
+    """A chance as a number of cases.
+
+    >>> in_cases(0.906), in_cases(0.9981), in_cases(0.0938), in_cases(0.0019), in_cases(1e-9), in_cases(1 - 1e-9)
+    ('91 of 100', '998 of 1,000', '9 of 100', '2 of 1,000', 'under 1 of 1,000', 'over 999 of 1,000')
+    """
+    for of in (100, 1000):
+        if 0 < round(chance * of) < of:
+            return f"{chance * of:.0f} of {of:,}"
+    return "under 1 of 1,000" if chance < 0.5 else "over 999 of 1,000"
+
+
+def cases_cell(chance: float, trace: str, name: str = "chance") -> Cell:
+    """A cell for a probability in cases, which opens a trace."""
+    return opening(Value(in_cases(chance), chance, name), trace)
 
 
 def opening(cell: Cell, trace: str) -> Cell:
@@ -153,17 +171,92 @@ def event_words(found: Bought) -> str:
     return "fit in memory" if only_fits(found) else "meet every limit"
 
 
-def looked_at(found: Bought) -> Sentence:
-    """How many offers were looked at, and which of them is the answer."""
-    works = len(found.working)
-    meets = f" meet{'s' if works == 1 else ''} every limit"
-    counts = [as_stated(number_cell(each, "offers"), "the table of machines") for each in (found.count, works)]
-    best = found.best
-    rule = "" if best is None or works < 2 else f"; the answer is the cheapest {_kind_of(best.machine)}"
-    if best is not None and found.working[0] is not best:
-        rule += ", as cheaper ones need a purchase or a term, or can be taken away"
+def looked_at(found: Bought, *, short: bool = False) -> Sentence:
+    """How many offers, machines and layouts were looked at, what was refused and why; and which is the answer."""
+    best, works, of_sizes = found.best, len(found.working), found.asked.request_tokens is None
+    layouts = sum({row.machine.settings: row.plans.count for row in found.rows}.values())
+    counts = (found.count, len({row.machine.node for row in found.rows}), layouts, works, len(found.rows) - works)
+    cells = [as_stated(number_cell(each, "offers"), "the table of machines") for each in counts]
     apis = f" and {number_of(len(found.hosted), 'API')}" if found.hosted else ""
-    return [counts[0], f" offer{'' if found.count == 1 else 's'}{apis} looked at, ", counts[1], f"{meets}{rule}."]
+    words: list[Cell] = ["Looked at: ", cells[0], f" offer{'' if counts[0] == 1 else 's'} of ", cells[1]]
+    words += [f" machine{'' if counts[1] == 1 else 's'}{apis}"]
+    words += [", ", cells[2], " sizes" if of_sizes else " layouts"] if layouts else []
+    words += ["; ", *([] if short else [cells[3], f" meet{'s' if works == 1 else ''} every limit, "])]
+    refused = collections.Counter(_why_refused(found, row) for row in found.rows if not row.works).most_common()
+    why = ", ".join(f"{count} {reason}" for reason, count in refused)
+    words += [cells[4], f" refused: {why}"] if refused else ["none refused"]
+    rule = "" if best is None or works < 2 or short else f". The answer is the cheapest {_kind_of(best.machine)}"
+    if rule and found.working[0] is not best:
+        rule += ", as cheaper ones need a purchase or a term, or can be taken away"
+    return [*words, f"{rule}."]
+
+
+def _why_refused(found: Bought, row: Purchase) -> str:
+    """Why no plan on a machine is an answer, in a few words."""
+    plans, reasons = row.plans, found.asked.reasons
+    if plans.expected is not None:
+        return "not sure enough"
+    if plans.fault is not None:
+        return plans.fault.sentence.removeprefix(f"{row.machine.accelerator} ")
+    if plans.missed:
+        return "too dear" if all(each.column == "run_cost" for each in plans.missed) else "too slow"
+    return ", ".join(reasons[code].title if code in reasons else code for code in plans.codes)
+
+
+_LIMITS = {"ttft_p99": "first token (99 in 100)", "tpot": "each token", "run_time": "time", "run_cost": "cost"}
+
+
+def limit_words(column: str) -> str:
+    """The result that a limit is on, in plain words where there are any."""
+    return _LIMITS.get(column, column)
+
+
+def range_words(found: Bought, *, short: bool = False) -> Sentence:
+    """The range of the money: by the error of predictions, and by the price; empty where neither is known."""
+    best, dear = found.best, found.dearest
+    if best is None or not math.isfinite(found.billed):
+        return []
+    name, costs = best.machine.name, {} if best.trial is None else best.trial.costs
+    money: list[Cell] = [billed_cell(found.rent(best), name), " at this price"]
+    band = of_machine(band_cells(costs, "run_cost", rounded_dollars), best)
+    if found.asked.request_tokens is not None:
+        money = _money_of_sizes(found, best, short=short)
+    elif band:
+        times = of_machine(band_cells(costs, "run_time", show_time), best)
+        money = [*band[1:-1], " in 8 of 10 cases, as the predicted time may be off", *([] if short else times)]
+    elif dear is None:
+        return []
+    if dear is not None and dear.listed is not None:
+        each = opening(Value(hourly(dear), dear.each * 3600, "price_usd_per_hour"), f"dear price of {name}")
+        money += ["; up to ", opening(money_cell(found.dear_rent), f"dear rent of {name}"), " by price"]
+        money += [f" ({dear.node})"] if short else [
+            f", of which the highest on demand for this GPU is that of {dear.node} (", each, f", {dear.listed.date})",
+        ]  # fmt: skip
+    return ["How sure the money is: ", *money, "."]
+
+
+def _money_of_sizes(found: Bought, best: Purchase, *, short: bool) -> list[Cell]:
+    """The range of what sizes of a service cost, each with its chance: as expected, as asked for, and a surer one."""
+    name, expected = best.machine.name, best.plans.expected
+    surer = next((choice for choice in found.choices if choice.key == "surer"), None)
+    sizes = list[tuple[Cell, Cell, Cell]]()
+    if expected is not None and math.isfinite(found.smaller.billed):
+        part = f"least {'' if best.rents_each else 'whole '}rent of {name}"
+        gpus = opening(number_cell(expected.gpus, "expected_gpus"), f"least GPUs of {name}")
+        odds = opening(chance_cell(expected.chance, "expected_chance"), f"expected of {name}")
+        sizes.append((gpus, odds, opening(money_cell(found.smaller.billed), part)))
+    for row, owner in ((best, name), *([] if surer is None else [(surer.row, surer.name)])):
+        assert row.plans.safe is not None
+        gpus = opening(number_cell(row.gpus, "gpus"), f"GPUs of {owner}")
+        odds = opening(chance_cell(row.plans.safe.chance), f"chance of {owner}")
+        sizes.append((gpus, odds, billed_cell(found.rent(row), owner)))
+    low, high = sizes[0][-1], sizes[-1][-1]
+    money = [low] if plain([low]) == plain([high]) else [low, " to ", high]
+    likely = sizes[1:] if short and sizes[1:] and plain([sizes[1][-1]]) == plain([low]) else sizes
+    words = [cell for gpus, odds, _ in likely for cell in (", ", gpus, " with ", odds)]
+    words[2] = " GPU suffices with " if plain([words[1]]) == "1" else " GPUs suffice with "
+    off = "speed may be off" if short else "the predicted speed may be off"
+    return [*money, f" {every(found)}, as {off} (", *words[1:], ")"]
 
 
 def left_out(found: Bought) -> Sentence:
@@ -223,14 +316,14 @@ def sentences(found: Bought) -> list[Sentence]:
 
 
 def beside(found: Bought) -> list[Sentence]:
-    """Sentences on what else was looked at: the next best machine, the cheapest API, and the number of offers."""
+    """Sentences on the next best machine, the cheapest API, and what the chance and the cost leave out."""
     best, further = found.best, found.next_best
     if best is None:
         return []
     made = [_next_words(found, best, further)] if further is not None else []
     hosted = found.api
     made += [_hosted_words(found, best, hosted)] if hosted is not None and found.rent(best).in_use > 0 else []
-    return [*made, looked_at(found), left_out(found)]
+    return [*made, left_out(found)]
 
 
 def _cost_words(found: Bought, best: Purchase) -> Sentence:
@@ -407,12 +500,13 @@ def amount(value: float, digits: int = 3) -> str:
 class Decision:
     """A choice: by how much it changes the cost, what it is, what else to know of it, and the options for it.
 
-    deal: of the same service
+    missed: how often a limit is missed. deal: of the same service
     """
 
     difference: Cell
     words: Sentence
     more: Sentence = ()
+    missed: Cell = ""
     flags: tuple[str, ...] = ()
     deal: bool = False
 
@@ -434,14 +528,44 @@ def _decision(found: Bought, choice: Choice) -> Decision:
     more = list[Cell](f", {words}" for words in bought_words(row).split(", ")[2:])  # what its years are like
     if math.isfinite(rent.whole):
         more += ["; ", billed_cell(rent, choice.name), f" {every(found)}", *in_brackets(rent, row, choice.name)]
-    aside = [*more, *_choice_aside(found, choice)]
-    return Decision(difference, [*_choice_words(found, choice)], aside, choice.flags, choice.key == "offer")
+    risk = _RISKS.get(row.machine.sold if choice.key == "offer" else choice.key, "")
+    aside = [*more, *_choice_aside(found, choice), f". Risk: {risk}" if risk else ""]
+    missed = missed_cell(row, choice.name)
+    return Decision(difference, [*_choice_words(found, choice)], aside, missed, choice.flags, choice.key == "offer")
 
 
-def _sure(choice: Choice) -> Sentence:
-    """The chance of a choice."""
-    assert choice.row.plans.safe is not None
-    return [", with a chance of ", opening(chance_cell(choice.row.plans.safe.chance), f"chance of {choice.name}")]
+def missed_cell(row: Purchase, owner: str) -> Cell:
+    """In how many cases a plan misses a limit."""
+    chance = math.nan if row.plans.safe is None else row.plans.safe.chance
+    return cases_cell(1 - chance, f"{MISS} of {owner}", MISS) if math.isfinite(chance) else ""
+
+
+_RISKS = {
+    "purchase": "the capital is bound, also where load falls or prices do",
+    "reserved": "it is paid to the end of its term, also where load falls",
+    "capacity block": "it is paid whole, and ends on its last day",
+    "spot": "nodes are taken away at short notice, and fewer GPUs answer until others start",
+    "fewer": "as likely as not these are too few, and more have to be found at the price of that day",
+    "surer": "most likely the answer's number would have sufficed",
+    "type": "answers may differ from those in 16 bits: compare both on your own prompts",
+}
+_MEANINGS = {
+    "ttft_p99": "more than 1 in 100 requests then wait longer than {} for their first token",
+    "tpot": "a token then takes longer than {}",
+    "run_time": "the job then takes longer than {}",
+    "run_cost": "the job then costs more than {}",
+}
+
+
+def missing_words(found: Bought) -> str:
+    """How often the answer itself misses a limit, and what that means."""
+    best, say = found.best, words_of(found.asked.case.kind).result
+    if best is None or best.plans.safe is None:
+        return ""
+    limits = [limit for limit in stated_limits(found.asked.case.scenario.limits) if limit.column in _MEANINGS]
+    means = [_MEANINGS[limit.column].format(say(limit.column, limit.value)) for limit in limits]
+    lead = f"Of the answer itself a limit is missed in {in_cases(1 - best.plans.safe.chance)} cases"
+    return f"{lead}{': ' if means else ''}{', or '.join(means)}." if not only_fits(found) else ""
 
 
 def _choice_words(found: Bought, choice: Choice) -> Iterator[Cell]:
@@ -450,18 +574,12 @@ def _choice_words(found: Bought, choice: Choice) -> Iterator[Cell]:
     gpus = opening(number_cell(row.gpus, "gpus"), f"GPUs of {name}")
     units = " GPU" if row.gpus == 1 else " GPUs"
     if choice.key in ("fewer", "surer"):
-        yield from (gpus, units, *_sure(choice), f" to {event_words(found)}")
+        yield from (gpus, f"{units}, {'less sure' if choice.key == 'fewer' else 'surer'}")
     elif choice.key == "type":
-        yield from (
-            f"8-bit numbers ({choice.flags[-1]}), ",
-            gpus,
-            f"{units}",
-            *_sure(choice),
-            ": quality is not modelled, test it",
-        )
+        yield from (f"8-bit numbers ({choice.flags[1]}), ", gpus, f"{units}: quality is not modelled, test it")
     elif choice.key == "tokens":
-        limit = choice.flags[-1].replace("ms", " ms")
-        yield from (f"at most {limit} a token, for example: ", gpus, units, *_sure(choice))
+        limit = choice.flags[1].replace("ms", " ms")
+        yield from (f"at most {limit} a token, for example: ", gpus, units)
     else:
         yield from _offer_words(found, row)
 
@@ -476,22 +594,21 @@ def _offer_words(found: Bought, row: Purchase) -> Iterator[Cell]:
         capital = opening(money_cell(row.capital, "capital_usd"), f"capital of {name}")
         yield from (f"buy {row.machine.node} for ", capital, f", used for {years_of(row.life)}")
     else:
-        seller = seller_of(row)
-        yield f"{row.machine.node} {f'from {seller} ' if seller else ''}{terms_words(row.machine)}"
+        seller, same = seller_of(row), best is not None and best.machine.node == row.machine.node
+        of = f"{'' if same else f'{row.machine.node} '}{f'from {seller} ' if seller else ''}{terms_words(row.machine)}"
+        yield of
 
 
 def _choice_aside(found: Bought, choice: Choice) -> Iterator[Cell]:
     """What else to know of a choice."""
     row, best, name = choice.row, found.best, choice.name
-    if choice.key == "offer":
-        yield from (*_sure(choice), ", without interruptions" if row.machine.sold == "spot" else "")
+    if choice.key == "offer" and row.machine.sold == "spot":
+        yield ", without interruptions"
     if row.price is not None and row.price.listed is not None and choice.key == "offer":
         yield f"; price of {row.price.listed.date}, {seller_of(row)}"
         unstated = row.machine.is_bound and not row.machine.term
         yield f"; {years_of(row.least_term)} at least is assumed" if unstated else ""
-    if choice.key == "type":
-        yield ". Answers may differ from those in 16 bits: compare both on your own prompts"
-    elif choice.key == "tokens" and best is not None and best.trial is not None:
+    if choice.key == "tokens" and best is not None and best.trial is not None:
         costs = best.trial.costs
         speed = [Value(show_time(costs[each]), costs[each], each) for each in ("tpot", "tpot_high")]
         expected, late = of_machine(speed, best)

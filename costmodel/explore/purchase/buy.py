@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -323,6 +323,7 @@ class Bought:
     traffic: float = 1.0
     most: float = MOST  # accelerators of a machine
     late: bool = False
+    known: Mapping[tuple[str, ...], KnownPlans] = field(default_factory=dict)  # by the settings of a machine
 
     @property
     def working(self) -> tuple[Purchase, ...]:
@@ -619,7 +620,7 @@ def buy(
     machines, plans = sorted(offers.machines, key=_likely_price), _Plans(asked, safe, most, power)
     rows = [plans.bought(machine) for machine in pace.taken(machines, len(machines))]
     hosted = offers.hosted if asked.request_tokens is not None else ()
-    found = Bought(asked, tuple(rows), safe, len(machines), hosted, power, most=most)
+    found = Bought(asked, tuple(rows), safe, len(machines), hosted, power, most=most, known=plans.known)
     faults = [row.plans.fault for row in rows if row.plans.fault is not None]
     if rows and len(faults) == len(machines) and len({fault.code for fault in faults}) == 1:
         raise CostModelError(faults[0])

@@ -12,7 +12,7 @@ from costmodel.explore.flags.workload_flags import keys_of
 from costmodel.explore.purchase.buy import Bought, Choice, Purchase
 from costmodel.explore.purchase.smallest_size import tried
 from costmodel.explore.search.required_chance import stated_chance
-from costmodel.explore.workload_interface import SmallestPlans
+from costmodel.explore.workload_interface import KnownPlans, SmallestPlans
 from costmodel.ground.errors import CostModelError
 
 TOKEN_LIMIT = "50ms"  # an example of a limit on each token: 20 tokens a second, faster than people read; judged
@@ -41,7 +41,7 @@ def _sizes(found: Bought, best: Purchase) -> Iterator[Choice]:
     expected, stated = best.plans.expected, stated_chance(found.asked.case) is not None
     chance = keys_of(found.asked.case.kind)["safe"]
     if expected is not None and best.rent(best.paid_time, expected.gpus).billed < _AS_DEAR * found.billed:
-        row = _with(found, best, [f"{chance}=null"] if stated else [], 0.0)
+        row = _with(found, best, [f"{chance}=null"] if stated else [], 0.0, known=found.known[best.machine.settings])
         if row is not None and found.rent(row).billed < _AS_DEAR * found.billed:
             yield Choice("fewer", row, ("--safe", "off"))
     if found.asked.request_tokens is not None and 0 < found.safe < SURER:
@@ -70,15 +70,17 @@ def _limited_tokens(found: Bought, best: Purchase) -> Iterator[Choice]:
         yield Choice("tokens", row, ("--tpot", TOKEN_LIMIT))
 
 
-def _with(found: Bought, best: Purchase, settings: Sequence[str], safe: float) -> Purchase | None:
+def _with(
+    found: Bought, best: Purchase, settings: Sequence[str], safe: float, known: KnownPlans | None = None
+) -> Purchase | None:
     """The smallest plan on the best machine with some settings, as the command that states them finds it.
 
-    None where no plan meets every limit with the chance `safe`
+    None where no plan meets every limit with the chance `safe`. known: plans of a job that stay the best with them
     """
     asked, machine = found.asked, replace(best.machine, settings=(*best.machine.settings, *settings))
     wanted = (*machine.settings, *machine.price)
     try:
-        plans = asked.of(vary_any(asked.case, wanted)).smallest(safe, found.most)
+        plans = asked.of(vary_any(asked.case, wanted)).smallest(safe, found.most, known=known)
     except CostModelError:
         return None
     if plans.safe is None:

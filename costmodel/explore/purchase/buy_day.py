@@ -83,15 +83,15 @@ class Day:
         return float(run_cost(MONTH, 1.0, rate(apart, len(self.hours) * _HOUR)))
 
     def trees(self, asked: Workload) -> dict[str, ExplainedFigure]:
-        """The trees of the rents of the accelerators in use, and of the figures of each hour by `Hour.named`."""
+        """The trees of the rents of whole nodes, and of the figures of each hour by `Hour.named`."""
         from costmodel.explore.explain.explain import traced_figures
 
         used, hours = [hour.gpus for hour in self.hours], {*self.hours}
-        of_most = leaf(max(used), "GPUs of the busiest hour")
+        most, built = leaf(max(used), "GPUs of the busiest hour"), leaf(self.built, "GPUs of a node")
         trees = traced_figures(
             lambda: {
-                "by the hour": self._by_hour(used, leaf(self.elastic, "price")),
-                "a fixed fleet": self._all_day(of_most, leaf(self.price, "price")),
+                "by the hour": self._by_hour([*map(self._whole, used)], leaf(self.elastic, "price")),
+                "a fixed fleet": self._all_day(accelerators_rented(most, built), leaf(self.price, "price")),
             },
             {},
         )

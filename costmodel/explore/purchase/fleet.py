@@ -7,10 +7,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import MONTH
-from costmodel.explore.purchase.buy import MOST, UNITS, Bought, Purchase, commitment, money_of
+from costmodel.explore.purchase.buy import MOST, UNITS, Bought, Purchase, Rent, commitment, money_of
 from costmodel.explore.purchase.offers import Machine
-from costmodel.ground.equation import Number
+from costmodel.ground.equation import Number, leaf
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -57,8 +58,11 @@ class FleetRow:
         if self.each_works:
             for job, row in zip(jobs, self.jobs, strict=True):
                 job["idle"] = job["nodes"] * row.built - job["GPUs"]
-            names = ("GPUs", "nodes", "idle", *(["rent"] if all("rent" in job for job in jobs) else []))
+            names = ("GPUs", "nodes", "idle", *(["rent", "whole nodes"] if all("rent" in job for job in jobs) else []))
             numbers |= {name: sum((job[name] for job in jobs[1:]), start=jobs[0][name]) for name in names}
+            if "whole nodes" in numbers and self.share_nodes:
+                kept = share(leaf(self.shared, "nodes that jobs share"), numbers["nodes"])
+                numbers["whole nodes"] = numbers["whole nodes"] * kept
         return numbers
 
     @property
@@ -109,9 +113,17 @@ class FleetRow:
         return self.shared * self.jobs[0].each
 
     @property
-    def rent(self) -> float:
-        """The monthly rent of all accelerators in use, USD."""
-        return sum(row.rent(MONTH).in_use for row in self.jobs)
+    def share_nodes(self) -> bool:
+        """Whether there are only as many nodes as suffice where engines of several jobs stand in one."""
+        return self.nodes > self.there
+
+    @property
+    def rent(self) -> Rent:
+        """The monthly rent of all accelerators in use, and of all nodes."""
+        rents = [row.rent(MONTH) for row in self.jobs]
+        kept = float(share(self.shared, self.nodes)) if self.share_nodes else 1.0
+        whole = sum(rent.whole for rent in rents) * kept
+        return Rent(sum(rent.in_use for rent in rents), whole, self.jobs[0].rents_each)
 
     @property
     def done(self) -> float:
@@ -121,12 +133,12 @@ class FleetRow:
     @property
     def whole_cost(self) -> float:
         """The rent until all jobs with an end are done [USD]; the others are paid for that whole time."""
-        return sum(row.rent(min(row.time, self.done)).in_use for row in self.jobs)
+        return sum(row.rent(min(row.time, self.done)).billed for row in self.jobs)
 
     @property
     def rent_after(self) -> float:
         """The monthly rent of the jobs without an end, USD."""
-        return sum(row.rent(MONTH).in_use for row in self.jobs if math.isinf(row.time))
+        return sum(row.rent(MONTH).billed for row in self.jobs if math.isinf(row.time))
 
 
 @record
@@ -181,6 +193,6 @@ def fleet(jobs: Sequence[Bought], most: float = MOST, power: float = math.inf) -
 
     def order(row: FleetRow) -> tuple[bool, bool, float, float]:
         """Sort key of a machine: those with room for all jobs first, then by rent."""
-        return not row.works, not row.each_works, math.inf if math.isnan(row.rent) else row.rent, row.gpus
+        return not row.works, not row.each_works, math.inf if math.isnan(row.rent.billed) else row.rent.billed, row.gpus
 
     return Fleet(tuple(jobs), tuple(sorted(rows_of_machines, key=order)))

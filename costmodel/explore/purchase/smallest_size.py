@@ -395,7 +395,7 @@ class _Sizes:
         if expected is None:
             nearest = self.at(ladder[-1])
             return SmallestPlans(codes=nearest.codes, fault=nearest.fault, missed=self._missed(), count=len(self.seen))
-        safely = self._first(ladder, lambda nodes: self.chance(nodes) >= safe, expected)
+        safely = self._first(ladder, lambda nodes: self.at(nodes).works and self.chance(nodes) >= safe, expected)
         safely = None if safely is None else self._cheapest(ladder, safely, safe)
         surest = max(map(self.chance, self.seen))
         return SmallestPlans(

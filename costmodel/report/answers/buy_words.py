@@ -289,12 +289,6 @@ def machine_words(row: Purchase) -> str:
     return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
 
 
-def both_costs(rent: Rent) -> str:
-    """The rent of GPUs in use, and of whole nodes where that is another."""
-    in_use, whole = rounded_dollars(rent.in_use), rounded_dollars(rent.whole)
-    return in_use if in_use == whole else f"{in_use} ({whole} by whole nodes)"
-
-
 # The answer: how much, how sure, on which terms, how fast; what else was looked at.
 
 
@@ -654,9 +648,9 @@ def day_section(day: Day) -> Section:
 
 
 def day_headlines(day: Day) -> list[Headline]:
-    """The rent of a day by the hour and of a fixed fleet, at the head of the page."""
-    by_hour = opening(money_cell(day.autoscaled.in_use), "by the hour")
-    fixed = opening(money_cell(day.fixed.in_use), "a fixed fleet")
+    """The rent of a day by the hour and of a fixed fleet, by whole nodes, at the head of the page."""
+    by_hour = opening(money_cell(day.autoscaled.whole), "by the hour")
+    fixed = opening(money_cell(day.fixed.whole), "a fixed fleet")
     return [Headline("Rent of a day by the hour", by_hour, day.machine.node), Headline("Of a fixed fleet", fixed)]
 
 
@@ -666,13 +660,14 @@ def day_words(day: Day) -> str:
     apart, hours = day.elastic != day.price, len(day.hours)
     often = "a day" if hours == 24 else f"for {hours} hours"
     scaled, fixed = day.autoscaled, day.fixed
-    rents = f"{rounded_dollars(scaled.in_use)}{' on demand' if apart else ''} {often}"
-    than = f"{_less(scaled.in_use, fixed.in_use)}{f' {day.machine.sold}' if apart else ''} for a fixed fleet"
+    rents = f"{rounded_dollars(scaled.whole)}{' on demand' if apart else ''} {often} by whole nodes"
+    than = f"{_less(scaled.whole, fixed.whole)}{f' {day.machine.sold}' if apart else ''} for a fixed fleet"
     month = f" That saves {rounded_dollars(day.saved)} a month." if day.saved > 0 else " A fixed fleet costs less."
     lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {than}"
     if (scaled.whole, fixed.whole) == (scaled.in_use, fixed.in_use):
         return f"{lead}.{month}"
-    return f"{lead}; by whole nodes {rounded_dollars(scaled.whole)}, {_less(scaled.whole, fixed.whole)}.{month}"
+    in_use = f"of GPUs in use alone {rounded_dollars(scaled.in_use)}, {_less(scaled.in_use, fixed.in_use)}"
+    return f"{lead}; {in_use}.{month}"
 
 
 def _less(rent: float, other: float) -> str:

@@ -15,6 +15,7 @@ from costmodel.report.answers.buy import BRIEF, TOP, VARIED, against
 from costmodel.report.answers.buy_fields import machine_fields
 from costmodel.report.answers.buy_words import (
     as_stated,
+    billed_cell,
     machine_words,
     money_cell,
     number_cell,
@@ -44,7 +45,10 @@ def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
     columns += [Column("idle", legend="GPUs that no job uses, where no two jobs share a node")]
     mixed = any(row.shared < row.nodes for row in found.rows if row.each_works)
     columns += [Column("shared", legend="nodes where engines of several jobs stand in one")] if mixed else []
-    columns += [Column("cost", legend=f"of GPUs in use, for {MONTHLY}"), Column("", "l")]
+    apart = any(row.rent.in_use < row.rent.whole for row in found.rows if row.each_works)
+    columns += [Column("cost", legend=f"as billed, of whole nodes, for {MONTHLY}")]
+    columns += [Column("in use", legend="the cost of the GPUs in use alone")] if apart else []
+    columns.append(Column("", "l"))
     rows = list[list[Cell]]()
     for row in sorted(found.rows, key=lambda row: row is not found.best):
         mark = " ◀" if row is found.best and len(found.rows) > 1 else ""
@@ -54,14 +58,16 @@ def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
         cells += [opening(cell, f"job {place} of {of}") for place, cell in enumerate(of_jobs, 1)]
         if not row.each_works:
             place, job = next((place, job) for place, job in enumerate(row.jobs, 1) if not job.works)
-            rows.append([*cells, *([""] * (4 + mixed)), f"job {place} {against(found.jobs[place - 1], job)}"])
+            rows.append([*cells, *([""] * (4 + mixed + apart)), f"job {place} {against(found.jobs[place - 1], job)}"])
             continue
         idle = opening(number_cell(sum(job.idle for job in row.jobs), "gpus_idle"), f"idle of {of}")
         cells += [opening(number_cell(row.gpus, "gpus"), f"GPUs of {of}")]
         cells += [opening(number_cell(row.nodes, "nodes"), f"nodes of {of}"), idle]
         shared = as_stated(number_cell(row.shared, "nodes_shared"), "engines put into nodes, the largest first")
         cells += [shared] if mixed else []
-        rows.append([*cells, opening(money_cell(row.rent), f"rent of {of}"), "" if row.works else f"✗ {_no_room(row)}"])
+        cells.append(billed_cell(row.rent, of))
+        cells += [opening(money_cell(row.rent.in_use), f"rent of {of}")] if apart else []
+        rows.append([*cells, "" if row.works else f"✗ {_no_room(row)}"])
     nearest = found.nearest
     own = [row.jobs[0].price for row in found.rows[: top or TOP] if row.jobs[0].price is not None]
     lines = [*(_job(found, place, name) for place, name in enumerate(names)), *prices(own)]
@@ -103,9 +109,10 @@ def _together(row: FleetRow) -> str:
         less = row.expected <= row.most and row.missing > 0
         fewer = f" By expected figures {counted(row.expected)} would do; --safe sets the chance." if less else ""
         return f"All jobs at once need {gpus}: {_no_room(row)}.{fewer}"
-    rent = (
-        f", {rounded_dollars(row.rent)} for {MONTHLY} of these {counted(row.gpus)}" if math.isfinite(row.rent) else ""
-    )
+    rent = ""
+    if math.isfinite(row.rent.billed):
+        part = f" ({rounded_dollars(row.rent.in_use)} for these {counted(row.gpus)} GPUs)"
+        rent = f", {rounded_dollars(row.rent.billed)} for {MONTHLY}{part if row.rent.in_use < row.rent.billed else ''}"
     whole = _whole_cost(row)
     if math.isinf(row.most):
         return f"{gpus} hold all jobs at once{rent}.{whole}"
@@ -150,10 +157,10 @@ def _beside_fleet(jobs: Fleet, again: str) -> list[Line]:
     capital, own = sum(row.capital for row in best.jobs), [row for row in apart if row is not None]
     if math.isfinite(capital):
         lines.append(styled(f"All nodes together are bought for {rounded_dollars(capital)}."))
-    rents = [row.rent(MONTH).in_use for row in own]
-    if len(own) == len(apart) and best.rent > 0 and math.isfinite(sum(rents)):
+    rents = [row.rent(MONTH).billed for row in own]
+    if len(own) == len(apart) and best.rent.billed > 0 and math.isfinite(sum(rents)):
         each = "; ".join(f"{machine_words(row)}: {rounded_dollars(rent)}" for row, rent in zip(own, rents, strict=True))
-        total = f"{rounded_dollars(sum(rents))} a month, {times_as_much(float(share(sum(rents), best.rent)))}"
+        total = f"{rounded_dollars(sum(rents))} a month, {times_as_much(float(share(sum(rents), best.rent.billed)))}"
         lines.append(styled(f"Each job on its own best machine: {total} ({each})."))
     return [*lines, *([typed("Next:", f"{again} -o page.html")] if again else [])]
 
@@ -192,7 +199,8 @@ def fleet_json(jobs: Fleet) -> dict[str, Any]:
                 "gpus_missing": known(row.missing) if row.each_works else None,
                 "nodes": known(row.nodes),
                 "nodes_shared": known(row.shared) if row.each_works else None,
-                "rent_usd_per_month": known(row.rent),
+                "rent_usd_per_month": known(row.rent.in_use),
+                "rent_whole_nodes_usd_per_month": known(row.rent.whole),
                 "done_after_s": known(row.done) if row.works else None,
                 "cost_until_done_usd": known(row.whole_cost) if row.works else None,
                 "jobs": [

@@ -683,7 +683,7 @@ def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
     alone = [costmodel.buy(name, node="p5").found.best for name in ("serve-llama-3.1-70b", "quickstart")]
     assert [row.gpus for row in best.jobs] == [row.gpus for row in alone]
     assert best.gpus == sum(row.gpus for row in alone)
-    assert best.rent == pytest.approx(best.gpus * 6.88 * HOURS_OF_A_MONTH)
+    assert best.rent.in_use == pytest.approx(best.gpus * 6.88 * HOURS_OF_A_MONTH)
     assert [row.idle for row in best.jobs] == [row.nodes * 8 - row.gpus for row in alone]
     text = " ".join(str(answer.form("table")).split())
     assert f"{best.gpus:.0f} h100-sxm (p5, on demand, 6.88 USD/GPU/h) hold all jobs at once" in text
@@ -695,7 +695,7 @@ def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
     assert best.rent_after == pytest.approx(served.gpus * 6.88 * HOURS_OF_A_MONTH)
     ends = f"With job 2 to the end, after {days:.1f} days, it costs ${whole / 1e3:.0f} k in all, then"
     assert f"{ends} ${best.rent_after / 1e3:.0f} k a month for the others." in text
-    assert f"Each job on its own best machine: ${best.rent / 1e3:.0f} k a month, about as much" in text
+    assert f"Each job on its own best machine: ${best.rent.billed / 1e3:.0f} k a month, about as much" in text
     assert "buy serve-llama-3.1-70b --with quickstart --node p5,g4dn-metal" in text
     assert "job 2: Llama 3 8B " in text
     plain = answer.figures["machines"]
@@ -728,13 +728,12 @@ def test_a_day_has_the_replicas_of_each_hour() -> None:
     assert answer.figures["day"]["autoscaled_usd"] == pytest.approx(by_hour)
     assert not {"rent_usd"} & {*Reader(str(answer.form("html"))).unexplained}
     text = " ".join(str(answer.form("table")).split())
-    assert f"{abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
     assert "reserved for a fixed fleet" in text
     whole, starts = 8 * 6 * 2.72, 8 * 6 * 3.20  # a node holds all, all the time
     assert answer.figures["day"]["fixed_whole_nodes_usd"] == pytest.approx(whole)
     assert answer.figures["day"]["autoscaled_whole_nodes_usd"] == pytest.approx(starts)
-    assert f"for 6 hours, {abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
-    assert f"by whole nodes ${starts:.0f}, {starts / whole - 1:.0%} more".replace("%", " %") in text
+    assert f"of GPUs in use alone ${by_hour:.0f}, {abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
+    assert f"${starts:.0f} on demand for 6 hours by whole nodes, {starts / whole - 1:.0%}".replace("%", " %") in text
     assert "A fixed fleet costs less." in text
     full = costmodel.buy(node="neocloud-h100", rate="40", **asked).figures["machines"]
     for row, other in zip(answer.figures["machines"], full, strict=True):
@@ -872,11 +871,12 @@ def test_a_given_cluster_holds_all_jobs_or_says_what_is_missing() -> None:
     (row,) = answer.found.rows
     assert [job.engines for job in row.jobs] == [(8.0,) * 3, (4.0,) * 3, (1.0,)]
     assert (row.gpus, row.nodes, row.shared, row.missing) == (37, 6, 5, 0)
-    assert row.rent == pytest.approx(37 * 2.50 * HOURS_OF_A_MONTH)
+    assert row.rent.in_use == pytest.approx(37 * 2.50 * HOURS_OF_A_MONTH)
+    assert row.rent.billed == pytest.approx(5 * 8 * 2.50 * HOURS_OF_A_MONTH)
     text = " ".join(str(answer.form("table")).split())
     assert (
         "37 h100-sxm (dgx-h100, 2.50 USD/GPU/h) hold all jobs at once, if jobs share nodes: 3 of 40 GPUs stay "
-        "idle, on 5 nodes, $67.5 k for a month of 730 h of these 37" in text
+        "idle, on 5 nodes, $73.0 k for a month of 730 h ($67.5 k for these 37 GPUs)" in text
     )
     (plain,) = answer.figures["machines"]
     assert [plain[key] for key in ("works", "gpus_there", "gpus_missing", "nodes_shared")] == [True, 40, 0, 5]

@@ -179,15 +179,16 @@ def buy(
             raise fail("C004", "--day states the rates, and --rate another", None, "leave one of the two out")
         question = replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
     sized = _leaves_the_model_open(question)
+    if power and not sized and question.scenario is None and not _names_a_model(question):
+        hint = "add the job, for example --model llama-3-70b --batch 16Mi-tokens --tokens 15T"
+        raise fail("C004", "--power is what a site supplies to a job, and no job is named", None, hint)
     case = _training(question, dense_model(1e9)) if sized else question.varied(_VARIED)
     offers = on_offer(_names(gpu), _names(node), prices, case, only=only_prices, api=_dollars(api))
     named = (*(others or ()), *(jobs or ()))
     further = [preferring(load_any(name), SAFE) for name in named]
     if further and (rates or plot):
-        what = "--day" if rates else "--plot"
-        raise fail(
-            "C004", f"{what} is of one job, and {len(further) + 1} are named", None, "leave it or the others out"
-        )
+        words = f"{'--day' if rates else '--plot'} is of one job, and {len(further) + 1} are named"
+        raise fail("C004", words, None, "leave it or the others out")
     room = float(gpus or MOST)
     found, *more = _answers(None if sized else case, further, offers, (room, _watts(power)), question)
     again = _again(question, case, named, gpu=gpu, node=node, gpus=gpus, day=day, cold_start=cold_start, power=power,
@@ -234,8 +235,11 @@ _OPEN = ("budget", "deadline", "sequence", "batch", "dtype", "stack", "price", "
 def _leaves_the_model_open(question: Question) -> bool:
     """Whether the flags state a budget for training, and neither model nor tokens."""
     stated = {name for name, value in question.flags.items() if value is not None}
-    set_here = any(item.startswith("model") for item in question.assignments)
-    return question.scenario is None and "budget" in stated and stated <= {*_OPEN} and not set_here
+    return question.scenario is None and "budget" in stated <= {*_OPEN} and not _names_a_model(question)
+
+
+def _names_a_model(question: Question) -> bool:
+    return question.flags["model"] is not None or any(item.startswith("model") for item in question.assignments)
 
 
 def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: Offers) -> Bought:
@@ -332,9 +336,8 @@ def _dollars(text: str) -> tuple[float, ...]:
     except ValueError:
         found = (-1.0,)
     if len(found) > 2 or any(not 0 <= price < float("inf") for price in found):
-        raise fail(
-            "D008", "--api takes one price or two of at least 0", Place("command line"), "for example --api 3,15"
-        )
+        words = "--api takes one price or two of at least 0"
+        raise fail("D008", words, Place("command line"), "for example --api 3,15")
     return found
 
 

@@ -90,6 +90,10 @@ _HEADS = {
     "iteration_time": "iteration time",
     "iteration_cost": "$/iteration",
 }
+_MEANINGS = {
+    "tpot": "time from one token of an answer to the next",
+    "energy_per_token": "electricity for each generated token",
+}
 _OF_A_DAY = {
     "cost_per_minput": "each $/M is of all requests of the day, on the same GPUs all day",
     "energy_per_token": "in the fullest hour",
@@ -303,12 +307,17 @@ def _rows(found: Bought) -> tuple[list[Column], Rows]:
     offers = any(row.machine.sold not in ("", ON_DEMAND) for row in found.rows) or bool(found.hosted)
     best, columns = found.best, _machine_columns(found, offers=offers)
     ahead = len(columns)
-    columns += [Column("GPUs"), Column("nodes", drop=3), Column("plan", "l", drop=5)]
-    columns += [Column("chance", result=asked.chance), Column("expected", drop=2, legend=_EXPECTED)]
+    columns += [Column("GPUs"), Column("nodes", drop=3)]
+    columns += [Column("plan", "l", drop=5, legend=_PLAN if asked.request_tokens is not None else "")]
+    columns += [
+        Column("chance", result=asked.chance, legend=f"to {event_words(found)}"),
+        Column("expected", drop=2, legend=_EXPECTED),
+    ]
     columns += _money_columns(job_words(found), apart=apart, bought=bought) if priced else []
     columns += [Column("site power", legend="rated, with cooling")] if math.isfinite(found.power) else []
     columns += [_result_column(found, name) for name in shown]
-    columns += [Column("measured", "l", drop=7, legend=_MEASURED), Column("limited by", "l", drop=8), Column("", "l")]
+    columns += [Column("measured", "l", drop=7, legend=_MEASURED), Column("limited by", "l", drop=8, legend=_BINDS)]
+    columns += [Column("", "l")]
     columns += [Column("price of", "l", face="page", legend=_PRICE_OF)] if priced else []
     rows: Rows = []
     for row in found.rows:
@@ -332,7 +341,7 @@ def _result_column(found: Bought, name: str) -> Column:
     legend = "" if found.traffic == 1 else _OF_A_DAY.get(name, "")
     if of != name:
         head, legend = f"{head} P90", "the value that one in ten such predictions exceeds"
-    return Column(head, result=name, drop=6, legend=legend)
+    return Column(head, result=name, drop=6, legend=legend or _MEANINGS.get(name, ""))
 
 
 def _figures_of(
@@ -342,7 +351,9 @@ def _figures_of(
     safe, name = row.plans.safe, row.machine.name
     assert safe is not None
     assert row.trial is not None
-    plan = "" if row.trial.kept is None else row.trial.kept.words
+    kept = row.trial.kept
+    budget = 0 if kept is None or found.asked.request_tokens is None else int(str(kept.keys.get("budget", 0)))
+    plan = "" if kept is None else f"{kept.words}{f' · {budget:,} tokens a step' if budget else ''}"
     nodes = opening(number_cell(row.nodes, "nodes"), f"nodes of {name}")
     cells = [opening(number_cell(row.gpus, "gpus"), f"GPUs of {name}"), nodes, plan]
     cells += [opening(chance_cell(safe.chance), f"chance of {name}"), _expected(row, safe)]
@@ -444,6 +455,14 @@ def _hosted_price(offer: HostedOffer) -> Line:
 
 
 _EXPECTED = "the fewest GPUs by expected figures, and their chance to meet every limit"
+_PLAN = (
+    "replicas: copies of the model that answer requests; tp: GPUs that share each layer of a copy; pp: groups of its "
+    "layers on GPUs of their own; tokens a step: the most that the engine takes at once (stack.budget)"
+)
+_BINDS = (
+    "what bounds the requests of a replica: cache: memory for requests in flight; sequences: their number at a time; "
+    "compute, budget: the work of a step"
+)
 _MEASURED = (
     "published runs of such jobs on this GPU, of any model and format, that predictions are compared with; without "
     "any, the width of bands is assumed"

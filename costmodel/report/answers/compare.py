@@ -80,19 +80,19 @@ def diff(found: Difference, name: str) -> AnswerDocument:
 
 
 def _money(found: Difference) -> Iterator[Line]:
-    """A line on the cost and the time of both jobs, or on the rents of services; a short answer has no bands."""
+    """A line on the cost and the time of both jobs, or on the rents of services; short with the range of money."""
     sides = [(found.before, "before"), (found.after, "after")]
     banded = [*_MONEY, *(f"{name}_{end}" for name in _MONEY[:2] for end in ENDS)]
     whole, few = (
         [money_words({name: _figure_of_side(side, name) for name in names}) for side, _ in sides]
-        for names in (banded, _MONEY)
+        for names in (banded, [*_MONEY, *(name for name in banded if is_money(name))])
     )
     named = [side.name if found.before.name != found.after.name else when for side, when in sides]
     bare = any("run_time_s" in side.figures and "goodput" not in side.figures for side, _ in sides)
     note = " (without failures; --set run={} counts them)" if bare else ""
     if all(whole) and whole[0] != whole[1]:
         long, short = ("; ".join(map(": ".join, zip(named, each, strict=True))) for each in (whole, few))
-        yield Abridged(f"{long}{note}", short=short, added="ranges of money and time")
+        yield Abridged(f"{long}{note}", short=short, added="ranges of time")
 
 
 def _unfit_lines(found: Difference) -> Iterator[Text]:

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from datetime import date
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ class PageTable:
     rows_data: str = ""  # the part of a page's data that is about the rows
     figures: Sequence[str] = ()  # by head: the result that each row has there, which opens its trace
     whole: bool = False  # whether the first cell of a row opens all of it
+    legends: Sequence[str] = ()  # by head: what it means, shown where a pointer rests on it
 
 
 @record
@@ -205,6 +207,7 @@ def _page_table(table: Table, traces: Traces, key: str) -> PageTable:
         rows_data=_rows_of(key) if _has_data(table) else "",
         figures=[column.result for column in columns] if _has_data(table) else (),
         whole=table.whole,
+        legends=[column.legend for column in columns],
     )
 
 
@@ -241,6 +244,7 @@ def page_html(page: HtmlPage) -> str:
         .render(
             page=page,
             version=costmodel.__version__,
+            today=f"{date.today():%Y-%m-%d}",
             style=Markup(_style_sheet()),
             script=Markup(script),
             seal=seal,

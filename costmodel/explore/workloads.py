@@ -79,6 +79,19 @@ class _Usual:
         """Evaluates one variant after the other."""
         return (_result_of(self, variant, result) for variant in variants)
 
+    def explain_prices(self: Workload, answers: Sequence[PlanAnswer], *quantities: str) -> list[list[ExplainedFigure]]:
+        """Explains one price after the other."""
+        names = [quantities, *([tuple(filter(is_money, quantities))] * (len(answers) - 1))]
+        return [self.explain(answer, *each) for answer, each in zip(answers, names, strict=True)]
+
+    def explain_chance(self, answer: PlanAnswer) -> ExplainedFigure | None:
+        """None: its chance follows from results with their bands."""
+        return None
+
+    def explain_end(self, answer: PlanAnswer, middle: ExplainedFigure, name: str) -> ExplainedFigure | None:
+        """None: its evaluation has the ends of bands."""
+        return None
+
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
         """Results without the ends of their bands, which follow from them."""
         found = ((name, value) for name, value in answer.costs.items() if not name.endswith(("_low", "_high")))
@@ -544,6 +557,27 @@ class ServingWorkload(_Usual):
 
         assert isinstance(answer, ServingAnswer)
         return explain(answer.inputs, *quantities)
+
+    def explain_prices(self, answers: Sequence[PlanAnswer], *quantities: str) -> list[list[ExplainedFigure]]:
+        """The trees of one evaluation, of which money alone differs between prices."""
+        from costmodel.estimate.serving.predict_serving import ServingAnswer
+        from costmodel.explore.serving.explain_serving import explain_at_prices
+
+        return explain_at_prices([each.inputs for each in answers if isinstance(each, ServingAnswer)], *quantities)
+
+    def explain_chance(self, answer: PlanAnswer) -> ExplainedFigure | None:
+        """The tree of the chance to meet all limits."""
+        from costmodel.estimate.serving.predict_serving import ServingAnswer
+        from costmodel.explore.serving.explain_serving import explain_chance
+
+        return explain_chance(answer.inputs) if isinstance(answer, ServingAnswer) else None
+
+    def explain_end(self, answer: PlanAnswer, middle: ExplainedFigure, name: str) -> ExplainedFigure | None:
+        """The tree of a P90 by the factor on all times."""
+        from costmodel.estimate.serving.predict_serving import ServingAnswer
+        from costmodel.explore.serving.explain_serving import explain_end
+
+        return explain_end(answer, middle, name) if isinstance(answer, ServingAnswer) else None
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """The neighbours of the plan of a replica and its engine."""

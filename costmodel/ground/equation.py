@@ -85,14 +85,21 @@ class Equation:
         return inspect.signature(self.function)
 
     @functools.cached_property
+    def arguments(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The defaults of the function's arguments by name: of its inputs, and of its choices, which are keywords."""
+        inputs, choices = dict[str, Any](), dict[str, Any]()
+        for name, parameter in self.signature.parameters.items():
+            chosen = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            (choices if chosen else inputs)[name] = parameter.default
+        return inputs, choices
+
+    @functools.cached_property
     def contract(self) -> Contract:
         """The parsed docstring; a fault if Python dropped docstrings."""
         if sys.flags.optimize > 1:
             hint = "run without -OO and with PYTHONOPTIMIZE unset; -O works"
             raise fail("C022", "python -OO removes the docstrings that this answer explains equations with", None, hint)
-        keyword_only = inspect.Parameter.KEYWORD_ONLY
-        choices = {parameter.name for parameter in self.signature.parameters.values() if parameter.kind is keyword_only}
-        return parse_contract(inspect.getdoc(self.function) or "", choices)
+        return parse_contract(inspect.getdoc(self.function) or "", self.arguments[1])
 
 
 EQUATIONS: dict[str, Equation] = {}
@@ -270,19 +277,14 @@ class Trace:
 
     def call(self, equation: Equation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the equation and record its inputs and its result."""
-        step = Step(equation, _labels.get())
-        bound = equation.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        for name, parameter in equation.signature.parameters.items():
-            given = bound.arguments[name]
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-                step.choices[name] = given
-            else:
-                step.inputs[name] = origin_of(given, name)
+        step, (inputs, choices) = Step(equation, _labels.get()), equation.arguments
+        given = dict(zip(inputs, args, strict=False)) | kwargs
+        step.inputs.update((name, origin_of(given.get(name, default), name)) for name, default in inputs.items())
+        step.choices.update((name, given.get(name, default)) for name, default in choices.items())
         (self.open[-1].beneath if self.open else self.steps).append(step)
         self.open.append(step)
         try:
-            step.value = _bare(equation.function(*bound.args, **bound.kwargs))
+            step.value = _bare(equation.function(*args, **kwargs))
         finally:
             self.open.pop()
         return _with_origin(step.value, step)

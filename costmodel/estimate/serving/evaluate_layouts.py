@@ -70,7 +70,7 @@ from costmodel.estimate.serving.steady_state import SteadyState, prompts_between
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_time_tail import token_p99
 from costmodel.estimate.shared.results import Costs
-from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.equation import Number, leaf, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import last_within
 
@@ -209,6 +209,26 @@ def _evaluated(
     inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None
 ) -> ServingEvaluation:
     """The results of every plan at the scenario's load: memory, steps, steady state and bounds."""
+    columns, quick, parts = _before_chance(inputs, layout, capacity)
+    columns[OWN] = chance_of_limits(quick, columns)
+    memory, bounds, point, state, most = parts
+    over = _overloaded(inputs, layout, most)
+    columns |= endless(columns, over)
+    found = Costs(columns | columns_in_time(inputs, columns), len(layout))
+    return ServingEvaluation(layout, found, memory, bounds, point, state, most, over)
+
+
+def chance_alone(inputs: ServingInputs, layout: PlanColumns) -> Number:
+    """The chance of plans at a rate to meet every limit; a trace has its own steps, and not those of results."""
+    with untraced():
+        columns, quick, _ = _before_chance(inputs, layout, None)
+    return chance_of_limits(quick, {name: leaf(value, name) for name, value in columns.items()})
+
+
+def _before_chance(
+    inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None
+) -> tuple[dict[str, Number], Engines, tuple[EngineMemoryUse, Bounds, OperatingPoint, SteadyState, SteadyState]]:
+    """The results of every plan ahead of its chance to meet limits, and what they follow from."""
     each = capacity_of(inputs, layout) if capacity is None else capacity
     of_plans = each.kinds.of_plans
     memory, bounds, most = of_plans((each.memory, each.engines.bounds, each.most))
@@ -240,14 +260,9 @@ def _evaluated(
     columns |= host_columns(inputs, layout, memory, point.host, point.whole, state.rate)
     columns |= _money(inputs, layout, point, state, batch) | dict.fromkeys(OF_HALVES, np.nan)
     columns |= rent_columns(inputs, columns["gpus"], batch.makespan)
-    columns["cost_per_mcached"] = cached_cost(inputs, layout, point)
     columns["energy_per_token"] = energy_per_token(inputs, busy_share(inputs, columns), columns)
     columns |= speculation_columns(inputs, layout, quick.steps, bounds, state.tpot, _time_per_token)
-    columns[OWN] = chance_of_limits(quick, columns)
-    over = _overloaded(inputs, layout, most)
-    columns |= endless(columns, over)
-    found = Costs(columns | columns_in_time(inputs, columns), len(layout))
-    return ServingEvaluation(layout, found, memory, bounds, point, state, most, over)
+    return columns, quick, (memory, bounds, point, state, most)
 
 
 def _of_tokens(exact: ExactSteps, many: Number, decode: StepTime) -> StepTime:
@@ -351,22 +366,33 @@ def _residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Num
         return residency_time(tokens, state.rate, added)
 
 
+def money_at_rate(inputs: ServingInputs, found: ServingEvaluation) -> dict[str, Number]:
+    """Rent per million tokens at the price of `inputs`, for an evaluation of the same load, a rate, at another one."""
+    return _money(inputs, found.layout, found.point, found.state, None)
+
+
 def _money(
-    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState, batch: OfflineBatch
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState, batch: OfflineBatch | None
 ) -> dict[str, Number]:
     """Rent per million tokens at this load, with idle time; in a batch, with its tail."""
     load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
     output = load.generated * state.rate
     every = token_cost(1e6, ranks, price, output)
-    batched = inputs.case.scenario.workload.requests is not None
-    prompt_token = batch.prompt_token if batched else point.gamma
+    tail = batch if inputs.case.scenario.workload.requests is not None else None
+    prompt_token = point.gamma if tail is None else tail.prompt_token
     prompts = share(load.computed, load.prompt) * prompt_cost(1e6, ranks, price, prompt_token)
     answers = load.per_token(output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency))
-    if batched:
+    if tail is not None:
         with term("with the tail"):
-            longer = share(batch.makespan, batch.full)
+            longer = share(tail.makespan, tail.full)
             prompts, answers = longer * prompts, longer * answers
-    return {"cost_per_minput": prompts, "cost_per_moutput": answers, "cost_per_mtoken": every}
+    cached = cached_cost(inputs, layout, point)
+    return {
+        "cost_per_minput": prompts,
+        "cost_per_moutput": answers,
+        "cost_per_mtoken": every,
+        "cost_per_mcached": cached,
+    }
 
 
 def speculation_columns(

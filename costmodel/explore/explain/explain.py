@@ -62,7 +62,7 @@ class Book:
     terms: Mapping[str, str]
 
 
-_Made = dict[tuple[int, str, str], ExplainedFigure]  # by origin, name and unit
+MadeTrees = dict[tuple[int, str, str], ExplainedFigure]  # by origin, name and unit
 
 
 def quantities() -> list[str]:
@@ -104,9 +104,11 @@ def ledger_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Ex
     return trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(LINES, "B"))
 
 
-def trees_of(book: Book, origins: Mapping[str, Origin], units: Mapping[str, str]) -> dict[str, ExplainedFigure]:
-    """The trees of several figures, given their origins; shared parts are one node."""
-    made: _Made = {}
+def trees_of(
+    book: Book, origins: Mapping[str, Origin], units: Mapping[str, str], made: MadeTrees | None = None
+) -> dict[str, ExplainedFigure]:
+    """The trees of several figures, given their origins; shared parts are one node, also with trees in `made`."""
+    made = {} if made is None else made
     return {name: _node(book, name, units[name], origin, made) for name, origin in origins.items()}
 
 
@@ -147,7 +149,7 @@ def _of_line(evaluation: Evaluation, name: str) -> Origin:
     return origin_of(evaluation.ledger.line(name, peaks.index(max(peaks))), name)
 
 
-def _node(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> ExplainedFigure:
+def _node(book: Book, name: str, unit: str, origin: Origin, made: MadeTrees) -> ExplainedFigure:
     """The node of an origin; memoised, because a tree meets most origins many times."""
     key = (id(origin), name, unit)
     if key not in made:
@@ -155,7 +157,7 @@ def _node(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Expl
     return made[key]
 
 
-def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> ExplainedFigure:
+def _fresh(book: Book, name: str, unit: str, origin: Origin, made: MadeTrees) -> ExplainedFigure:
     """The tree node of an origin that was not met before."""
     value = number(origin.value)
     if isinstance(origin, Named):

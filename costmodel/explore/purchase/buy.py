@@ -43,7 +43,7 @@ from costmodel.explore.purchase.offers import (
     dearest_on_demand,
     site_terms,
 )
-from costmodel.explore.purchase.smallest_size import CHANCE, explained_plan, explained_results, tried
+from costmodel.explore.purchase.smallest_size import CHANCE, explained_answers, explained_chance, tried
 from costmodel.explore.search.rank import UNWATCHED, Watcher
 from costmodel.explore.search.required_chance import preferred_chance, stated_chance
 from costmodel.explore.workload_interface import KnownPlans, SmallestPlans, Trial, Workload
@@ -94,6 +94,11 @@ class Purchase:
     trial: Trial | None = None
     runs: float = 0.0  # published ones on its accelerator
     each: float = math.nan  # power that a site supplies for a node, W
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The settings of the machine, at its price."""
+        return *self.machine.settings, *self.machine.price
 
     @property
     def works(self) -> bool:
@@ -216,7 +221,6 @@ def _missing(tree: ExplainedFigure) -> ExplainedFigure:
     return ExplainedFigure("chance to miss a limit", 1 - tree.value, "1", operation="difference", beneath=beneath)
 
 
-_Known = dict[tuple[str, ...], dict[str, "ExplainedFigure"]]  # trees of plans, by the settings that make them
 _TURNS = {"turn": "1/s", "payback": "s"}
 UNITS = {"GPUs": "1", "nodes": "1", "idle": "1", "price": "USD/s", "site power": "J/s"}  # of figures that are no money
 
@@ -374,10 +378,18 @@ class Bought:
         """
         from costmodel.explore.explain.explain import traced_figures
 
-        best, known = self.best, _Known()
-        found = [] if best is None else [(best.machine.name, self._row_trees(best, (*names, *further), known))]
-        found += [(row.machine.name, self._row_trees(row, names, known)) for row in self.working if row is not best]
-        found += [(each.name, self._row_trees(each.row, (), known)) for each in self.choices if each.key != "offer"]
+        best, alike = self.best, dict[tuple[str, ...], list[Purchase]]()
+        chosen = [(row.machine.name, row) for row in sorted(self.working, key=lambda row: row is not best)]
+        for _, row in chosen:  # the plan of several offers, of which only money differs
+            assert row.plans.safe is not None
+            alike.setdefault((*row.machine.settings, *row.plans.safe.settings), []).append(row)
+        of_best = (*names, *further)
+        made = [(rows, self._plan_trees(rows, of_best, whole=True) if best in rows else self._plan_trees(rows, names))
+                for rows in alike.values()]  # fmt: skip
+        of_plans = {id(row): trees for rows, each in made for row, trees in zip(rows, each, strict=True)}
+        chosen += [(each.name, each.row) for each in self.choices if each.key != "offer"]
+        found = [(name, (of_plans.get(id(row)) or self._chance_tree(row)) | self._money_trees(row))
+                 for name, row in chosen]  # fmt: skip
         if best is not None:
             compared = [*((each.name, each.row) for each in self.choices), *self._named_next]
             found += [(name, traced_figures(partial(self._difference, row, best), _TURNS)) for name, row in compared]
@@ -389,9 +401,9 @@ class Bought:
             ]
             found += [(each.name, traced_figures(partial(self._hosted_figures, each, best), _TURNS))
                       for each in self.hosted]  # fmt: skip
-        made = {f"{name} of {owner}": tree for owner, trees in found for name, tree in trees.items()}
-        sure = [name for name in made if name.startswith(f"{CHANCE} of ")]
-        return made | {f"{MISS}{name.removeprefix(CHANCE)}": _missing(made[name]) for name in sure}
+        roots = {f"{name} of {owner}": tree for owner, trees in found for name, tree in trees.items()}
+        sure = [name for name in roots if name.startswith(f"{CHANCE} of ")]
+        return roots | {f"{MISS}{name.removeprefix(CHANCE)}": _missing(roots[name]) for name in sure}
 
     @property
     def _named_next(self) -> list[tuple[str, Purchase]]:
@@ -434,34 +446,46 @@ class Bought:
             found["turn"] = break_even_rate(self._answered, least, cost)
         return found
 
-    def _row_trees(self, row: Purchase, names: Sequence[str], known: _Known) -> dict[str, ExplainedFigure]:
-        """The trees of a machine: of its plan, of the size by expected figures, and of its money.
+    def _plan_trees(
+        self, rows: Sequence[Purchase], names: Sequence[str], *, whole: bool = False
+    ) -> list[dict[str, ExplainedFigure]]:
+        """The trees of one plan at the prices of several offers, and of the size by expected figures.
 
-        known: those of plans on machines at other prices
+        whole: each end of a band by an evaluation of its own
         """
+        answers = [row.trial.answer for row in rows if row.trial is not None and row.trial.answer is not None]
+        asked, plans, settings = self.asked, rows[0].plans, rows[0].settings
+        ends = [] if whole else [name for name in names if name.endswith("_high")]
+        found = explained_answers(asked, answers, [name for name in names if name not in ends])
+        for name in ends:
+            middle = found[0].get(name.removesuffix("_high"))
+            end = None if middle is None else asked.explain_end(answers[0], middle, name)
+            found = [each | {name: end} for each in found] if end is not None else found
+        if plans.expected is not None and plans.safe is not None and plans.expected.gpus < plans.safe.gpus:
+            tree = explained_chance(asked, (*settings, *plans.expected.settings))
+            found = [each | {"expected": tree} for each in found]
+        if self.traffic == 1:
+            return found
+        return [{name: _averaged(tree, self.traffic) if is_money(name) else tree for name, tree in each.items()}
+                for each in found]  # fmt: skip
+
+    def _chance_tree(self, row: Purchase) -> dict[str, ExplainedFigure]:
+        """The tree of the chance of a choice."""
+        assert row.plans.safe is not None
+        return {CHANCE: explained_chance(self.asked, (*row.settings, *row.plans.safe.settings))}
+
+    def _money_trees(self, row: Purchase) -> dict[str, ExplainedFigure]:
+        """The trees of the money of a machine, and of the power of its site if that is limited."""
         from costmodel.explore.explain.explain import traced_figures
 
-        plans, settings = row.plans, (*row.machine.settings, *row.machine.price)
-        assert plans.safe is not None
-        own = (*settings, *plans.safe.settings)
-        if (trees := known.get((*row.machine.settings, *plans.safe.settings))) is None:
-            trees = explained_plan(self.asked, own, names)
-            if plans.expected is not None and plans.expected.gpus < plans.safe.gpus:
-                trees["expected"] = explained_plan(self.asked, (*settings, *plans.expected.settings), ())[CHANCE]
-            known[*row.machine.settings, *plans.safe.settings] = trees
-        else:  # the plan of another offer, of which only money differs
-            trees = trees | explained_results(self.asked, own, [*filter(is_money, names)])
-        if self.traffic != 1:
-            trees = {name: _averaged(tree, self.traffic) if is_money(name) else tree for name, tree in trees.items()}
-
         def figures() -> dict[str, Number]:
-            """The money of the machine, and the power of its site if that is limited."""
+            """The money, and the power where it is limited."""
             found = money_of(row, row.paid_time)
             if math.isfinite(self.power):
-                found["site power"] = node_site_power(vary_any(self.asked.case, settings), row.nodes)
+                found["site power"] = node_site_power(vary_any(self.asked.case, row.settings), row.nodes)
             return found
 
-        return trees | traced_figures(figures, UNITS)
+        return traced_figures(figures, UNITS)
 
     def rent(self, row: Purchase) -> Rent:
         """The rent of the whole job, or of a month where it has no end."""
@@ -681,7 +705,7 @@ class _Plans:
         if plans.safe is None:
             return Purchase(machine, plans, runs=runs, each=each)
         looked_at = (asked.usual, f"{asked.usual}_high", asked.chance)
-        trial = tried(asked, (*settings, *plans.safe.settings), results=looked_at)
+        trial = tried(asked, (*settings, *plans.safe.settings), results=looked_at, whole=True)
         return Purchase(machine, plans, trial, runs, each)
 
 

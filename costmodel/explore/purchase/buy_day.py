@@ -14,7 +14,7 @@ from costmodel.equations.run.economics import autoscaled_cost, cost_difference, 
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
 from costmodel.explore.purchase.buy import SIZE, Bought, Rent
 from costmodel.explore.purchase.offers import ON_DEMAND, Machine
-from costmodel.explore.purchase.smallest_size import CHANCE, explained_plan
+from costmodel.explore.purchase.smallest_size import CHANCE, explained_chance
 from costmodel.explore.search.rank import UNWATCHED
 from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.equation import Number, leaf, term
@@ -99,8 +99,7 @@ class Day:
             of_hour = traced_figures(partial(self._figures, hour), {"ready": "1/s", "GPUs": "1"})
             trees |= {hour.named(name): tree for name, tree in of_hour.items()}
             if hour.settings:
-                plan = explained_plan(asked, hour.settings, ())
-                trees[hour.named(CHANCE)] = plan[CHANCE]
+                trees[hour.named(CHANCE)] = explained_chance(asked, hour.settings)
         return trees
 
     def _figures(self, hour: Hour) -> dict[str, Number]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.results import is_money
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.run.uncertainty import chance_within, end_spread
@@ -48,14 +49,17 @@ def tried(
     best: bool = False,
     results: Collection[str] = (),
     paths: Sequence[str] = (),
+    whole: bool = False,
 ) -> Trial:
     """A scenario with some settings; best: with its best plan there.
 
-    results: those that are looked at, or else all. paths: keys whose values are kept
+    results: those that are looked at, or else all. paths: keys whose values are kept. whole: with all of its answer
     """
     try:
         varied = asked.of(vary_any(asked.case, settings))
-        return trial_of(varied, settings, varied.answer(results, best=best), paths)
+        answer = varied.answer(results, best=best)
+        trial = trial_of(varied, settings, answer, paths)
+        return replace(trial, answer=answer) if whole else trial
     except CostModelError as error:
         return Trial(tuple(settings), fault=error.faults[0])
 
@@ -255,30 +259,27 @@ def _chance_of(limit: Limit, value: Number, end: Number) -> Number:
     return chance_within(amount, allowance, end_spread(value, end))
 
 
-def explained_plan(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
-    """The trees of known results of a plan, and of its chance to meet every limit under that name.
+def explained_chance(asked: Workload, settings: Sequence[str]) -> ExplainedFigure:
+    """The tree of the chance of a plan to meet every limit; settings: those that make the scenario that plan."""
+    of_all = asked.request_tokens is None  # whose chance follows from every result with its band
+    answer = asked.of(vary_any(asked.case, settings)).answer(() if of_all else (asked.chance,))
+    return asked.explain_chance(answer) or explained_answers(asked, [answer], ())[0][CHANCE]
 
-    settings: those that make the scenario that plan. names: of results that it may have
-    """
-    if asked.request_tokens is not None:  # whose result it is
-        found = explained_results(asked, settings, (*names, asked.chance))
-        return {**found, CHANCE: found[asked.chance]}
-    varied = asked.of(vary_any(asked.case, settings))
-    answer = varied.answer()
-    nearest = _least_chance(asked, answer.costs)
+
+def explained_answers(
+    asked: Workload, answers: Sequence[PlanAnswer], names: Sequence[str]
+) -> list[dict[str, ExplainedFigure]]:
+    """The trees of known results of a plan at several prices, of which money alone differs, and of its chance."""
+    costs = answers[0].costs
+    nearest = None if asked.request_tokens is not None else _least_chance(asked, costs)
     ends = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
     wanted = [*dict.fromkeys((*names, asked.chance, *ends))]
-    wanted = [name for name in wanted if math.isfinite(answer.costs.get(name, math.nan))]
-    found = dict(zip(wanted, varied.explain(answer, *wanted), strict=True))
-    return {**found, CHANCE: _explained_chance(asked, answer.costs, found)}
-
-
-def explained_results(asked: Workload, settings: Sequence[str], names: Sequence[str]) -> dict[str, ExplainedFigure]:
-    """The trees of those results of a plan that are known."""
-    varied = asked.of(vary_any(asked.case, settings))
-    answer = varied.answer(names)
-    wanted = [name for name in names if math.isfinite(answer.costs.get(name, math.nan))]
-    return dict(zip(wanted, varied.explain(answer, *wanted), strict=True)) if wanted else {}
+    wanted = [name for name in wanted if math.isfinite(costs.get(name, math.nan))]
+    first, *others = asked.explain_prices(answers, *wanted)
+    found = dict(zip(wanted, first, strict=True))
+    chance = found[asked.chance] if asked.request_tokens is not None else _explained_chance(asked, costs, found)
+    found |= {CHANCE: chance}
+    return [found, *(found | dict(zip(filter(is_money, wanted), each, strict=True)) for each in others)]
 
 
 def _explained_chance(

@@ -5,22 +5,24 @@ The sequences in flight are found by halving before anything is traced; what fol
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from costmodel.documents.schemas.results import SERVING_COLUMNS
+from costmodel.documents.schemas.results import SERVING_COLUMNS, is_money
+from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
-from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
-from costmodel.estimate.serving.limits_chance import asking_chance
+from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, chance_alone, evaluate, money_at_rate
+from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import filled, halves_of, layout_of, own_plan, routed
+from costmodel.estimate.serving.predict_serving import ServingAnswer, filled, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.serving_error_band import banded, end_factors
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
-from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
-from costmodel.ground.equation import leaf, origin_of, term, trace
+from costmodel.explore.explain.explain import Book, ExplainedFigure, MadeTrees, tree_of, trees_of
+from costmodel.ground.equation import Number, leaf, origin_of, term, trace
 from costmodel.ground.units import Figure
 
 # What the memory of the most loaded accelerator goes to, beside the pool that is a result.
@@ -37,14 +39,58 @@ def explain(inputs: ServingInputs, *quantities: str) -> list[ExplainedFigure]:
 
     inputs: those of its answer, which knows what lies outside measured ranges
     """
+    return explain_at_prices([inputs], *quantities)[0]
+
+
+def explain_at_prices(priced: Sequence[ServingInputs], *quantities: str) -> list[list[ExplainedFigure]]:
+    """The trees of figures of one plan at several prices: of all figures at the first, then those of money."""
+    inputs, units = priced[0], {name: "B" if name in LINES else SERVING_COLUMNS[name].unit for name in quantities}
     with trace():
         found = _evaluated(asking_chance(inputs))
         banded = not {*quantities} <= {*LINES, *found.results.columns}
         columns = _with_bands(inputs, found).columns if banded else found.results.columns
         of_lines = {name: getattr(found.memory, name) for name in quantities if name in LINES}
-        origins = {name: origin_of(of_lines.get(name, columns.get(name)), name) for name in quantities}
-    units = {name: "B" if name in LINES else SERVING_COLUMNS[name].unit for name in quantities}
-    return [*trees_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), origins, units).values()]
+        every = [{name: origin_of(of_lines.get(name, columns.get(name)), name) for name in quantities}]
+        for other in priced[1:]:
+            money = _money_at_price(other, found)
+            every.append({name: origin_of(money[name], name) for name in filter(is_money, quantities)})
+    made: MadeTrees = {}
+    books = [Book(each.case.trees, SERVING_COLUMNS, {}) for each in priced]
+    trees = (trees_of(book, origins, units, made) for book, origins in zip(books, every, strict=True))
+    return [[*each.values()] for each in trees]
+
+
+def explain_chance(inputs: ServingInputs) -> ExplainedFigure:
+    """The tree of the chance of the scenario's own plan to meet every limit, in figures that are not explained."""
+    asked, plan = asking_chance(inputs), filled(inputs, own_plan(inputs))[0]
+    if not _is_of_rate(inputs) or halves_of(inputs, plan) is not None:
+        return explain(inputs, OWN)[0]
+    with trace(), np.errstate(all="ignore"):
+        origin = origin_of(chance_alone(asked, *with_straddling(asked, layout_of(inputs, plan)[0])), OWN)
+    return tree_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), OWN, "1", origin)
+
+
+def explain_end(answer: ServingAnswer, middle: ExplainedFigure, name: str) -> ExplainedFigure:
+    """The tree of the P90 of a figure: of the plan with all times multiplied by a factor, which is explained."""
+    with trace():
+        factor = origin_of(end_factors(answer.inputs)[1], "factor")
+    slower = tree_of(Book(answer.inputs.case.trees, SERVING_COLUMNS, {}), "factor on all times at P90", "1", factor)
+    inner = [slower, middle]
+    return ExplainedFigure(name, answer.costs[name], middle.unit, operation="with all times longer", beneath=inner)
+
+
+def _is_of_rate(inputs: ServingInputs) -> bool:
+    """Whether results follow from one rate alone, and not from a cap or from what replicas remember."""
+    workload = inputs.case.scenario.workload
+    alone = workload.rate is not None and workload.concurrency is None
+    return alone and not inputs.depends_on_count and not inputs.beginnings
+
+
+def _money_at_price(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluation) -> Mapping[str, Number]:
+    """The money of a traced evaluation at another price; where it follows from more than one, of a new evaluation."""
+    if isinstance(found, ApartEvaluation) or not _is_of_rate(inputs):
+        return _evaluated(asking_chance(inputs)).results.columns
+    return money_at_rate(inputs, found)
 
 
 def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:

@@ -130,8 +130,7 @@ def buy(
     beginning = [*first, range_words(found), *([] if best is None else [looked_at(found)]), *beside(found)]
     conclusion = [cell for place, each in enumerate(filter(None, beginning)) for cell in ("\n" * (place > 0), *each)]
     felt = [cell.name for cell in _speed(found) if not isinstance(cell, str)]
-    steady, banded = ([name for name in _results(found) if name.endswith("_high") is ends] for ends in (False, True))
-    banded += [f"{name}_{end}" for name in ("run_time", "run_cost") for end in ("low", "high")]
+    felt += [f"{name}_{end}" for name in ("run_time", "run_cost") for end in ("low", "high")]
     return AnswerDocument(
         asked.case,
         f"Which GPUs for {_sized_for(found)}, and what do they cost?",
@@ -143,7 +142,7 @@ def buy(
         codes_of(own, _NO_EFFECT),
         _closing(found, day, again),
         [*_headlines(found), *([] if day is None else day_headlines(day))],
-        lambda: {**found.trees(steady, [*felt, *banded]), **({} if day is None else day.trees(asked))},
+        lambda: {**found.trees(_results(found), felt), **({} if day is None else day.trees(asked))},
     )
 
 
@@ -361,12 +360,7 @@ def _figures_of(
     power = Value(show(row.power, "J/s"), row.power, "site_power_w")
     cells += [opening(power, f"site power of {name}")] if math.isfinite(found.power) else []
     results = zip(shown, result_cells(found.asked, row.trial, shown), strict=True)
-    cells += [
-        as_stated(cell, f"{result.removesuffix('_high')} and its error band, as the row of the answer opens it")
-        if result.endswith("_high") and row is not found.best
-        else opening(cell, f"{result} of {name}")
-        for result, cell in results
-    ]
+    cells += [opening(cell, f"{result} of {name}") for result, cell in results]
     return [*cells, _measured(row), safe.binds, "", *([_sourced(row)] if priced else [])]
 
 

@@ -51,10 +51,6 @@ class PlanAnswer(Protocol):
         """The values that the user did not state."""
 
 
-# By the number of nodes: the price of an accelerator at which it was searched, and the settings of the best plan.
-KnownPlans = dict[float, tuple[float, Mapping[str, str]]]
-
-
 @record
 class KeptAnswer:
     """An answer reduced to its results and its plan, without the documents; used where there are many."""
@@ -124,6 +120,10 @@ class Trial:
     def result(self, name: str) -> float:
         """A result of a plan that works; not a number where it does not."""
         return self.costs.get(name, math.nan) if self.works else math.nan
+
+
+# By the number of nodes: the price of an accelerator at which it was searched, and the best plan.
+KnownPlans = dict[float, tuple[float, Trial]]
 
 
 @record

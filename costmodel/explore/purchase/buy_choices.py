@@ -41,7 +41,8 @@ def _sizes(found: Bought, best: Purchase) -> Iterator[Choice]:
     expected, stated = best.plans.expected, stated_chance(found.asked.case) is not None
     chance = keys_of(found.asked.case.kind)["safe"]
     if expected is not None and best.rent(best.paid_time, expected.gpus).billed < _AS_DEAR * found.billed:
-        row = _with(found, best, [f"{chance}=null"] if stated else [], 0.0, known=found.known[best.machine.settings])
+        known = None if stated else found.known.get(best.machine.settings)
+        row = _with(found, best, [f"{chance}=null"] if stated else [], 0.0, known)
         if row is not None and found.rent(row).billed < _AS_DEAR * found.billed:
             yield Choice("fewer", row, ("--safe", "off"))
     if found.asked.request_tokens is not None and 0 < found.safe < SURER:

@@ -370,18 +370,21 @@ class _Sizes:
         """The best plan of a search on this number of nodes."""
         trial = tried(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
         if trial.kept is not None and trial.about is not None:
-            self.known[nodes] = float(trial.about.price.each), trial.kept.settings
+            self.known[nodes] = float(trial.about.price.each), trial
         return trial
 
     def _known(self, nodes: float) -> Trial | None:
-        """The best plan at a lower price: where it still works it is the best here too.
+        """The best plan at the same price, or at a lower one: where it still works it is the best here too.
 
         Where it is far above the budget all others are, too: on as many nodes they cost what their time does.
         """
-        price, plan = self.known.get(nodes, (math.inf, {}))
-        if math.isnan(price) or price > float(self.asked.facts.price.each):
+        own, (price, trial) = float(self.asked.facts.price.each), self.known.get(nodes, (math.nan, None))
+        if trial is None or trial.kept is None or math.isnan(price) or price > own:
             return None
-        found = tried(self.asked, [f"{NODES}={nodes:.0f}", *(f"{path}={value}" for path, value in plan.items())])
+        if price == own:
+            return trial
+        plan = (f"{path}={value}" for path, value in trial.kept.settings.items())
+        found = tried(self.asked, [f"{NODES}={nodes:.0f}", *plan])
         dear = self._cost(found, nodes) > _FAR * self._budget
         return replace(found, settings=found.settings[:1]) if found.works or dear else None
 

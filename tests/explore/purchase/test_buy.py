@@ -798,7 +798,7 @@ def assert_opened(made: AnswerDocument) -> set[str]:
         place = cell.opens(traces)
         assert place is not None, head
         if place not in trees:
-            assert head in FROM or head.(head == "sentence" and cell.name in STATED), (head, cell)
+            assert head in FROM or (head == "sentence" and cell.name in STATED), (head, cell)
             continue
         assert cell.value is not None
         is_hourly = cell.name == "price_usd_per_hour"

@@ -134,22 +134,33 @@ def last_within(
     some: Callable[[Places], Callable[[Column], Values]] | None = None,
     steps: int = STEPS,
     near: float = NEAR,
-    first: float = 0.5,
+    points: int = 2,
+    looked: tuple[Column, Values] | None = None,
 ) -> Column:
     """The largest value from `low` to `high` at which an increasing excess is still at most 0.
 
     Chandrupatla's method: inverse quadratic interpolation where the curve is straight enough, else bisection. Each row
     stops when its bracket is narrow enough; with `some`, which gives the excess for selected rows, only unfinished rows
-    are evaluated further. The result has no positive excess, except `low` if `low` itself has some. near: excess, and
-    width of a bracket, at which a row stops. first: fraction of the way down from `high` of the first try.
+    are evaluated further. The result has no positive excess, except `low` if `low` itself has some.
+
+    near: excess, and width of a bracket, at which a row stops
+    points: values whose excess is evaluated first and together, from three on along one more axis ahead of the others
+    looked: such values from low to high, and their excess, where they are known
 
     >>> round(float(last_within(lambda x: x * x - 2, 0.0, 10.0)), 6)
     1.414214
     """
     tops, bottoms = (np.array(end, dtype=np.float64) for end in np.broadcast_arrays(high, low))
     shape = tops.shape
-    here, there = (_looked_at(end, excess, shape) for end in (tops, bottoms))
-    part = np.full(len(here[0]), first)
+    if looked is not None:
+        looks = _looked_at(looked[0], lambda _: looked[1], looked[0].shape).reshape(2, len(looked[0]), -1)
+    elif points > 2:
+        values = closer_to_end(bottoms, tops, points)
+        looks = _looked_at(values, excess, values.shape).reshape(2, points, -1)
+    else:
+        looks = np.stack([_looked_at(end, excess, shape) for end in (bottoms, tops)], axis=1)
+    here, there, last = _bracket(looks)
+    part = _part(here, there, last)
     answer: Column = np.where(here[1] <= 0, here[0], there[0])
     sought, places = (here[1] > 0) & ~(there[1] > 0), np.arange(len(answer))
     for _ in range(steps):
@@ -167,6 +178,26 @@ def last_within(
         answer[places[new]] = inside[new]
         sought &= ~((new & (of_inside > -near)) | (np.abs(here[0] - there[0]) < near))
     return answer.reshape(tops.shape)
+
+
+def closer_to_end(low: Column, high: Column, points: int) -> Column:
+    """Values from low to high, closer to each other towards high, on one more axis ahead of the others.
+
+    >>> closer_to_end(np.array([0.0]), np.array([16.0]), 5)[:, 0].tolist()
+    [0.0, 7.0, 12.0, 15.0, 16.0]
+    """
+    parts = np.linspace(1.0, 0.0, points).reshape(-1, *(1 for _ in np.shape(high)))
+    return high - (high - low) * parts**2
+
+
+def _bracket(looks: Column) -> tuple[Column, Column, Column]:
+    """Of values in increasing order, with their excess: the one after the last without any, that one, and a third."""
+    within = looks[1] <= 0
+    within[0] = True
+    lower = np.minimum(len(within) - 1 - np.argmax(within[::-1], axis=0), len(within) - 2)
+    third = np.where(lower > 0, lower - 1, np.minimum(lower + 2, len(within) - 1))
+    rows = np.arange(within.shape[1])
+    return looks[:, lower + 1, rows], looks[:, lower, rows], looks[:, third, rows]
 
 
 def _looked_at(value: Column, excess: Callable[[Column], Values], shape: tuple[int, ...]) -> Column:

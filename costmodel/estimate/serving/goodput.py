@@ -120,7 +120,7 @@ def with_longer_times(result: Result, factor: Number) -> Result:
 
 def factor_in_time(limits: RequestLimits, result: Result, column: str, bound: float) -> Number:
     """Factor on all times of a closed-loop load at which requests in time fall to a bound."""
-    rows = len(np.atleast_1d(np.asarray(result("tpot"))))
+    rows = np.shape(np.atleast_1d(np.asarray(result("tpot"))))
 
     def over(log: Number) -> Number:
         """How far requests in time exceed the bound if all times are longer by exp(log)."""

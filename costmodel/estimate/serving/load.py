@@ -30,7 +30,7 @@ from costmodel.ground.solvers import NEAR, Places, Values, last_within
 from costmodel.ground.units import Figure
 
 LEAST = 1e-4  # sequences in flight of the emptiest engine that is looked at
-FIRST = 0.15  # of the way down to it by logarithms: with it searches of loads in use take the fewest looks
+POINTS = 16  # loads, from the emptiest to the fullest engine, that a search evaluates together at first
 COMPUTE_BOUND = 0.95  # utilisation from which on it is time that is short, not tokens of a step
 
 Column = NDArray[np.float64]
@@ -149,25 +149,31 @@ class Engines:
         parts = (self.steps, self.bounds, self.held)
         return Engines(self.inputs, self.layout.at(places), *rows_of(parts, places, len(self.layout)))
 
-    def greatest(
-        self, over: Callable[[Engines, Column], Number], near: float = NEAR, within: tuple[Column, Column] | None = None
-    ) -> Column:
-        """Most sequences in flight, within the bounds, at which `over` is at most 1.
+    def bare(self) -> Engines:
+        """The engines with bare numbers of the requests, which arrays are multiplied by sooner."""
+        return replace(self, inputs=_without_places(self.inputs))
 
-        Both are looked for by their logarithms. within: ends between which that number is known to lie
+    def greatest(
+        self,
+        over: Callable[[Engines, Column], Number],
+        near: float = NEAR,
+        points: int = POINTS,
+        most: Column | None = None,
+    ) -> Column:
+        """Most sequences in flight, within the bounds or `most`, at which `over` is at most 1.
+
+        Both are looked for by their logarithms; at first `points` loads together.
         """
 
         def excess(engines: Engines) -> Callable[[Column], Values]:
             """A function of sequences in flight that is positive where `over` exceeds 1."""
             return lambda log: np.log(over(engines, np.exp(log)))
 
-        least, most, first = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least), FIRST
-        if within is not None:
-            least, most, first = np.log(within[0]), np.minimum(most, np.log(within[1])), 0.5
-        bare = replace(self, inputs=_without_places(self.inputs))
+        least, bare = np.full(len(self.layout), np.log(LEAST)), self.bare()
         some = None if self.layout.variant is not None else lambda rows: excess(bare.rows(rows))
         with np.errstate(all="ignore"):
-            return np.exp(last_within(excess(bare), least, most, some=some, near=near, first=first))
+            high = np.log(self.bounds.least if most is None else most)
+            return np.exp(last_within(excess(bare), least, high, some=some, near=near, points=points))
 
 
 def _without_places(inputs: ServingInputs) -> ServingInputs:

@@ -33,45 +33,59 @@ from costmodel.estimate.serving.step_table import (
     NEAR_ENOUGH,
     PLAN,
     USERS,
-    KnownLoads,
+    LoadTable,
     reached,
     result_at,
     step_table,
 )
-from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.shared.result_limits import Limit, stated_limits
 from costmodel.ground.equation import Number, term, tracing, untraced
-from costmodel.ground.solvers import NEAR, Places
+from costmodel.ground.solvers import Places
+
+FEW = 5  # loads that a search evaluates together at first, where each takes a search for every limit
 
 # The rate up to which plans keep the limits on what users see, and the chance that they do at the scenario's load.
 
 
 def rate_within_limits(quick: Engines, engines: Engines) -> Number:
     """Requests per second of one replica within the service-level limits; 0 if even the lowest rate breaks one."""
-    inputs, limits = quick.inputs, service_limits(quick.inputs)
-    plans = len(quick.layout)
-    known, quick = KnownLoads(plans), replace(quick, held={**quick.held, PLAN: np.arange(plans, dtype=np.float64)})
+    limits = service_limits(quick.inputs)
+    expected = [limit for limit in limits if limit.column != OWN]
 
     def over(some: Engines, many: Column) -> Column:
         """The largest ratio of a result to its limit; above 1 if a limit is broken."""
         state = some.state(many)
-
-        def named(name: str) -> Number:
-            """The value of a result by its name, at this state of a replica."""
-            if name != OWN:
-                return result_at(some, many, state, name)
-            loaded = replace(some, held={**some.held, ARRIVING: state.rate})
-            room = share(some.held["saturation_per_s"], state.rate)
-            return limits_chance(inputs, [some.layout], limits, named, room, partial(reached, loaded, known=known))
-
-        found = over_limits(limits, named, len(some.layout))
-        known.settle(np.asarray(some.held[PLAN]).astype(np.intp), found > 1)
-        return found
+        return over_limits(expected, lambda name: result_at(some, many, state, name), len(some.layout))
 
     if not limits:
         return engines.rate(engines.bounds.least)
     with untraced(), np.errstate(all="ignore"):
-        many = quick.greatest(over, NEAR_ENOUGH if any(limit.column == OWN for limit in limits) else NEAR)
+        many = quick.greatest(over) if expected else quick.bounds.least
+        for limit in limits:
+            many = _with_chance(quick, limit.value, limits, many) if limit.column == OWN else many
     return np.where(many > LEAST * (1.0 + NEAR_ENOUGH), engines.rate(many), 0.0)
+
+
+def _with_chance(quick: Engines, least: float, limits: list[Limit], most: Column) -> Column:
+    """Sequences in flight, at most `most`, up to which the chance to meet the limits is at least so high."""
+    inputs = quick.inputs
+    quick = replace(quick, held={**quick.held, PLAN: np.arange(len(quick.layout), dtype=np.float64)})
+    table = LoadTable(quick.bare())
+
+    def over(some: Engines, many: Column) -> Column:
+        """The odds of that chance over those at these loads; above 1 if the chance is too low."""
+        state = some.state(many)
+        loaded = replace(some, held={**some.held, ARRIVING: state.rate})
+        room, named = share(some.held["saturation_per_s"], state.rate), partial(result_at, some, many, state)
+        chance = limits_chance(inputs, [some.layout], limits, named, room, partial(reached, loaded, table=table))
+        return np.asarray(share(_odds(least), _odds(chance)))
+
+    return quick.greatest(over, NEAR_ENOUGH, FEW, most)
+
+
+def _odds(chance: Number) -> Number:
+    """What is for something, over what is against it: a chance as a straighter curve of the load."""
+    return chance / (1.0 - chance)
 
 
 def chance_of_limits(quick: Engines, columns: Mapping[str, Number]) -> Number:

@@ -322,31 +322,38 @@ def slot_line(load: Load, point: OperatingPoint, rate: Number, slots: Number, ow
         peaked = peakedness(point.gaps, load.output_spread)
         with term("of a burst"):
             crowd = _Crowd(np.maximum(crowd.slots / peaked, 1.0), crowd.base_load / peaked, utilisation)
-    parts = point, rate, slots, own, token, crowd
+    parts = (point.alpha, point.beta, point.gamma, point.work), rate, slots, own, token, crowd
     if near.all():
         return _slots(load, *parts)
     found = SlotLine.none(token)
     if not near.any():
         return found
-    places = np.flatnonzero(near)
-    some = _slots(load, *rows_of(parts, places, len(near)))
+    places = np.flatnonzero(near.any(axis=tuple(range(near.ndim - 1))))
+    some = _slots(load, *rows_of(parts, places, near.shape[-1]))
     columns = [np.array(np.broadcast_to(np.asarray(each), near.shape)) for each in (found.wait, found.taken, token)]
     for column, part in zip(columns, (some.wait, some.taken, some.token), strict=True):
-        column[places] = part
+        column[..., places] = np.where(near[..., places], part, column[..., places])
     return SlotLine(*columns)
 
 
 def _slots(
-    load: Load, point: OperatingPoint, rate: Number, slots: Number, own: Number, token: Number, crowd: _Crowd
+    load: Load,
+    constants: tuple[Number, Number, Number, Number],
+    rate: Number,
+    slots: Number,
+    own: Number,
+    token: Number,
+    crowd: _Crowd,
 ) -> SlotLine:
-    """The wait for a slot in plans whose slots may all be taken."""
+    """The wait for a slot in plans whose slots may all be taken; constants: α, β, γ of a step, work of a request."""
+    alpha, beta, gamma, work = constants
     taken = slots_taken(crowd.slots, crowd.base_load, crowd.utilisation)
     with term("of a slot"):
-        kept = full_slot_time(point.alpha, load.steps, point.work, slots)
+        kept = full_slot_time(alpha, load.steps, work, slots)
         busy = share(engine_utilisation(rate, kept), slots)
         busy = np.where(busy < 1.0 - STABLE, busy, 1.0)
         variation = slot_variation(own, kept, load.prompt_spread, load.output_spread)
         wait = pooled_wait(kept, crowd.slots, busy, variation, taken)
-        work = load.computed * point.gamma
-    held = slotted_token_time(token, point.alpha, point.beta, work, load.steps, crowd.utilisation, slots, taken)
+        prompt = load.computed * gamma
+    held = slotted_token_time(token, alpha, beta, prompt, load.steps, crowd.utilisation, slots, taken)
     return SlotLine(wait, taken, held)

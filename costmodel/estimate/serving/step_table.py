@@ -6,7 +6,8 @@ and to tokens. So a table over rows for each way of cutting the model gives any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -38,7 +39,7 @@ from costmodel.estimate.serving.goodput import (
     with_longer_times,
 )
 from costmodel.estimate.serving.limits_chance import Reached
-from costmodel.estimate.serving.load import LEAST, Column, Engines
+from costmodel.estimate.serving.load import LEAST, POINTS, Column, Engines
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns, longer
 from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
@@ -49,7 +50,7 @@ from costmodel.estimate.serving.token_time_tail import token_p99
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.ground.equation import Number, untraced
 from costmodel.ground.record import record
-from costmodel.ground.solvers import Curves, Jumps, Line, Places
+from costmodel.ground.solvers import Curves, Jumps, Line, Places, closer_to_end, last_within
 
 LARGEST = 262_144.0  # rows of a step
 BESIDE = 1e-9  # of a number of rows, by which others are more, or fewer
@@ -260,8 +261,7 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
 LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user", *IN_TIME)
 NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
 ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
-BOUND, PLAN, ROW = "bound", "plan", "row"  # which of several bounds a row is about, which plan, and its own number
-_MARGIN = 1e-3  # by which a search may be off that another one starts from
+PLAN = "plan"  # the number of a plan, beside its results
 
 
 def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> Number:
@@ -321,108 +321,116 @@ def _falls(column: str) -> bool:
 
 
 @dataclass(eq=False)
-class KnownLoads:
-    """Sequences in flight at which bounds are reached, as brackets for later searches at other rates.
+class LoadTable:
+    """Results of replicas with few to many sequences in flight, by which searches at any rate begin."""
 
-    A higher rate has more of them. One row for each bound, one column for each plan, which carry their number.
-    """
+    engines: Engines
+    found: dict[str, Column] = field(default_factory=dict)
 
-    plans: int
-    low: dict[int, Column] = field(default_factory=dict)
-    high: dict[int, Column] = field(default_factory=dict)
-    last: dict[int, Column] = field(default_factory=dict)
+    @functools.cached_property
+    def many(self) -> Column:
+        """Sequences in flight: a row of points, with a column for each plan."""
+        most = np.log(self.engines.bounds.least)
+        return np.exp(closer_to_end(np.full_like(most, np.log(LEAST)), most, POINTS))
 
-    def within(self, place: int, rows: Places) -> tuple[Column, Column]:
-        """The bracket of a bound for some of the plans."""
-        low, high = self.low.get(place), self.high.get(place)
-        ends = (
-            np.full(len(rows), LEAST) if low is None else low[rows],
-            np.full(len(rows), np.inf) if high is None else high[rows],
-        )
-        return ends[0] * (1 - _MARGIN), ends[1] * (1 + _MARGIN)
+    @functools.cached_property
+    def _state(self) -> SteadyState:
+        return self.engines.state(self.many)
 
-    def found(self, place: int, rows: Places, many: Column) -> None:
-        """Stores the solution of a bound for some of the plans."""
-        self.last.setdefault(place, np.full(self.plans, np.nan))[rows] = many
-
-    def settle(self, rows: Places, too_high: NDArray[np.bool_]) -> None:
-        """Narrows the brackets, given which of these plans were evaluated at too high a rate."""
-        for place, last in self.last.items():
-            for ends, which, none in ((self.high, too_high, np.inf), (self.low, ~too_high, LEAST)):
-                ends.setdefault(place, np.full(self.plans, none))[rows[which]] = last[rows[which]]
+    def at(self, name: str, axes: int, plans: Places | None) -> Column:
+        """One result at all points, of some plans, with so many axes between the two."""
+        if name not in self.found:
+            value = self.many if name == "many" else result_at(self.engines, self.many, self._state, name)
+            self.found[name] = np.broadcast_to(np.asarray(value), self.many.shape)
+        found = self.found[name] if plans is None else self.found[name][:, plans]
+        return found.reshape(len(found), *(1 for _ in range(axes)), found.shape[-1])
 
 
 def reached(
-    engines: Engines, bounds: Sequence[tuple[str, float]], known: KnownLoads | None = None
+    engines: Engines, bounds: Sequence[tuple[str, float]], table: LoadTable | None = None
 ) -> list[Reached | None]:
     """The growth of step time at which a replica's results reach their bounds; None if proportional to step time.
 
-    Each bound has rows of its own, so that one search finds all. known: what earlier searches at other rates found
+    One search finds all: for each bound, at each of the rates that `engines.held` has, for each plan.
+    table: of these plans, by their numbers in `engines.held`; else one is made
     """
-    loads = {ARRIVING, USERS} & {*engines.held}
-    sought = [place for place, (column, _) in enumerate(bounds) if loads and column in LOADED]
+    kind = next((name for name in (ARRIVING, USERS) if name in engines.held), None)
+    sought = [place for place, (column, _) in enumerate(bounds) if kind and column in LOADED]
     found: list[Reached | None] = [None] * len(bounds)
-    if not sought:
+    if kind is None or not sought:
         return found
-    count = len(engines.layout)
-    several = engines.rows(np.tile(np.arange(count), len(sought)))
-    of_bounds = np.repeat(np.asarray(sought, dtype=np.float64), count)
-    numbers: dict[str, Number] = {BOUND: of_bounds, ROW: np.arange(len(several.layout), dtype=np.float64)}
-    several = replace(several, held={**several.held, **numbers})
-
-    def grown(some: Engines, many: Column) -> tuple[Number, dict[int, Number]]:
-        """The factor of the load at this number of sequences, and the results that limits bound."""
-        state = some.state(many)
-        answer = result_at(some, many, state, "latency")
-        factor = load_factor(some.inputs, dict(some.held), state.rate, answer)
-        of_users = {place: _of_users(some, many, state, bounds[place][0], factor) for place in sought}
-        return factor, of_users
-
-    def over(some: Engines, many: Column) -> Number:
-        """How many times each result is over its bound, with these loads."""
-        factor, of_users = grown(some, many)
-        found, own = np.zeros(len(many)), np.zeros(len(many))
-        for place, result in of_users.items():
-            column, bound = bounds[place]
-            is_own = some.held[BOUND] == place
-            found = np.where(is_own, over_bound(column, result, bound), found)
-            own = np.where(is_own, result, own)
-        tries.append((np.asarray(some.held[ROW]).astype(np.intp), many, np.asarray(factor), own))
-        return found
-
-    tries = list[_Try]()
+    load = np.asarray(engines.held[kind])
+    own = np.asarray(sought).reshape(-1, *(1 for _ in load.shape))
+    held = {name: value for name, value in engines.held.items() if name != kind}
+    bare, rows = replace(engines.bare(), held=held), np.arange(own.size * load.size)
+    plans = None if table is None else np.asarray(held[PLAN]).astype(np.intp)
+    table = LoadTable(bare) if table is None else table
+    search = _BoundSearch(bare, kind, {place: bounds[place] for place in sought}, load, own, rows)
     with untraced(), np.errstate(all="ignore"):
-        within = None
-        rows = np.asarray(engines.held.get(PLAN, np.empty(0))).astype(np.intp)
-        if known is not None:
-            ends = [known.within(place, rows) for place in sought]
-            within = np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
-        many = several.greatest(over, NEAR_ENOUGH, within)
-    factor, value = _at_tries(many, tries)
-    for part, place in enumerate(sought):
-        own = slice(part * count, (part + 1) * count)
-        if known is not None:
-            known.found(place, rows, many[own])
-        found[place] = Reached(factor[own], value[own])
+        log = np.log(table.at("many", load.ndim, plans))
+        looked = search.over(log, lambda name: table.at(name, load.ndim, plans))
+        log = np.broadcast_to(log, looked.shape)
+        some = None if engines.layout.variant is not None else lambda places: search.some(places).excess
+        looks = (log, looked)
+        many = last_within(search.excess, log[0], log[-1], some=some, near=NEAR_ENOUGH, looked=looks)
+    for place, part in zip(sought, search.at_tries(many), strict=True):
+        found[place] = Reached(*part)
     return found
 
 
-_Try = tuple[Places, Column, Column, Column]  # rows, sequences in flight of each, and two results
+_Try = tuple[Places, Column, Column, Column]  # rows; logarithms of sequences in flight, and two results there
 
 
-def _at_tries(many: Column, tries: Sequence[_Try]) -> tuple[Column, Column]:
-    """Both results at the sequences in flight that a search found, each of which it tried."""
-    first, second = np.full(len(many), np.nan), np.full(len(many), np.nan)
-    for rows, tried, one, other in tries:
-        same = tried == many[rows]
-        places = rows[same]
-        first[places], second[places] = np.broadcast_to(one, same.shape)[same], other[same]
-    return first, second
+@dataclass(frozen=True, eq=False)
+class _BoundSearch:
+    """Rows of a search for sequences in flight at which results reach bounds, and what was tried.
+
+    load: of each row. own: number of its bound. rows: their numbers
+    """
+
+    engines: Engines
+    kind: str  # of load
+    bounds: Mapping[int, tuple[str, float]]
+    load: Column
+    own: Places
+    rows: Places
+    tries: list[_Try] = field(default_factory=list)
+
+    def some(self, places: Places) -> _BoundSearch:
+        """The search for some of the rows, in one dimension."""
+        count, loads = len(self.engines.layout), self.load.size
+        load, own = self.load.ravel()[places % loads], self.own.ravel()[places // loads]
+        return replace(self, engines=self.engines.rows(places % count), load=load, own=own, rows=places)
+
+    def excess(self, log: Column) -> Column:
+        """The logarithm of how many times results are over their bounds, by that of sequences in flight."""
+        many = np.exp(log)
+        return self.over(log, partial(result_at, self.engines, many, self.engines.state(many)))
+
+    def over(self, log: Column, named: Callable[[str], Number]) -> Column:
+        """The same, by the results with so many sequences in flight."""
+        factor = load_factor(self.engines.inputs, {self.kind: self.load}, named("rate"), named("latency"))
+        found, value = np.zeros(()), np.zeros(())
+        for place, (column, bound) in self.bounds.items():
+            result = _of_users(self.engines.inputs, named, column, factor)
+            value = np.where(self.own == place, result, value)
+            found = np.where(self.own == place, over_bound(column, result, bound), found)
+        shape, count = found.shape, len(self.rows)
+        one, two, three = (np.broadcast_to(each, shape).reshape(-1, count) for each in (log, factor, value))
+        self.tries.append((self.rows, one, two, three))
+        return np.asarray(np.log(found))
+
+    def at_tries(self, log: Column) -> list[tuple[Column, Column]]:
+        """Of each bound, the factor and the result where a search ended, each of which it tried."""
+        ends, found = log.ravel(), np.full((2, log.size), np.nan)
+        for rows, tried, factor, value in self.tries:
+            same = np.nonzero(tried == ends[rows])
+            found[:, rows[same[1]]] = factor[same], value[same]
+        return list(zip(*found.reshape(2, *log.shape), strict=True))
 
 
-def _of_users(engines: Engines, many: Column, state: SteadyState, column: str, factor: Number) -> Number:
+def _of_users(inputs: ServingInputs, named: Callable[[str], Number], column: str, factor: Number) -> Number:
     """A result at a load larger by a factor, for users whose steps take longer by the same factor."""
     if column in IN_TIME:
-        times = with_longer_times(lambda name: result_at(engines, many, state, name), factor)
-        return in_time(limits_of(engines.inputs), times)[column]
-    return of_slower_steps(column, result_at(engines, many, state, column), factor)
+        return in_time(limits_of(inputs), with_longer_times(named, factor))[column]
+    return of_slower_steps(column, named(column), factor)

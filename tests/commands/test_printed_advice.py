@@ -6,9 +6,12 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from costmodel.documents.reader.folders import shipped_file
 
 NAME = "serve-llama-3.1-70b"
 LIMITS = ("limits={}", "limits={ttft_p99: {at_most: 1 s}, tpot: {at_most: 25 ms}}")
@@ -97,12 +100,15 @@ def test_without_limits_no_answer_speaks_of_them(command: str, run: Any) -> None
         assert words not in out
 
 
-def test_scale_names_its_plan_and_one_that_takes_fewer_gpus(run: Any) -> None:
-    found = run("scale", NAME, "--safe", "90%", "--rate", "44")
-    assert "(tp 8 · budget 8,192)" in found.out
+def test_scale_names_its_plan_and_one_that_takes_fewer_gpus(run: Any, tmp_path: Path) -> None:
+    narrow = tmp_path / "narrow.yaml"
+    narrow.write_text(shipped_file(f"scenarios/{NAME}.yaml").read_text().replace("tp: 8\n", "tp: 4\n"))
+    asked = ("scale", str(narrow), "--safe", "90%", "--rate", "44")
+    found = run(*asked)
+    assert "(tp 4 · budget 8,192)" in found.out
     (line,) = re.findall(r"Another plan takes (\d+) GPUs at 44 /s: costmodel (.*)", found.out)
     again = json.loads(run(*shlex.split(line[1]), "--json").out)["sizes"]
-    first = json.loads(run("scale", NAME, "--safe", "90%", "--rate", "44", "--json").out)["sizes"]
+    first = json.loads(run(*asked, "--json").out)["sizes"]
     assert again[-1]["gpus"] == int(line[0]) < first[-1]["gpus"]
     assert again[-1]["works"]
 

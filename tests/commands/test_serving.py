@@ -70,7 +70,7 @@ def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str]
     assert ran.code == 1
     assert f"✗ {code} " in ran.out
     assert words in ran.out
-    assert (" the rate." in ran.out) is (code not in ("M001", "L050", "L051"))
+    assert bool(re.search(r" limits? the rate at ", ran.out)) is (code not in ("M001", "L050", "L051"))
     found = json_of(run, "estimate", NAME, *options)
     assert code in [item["code"] for item in found["refused"]]
     assert [row["binds"] for row in found["plans"]] == [None] or code != "M001"

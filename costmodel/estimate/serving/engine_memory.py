@@ -40,7 +40,7 @@ from costmodel.estimate.serving.element_types import narrow_parameters
 from costmodel.estimate.serving.expert_step import with_copies
 from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, compresses, rank_cache, token_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
-from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.serving_inputs import ServingInputs, engine_defaults
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -200,8 +200,7 @@ FEW_RANKS = 4.0  # under which SGLang captures fewer sizes
 
 def largest_captured(inputs: ServingInputs, tp: Number) -> Number:
     """The largest batch for which a graph is captured."""
-    part, engine = inputs.case.accelerator, inputs.engine
-    picked = engine.picked(part.memory.capacity, part.family)
+    engine, picked = inputs.engine, engine_defaults(inputs.case)
     if engine.captured is not None or picked.captured_of_few is None:
         return picked.captured if engine.captured is None else engine.captured
     return np.where(np.asarray(tp) < FEW_RANKS, picked.captured_of_few, picked.captured)

@@ -362,7 +362,12 @@ def own_all_reduce_rows(inputs: ServingInputs, layout: PlanColumns) -> Number | 
     Of a step in two halves those of both.
     """
     most = inputs.engine.kernels.own_all_reduce
-    if inputs.kernels.all_reduce is None or not most or np.all((layout.tp == 1) | (layout.tp > inputs.domain)):
+    if (
+        inputs.kernels.all_reduce is None
+        or most is None
+        or not np.any(most)
+        or np.all((layout.tp == 1) | (layout.tp > inputs.domain))
+    ):
         return None
     both, rows = halved(inputs, layout), most / activation_message(1.0, inputs.model.hidden, inputs.types.wide)
     return rows if both is None else np.where(both, 2.0, 1.0) * rows

@@ -18,7 +18,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import FusedExpertsFit, ServingFit
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.precision import Recipe
-from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.engine import Engine, EngineDefaults
 from costmodel.documents.schemas.serving.serving_schema import Lengths, ServingPlan, Speculation
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import hit_tokens
@@ -213,6 +213,15 @@ def check_one_kind(case: ServingCase) -> None:
         raise fail("D010", sentence, case.place("cluster.groups", "cluster"), f"{one}; estimate and search take groups")
 
 
+def engine_defaults(case: ServingCase) -> EngineDefaults:
+    """The engine's defaults for the accelerator; of a column of memories those of all rows, else a ValueError."""
+    part, sizes = case.accelerator, np.ravel(case.accelerator.memory.capacity)
+    least, most = (case.stack.picked(float(size), part.family) for size in (sizes.min(), sizes.max()))
+    if least is not most:
+        raise ValueError("rows have several defaults")
+    return least
+
+
 def inputs_of(case: ServingCase) -> ServingInputs:
     """The inputs of a serving scenario with one kind of node."""
     check_one_kind(case)
@@ -224,8 +233,8 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         raise fail("D017", sentence, case.place(*ACCELERATOR), "memory, all_gather, all_reduce, and network")
     assume, network = case.scenario.assume, case.network.network
     _check_model(case, log)
-    picked = engine.picked(case.accelerator.memory.capacity, case.accelerator.family)
-    by_size = f"stacks/{engine.name}, {gib(case.accelerator.memory.capacity)} GiB"
+    picked = engine_defaults(case)
+    by_size = f"stacks/{engine.name}, {gib(number(case.accelerator.memory.capacity))} GiB"
     share = log.choose("assume.network_share", assume.network_share, network.share, f"efficiencies/{case.network.of}")
     kernels = fits.serving or case.common.serving
     assert kernels is not None  # of unmeasured.yaml

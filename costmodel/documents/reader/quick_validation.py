@@ -26,6 +26,9 @@ Read = Callable[[Any], Any]
 _FAULTS = (PydanticCustomError, PydanticKnownError, ValidationError, ValueError, AssertionError)
 
 
+_IMMUTABLE = (str, int, float, type(None))  # defaults that documents share
+
+
 class _NotPlain(Exception):
     """A value or a type that is left to pydantic."""
 
@@ -35,7 +38,8 @@ class _Class(NamedTuple):
 
     names: dict[str, str]  # of fields by the keys of documents
     required: frozenset[str]  # keys
-    defaults: dict[str, FieldInfo]
+    usual: dict[str, Any]  # the value of each field, None where it is made anew or required
+    made: Sequence[tuple[str, Callable[..., Any]]]  # fields whose default is made anew
     before: Sequence[Read]
     after: Sequence[Read]
     around: Sequence[Callable[[Any, Read], Any]]
@@ -98,10 +102,10 @@ def _made(kind: Any, known: _Class, tree: Any) -> Any:
         if name is None:
             raise _NotPlain
         values[name] = _reader(kind, name)(value)
-    fields = {
-        name: values[name] if name in values else info.get_default(call_default_factory=True, validated_data={})
-        for name, info in known.defaults.items()
-    }
+    fields = {**known.usual, **values}
+    for name, default in known.made:
+        if name not in values:
+            fields[name] = default()
     document = kind.__new__(kind)
     for slot, held in (
         ("__dict__", fields),
@@ -126,13 +130,16 @@ def _class(kind: Any) -> _Class:
     ):
         raise _NotPlain
     fields: dict[str, FieldInfo] = kind.model_fields
+    plain = {name: info.default for name, info in fields.items() if isinstance(info.default, _IMMUTABLE)}
+    known = {*plain, *(name for name, info in fields.items() if info.is_required())}
     by_mode: dict[str, list[Any]] = {"before": [], "after": [], "wrap": []}
     for validator in decorators.model_validators.values():
         by_mode[validator.info.mode].append(validator.func)
     return _Class(
         {info.alias or name: name for name, info in fields.items()},
         frozenset(info.alias or name for name, info in fields.items() if info.is_required()),
-        fields,
+        {name: plain.get(name) for name in fields},
+        [(name, info.default_factory or info.get_default) for name, info in fields.items() if name not in known],
         *(by_mode[mode] for mode in ("before", "after", "wrap")),
     )
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.reader.quick_validation import validate
+from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.huggingface import read_config

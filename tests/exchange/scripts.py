@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.documents.reader.quick_validation import validate
+from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.import_result import GivenSize, Imported

@@ -285,23 +285,30 @@ class DocumentReader:
 
 def _checked(kind: str, tree: Any, shown: str, faults: Sequence[Fault]) -> Any:
     """The validated document of a tree; raises its faults, and those of figures without a source."""
-    from costmodel.documents.reader.quick_validation import validate
-
-    document = validate(_class_in(kind, _wing(kind, tree)), tree, shown, faults)
+    document = _validated(_class_in(kind, _wing(kind, tree)), tree, shown, faults)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
     return document
 
 
+def _validated(kind: type[BaseModel], tree: Any, shown: str, faults: Sequence[Fault] = ()) -> Any:
+    """The document of a tree, or all its faults at once; what describes these is imported where there may be any."""
+    from costmodel.documents.reader.quick_validation import validated  # it imports the base of all schemas
+
+    if not faults and (document := validated(kind, tree)) is not None:
+        return document
+    from costmodel.documents.reader.validation_errors import validate
+
+    return validate(kind, tree, shown, faults)
+
+
 @functools.lru_cache(maxsize=64)
 def _read_foreign(kind: str, text: str, shown: str) -> tuple[Any, Foreign]:
     """The document made from a text in another format, and the record of its import."""
-    from costmodel.documents.reader.quick_validation import validate
-
     reader = reader_of(kind, Path(shown), text)
     assert reader is not None, f"nothing reads {shown}"
     foreign = reader(text, shown)
-    return validate(document_class(kind), foreign.tree, shown), foreign
+    return _validated(document_class(kind), foreign.tree, shown), foreign
 
 
 def _wing(kind: str, tree: Any) -> str:

@@ -1,4 +1,4 @@
-"""Validates documents, if possible without pydantic's validators, which take longer to build than a document to read.
+"""Validates documents without pydantic's validators, which take longer to build than a document to read.
 
 The classes stay those of pydantic, and so do their fields. The types read here are those that documents are written in:
 texts, quantities, choices, parts, lists and mappings of them. Whatever else a document holds, faults too, makes the
@@ -18,8 +18,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from costmodel.documents.schemas.base import Document, PartIn, Quantity
-from costmodel.documents.text.yaml_tree import Items
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 D = TypeVar("D", bound=BaseModel)
 Read = Callable[[Any], Any]
@@ -43,24 +41,6 @@ class _Class(NamedTuple):
     before: Sequence[Read]
     after: Sequence[Read]
     around: Sequence[Callable[[Any, Read], Any]]
-
-
-def validate(kind: type[D], tree: Any, file: str, found: Sequence[Fault] = ()) -> D:
-    """The validated document of a tree, or all its faults at once, starting with those found while reading."""
-    if not isinstance(tree, dict):
-        if found:
-            raise CostModelError(*found)
-        place = tree.places[0] if isinstance(tree, Items) and tree else getattr(tree, "place", Place(file, 1, 1))
-        raise fail("D006", "a document is a mapping of keys to values", place, "costmodel show llama-3-70b-512")
-    try:
-        document = validated(kind, tree) or kind.model_validate(tree)
-    except ValidationError as error:
-        from costmodel.documents.reader.validation_errors import faults_of
-
-        raise CostModelError(*faults_of(kind, tree, file, error, found)) from None
-    if found:
-        raise CostModelError(*found)
-    return document
 
 
 def validated(kind: type[D], tree: Any) -> D | None:

@@ -1,4 +1,4 @@
-"""Describes every fault of a document: its place, a sentence, the nearest name and a remedy."""
+"""Turns trees into documents and reports every fault: its place, a sentence, the nearest name and a remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -23,8 +23,10 @@ from costmodel.documents.keys.schema_paths import (
 )
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied
-from costmodel.ground.errors import COMMAND_LINE, Fault, Place, quoted_value, value_text
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail, quoted_value, value_text
 from costmodel.ground.parsing import late_pattern
+
+D = TypeVar("D", bound=BaseModel)
 
 _CODES = {
     "extra_forbidden": "D003",
@@ -63,13 +65,24 @@ _NAMED = late_pattern(r"did you mean ('[^']*')")  # the value that a hint names
 _MOST_GUESSED = 20  # of the first keys that are unknown, what was meant is looked for; it takes long
 
 
-def faults_of(
-    kind: type[BaseModel], tree: Any, file: str, error: ValidationError, found: Sequence[Fault]
-) -> list[Fault]:
-    """The faults for pydantic's errors about a tree, behind those found while reading."""
-    faults = _Faults(kind, tree, file).of(error.errors(include_url=False, include_context=True))
-    known = {_written_at(fault) for fault in found}
-    return [*found, *dict.fromkeys(fault for fault in faults if _written_at(fault) not in known)]
+def validate(kind: type[D], tree: Any, file: str, found: Sequence[Fault] = ()) -> D:
+    """The validated document of a tree, or all its faults at once, starting with those found while reading."""
+    if not isinstance(tree, dict):
+        if found:
+            raise CostModelError(*found)
+        place = tree.places[0] if isinstance(tree, Items) and tree else getattr(tree, "place", Place(file, 1, 1))
+        raise fail("D006", "a document is a mapping of keys to values", place, "costmodel show llama-3-70b-512")
+    try:
+        document = kind.model_validate(tree)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=True)
+        faults = _Faults(kind, tree, file).of(details)
+        known = {_written_at(fault) for fault in found}
+        fresh = [fault for fault in faults if _written_at(fault) not in known]
+        raise CostModelError(*found, *dict.fromkeys(fresh)) from None
+    if found:
+        raise CostModelError(*found)
+    return document
 
 
 class _Faults:

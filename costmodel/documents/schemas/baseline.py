@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 import costmodel as program
-from costmodel.documents.reader.quick_validation import validate
+from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.base import Document, keyed
 from costmodel.documents.text.digest import check_seal, written_by_another
 from costmodel.documents.text.files import file_text

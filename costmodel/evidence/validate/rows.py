@@ -10,8 +10,8 @@ from costmodel.documents.keys.overrides import assign
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.quick_validation import validate
 from costmodel.documents.reader.resolved_scenario import case_of, own_keys, proxy_node
+from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.hardware import Accelerator, DefaultNode, Fabric, Node
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.precision import RECIPES

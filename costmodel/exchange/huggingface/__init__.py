@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from costmodel.documents.reader.quick_validation import validate
+from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.huggingface.choose import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costmodel.documents.reader.quick_validation import validate
+from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.rl.rl_schema import Rl, RlPlan
 from costmodel.documents.schemas.scenario import Plan, Training
 from costmodel.documents.schemas.serving.serving_schema import Serving, ServingPlan

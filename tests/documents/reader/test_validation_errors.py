@@ -17,7 +17,7 @@ from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.keys.schema_paths import resolved, schema_tree
 from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.documents.reader.quick_validation import validate
+from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_schema import Serving
 from costmodel.documents.text.yaml_tree import parse

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.quick_validation import validate
 from costmodel.documents.reader.serving_scenario import ServingCase, serving_case_of
+from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.run.economics import share

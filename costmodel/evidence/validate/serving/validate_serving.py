@@ -11,9 +11,9 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.quick_validation import validate
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving, serving_case_of
+from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.equations.run.economics import share

@@ -179,9 +179,8 @@ def buy(
             raise fail("C004", "--day states the rates, and --rate another", None, "leave one of the two out")
         question = replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
     sized = _leaves_the_model_open(question)
-    if power and not sized and question.scenario is None and not _names_a_model(question):
-        hint = "add the job, for example --model llama-3-70b --batch 16Mi-tokens --tokens 15T"
-        raise fail("C004", "--power is what a site supplies to a job, and no job is named", None, hint)
+    if power and not sized:
+        _names_a_job(question)
     case = _training(question, dense_model(1e9)) if sized else question.varied(_VARIED)
     offers = on_offer(_names(gpu), _names(node), prices, case, only=only_prices, api=_dollars(api))
     named = (*(others or ()), *(jobs or ()))
@@ -236,6 +235,13 @@ def _leaves_the_model_open(question: Question) -> bool:
     """Whether the flags state a budget for training, and neither model nor tokens."""
     stated = {name for name, value in question.flags.items() if value is not None}
     return question.scenario is None and "budget" in stated <= {*_OPEN} and not _names_a_model(question)
+
+
+def _names_a_job(question: Question) -> None:
+    """A fault where a site's power is all that is stated."""
+    if question.scenario is None and not _names_a_model(question):
+        hint = "add the job, for example --model llama-3-70b --batch 16Mi-tokens --tokens 15T"
+        raise fail("C004", "--power is what a site supplies to a job, and no job is named", None, hint)
 
 
 def _names_a_model(question: Question) -> bool:

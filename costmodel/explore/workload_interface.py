@@ -413,14 +413,11 @@ class Workload(Protocol):
     def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
         """The trees of figures, from the calls that one evaluation made."""
 
-    def explain_prices(self, answers: Sequence[PlanAnswer], *quantities: str) -> list[list[ExplainedFigure]]:
-        """The trees of one plan at the prices of several answers: of all figures at the first, then those of money."""
+    def explain_prices(self, answers: Sequence[PlanAnswer], *names: str) -> list[list[ExplainedFigure]]:
+        """The trees of one plan at the price of each answer."""
 
-    def explain_chance(self, answer: PlanAnswer) -> ExplainedFigure | None:
-        """The tree of the chance to work alone, where that takes less than the trees of all figures."""
-
-    def explain_end(self, answer: PlanAnswer, middle: ExplainedFigure, name: str) -> ExplainedFigure | None:
-        """The tree of the P90 of a figure by the tree of the figure, where its own takes more evaluations."""
+    def explain_light(self, answer: PlanAnswer, *names: str) -> list[ExplainedFigure]:
+        """The trees of the chance and of ends of bands, without steps that take more evaluations."""
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """Changes of its plan in one choice: the question that each answers, and keys with their values."""

@@ -19,14 +19,7 @@ from costmodel.estimate.training_answer.training_facts import subject_of
 from costmodel.explore.answer_text.answer_summaries import rl_degrees, rl_kept, serving_kept, training_kept
 from costmodel.explore.search.required_chance import EXPECTED, Safety, safety_of
 from costmodel.explore.vary.varied_input import TENTH
-from costmodel.explore.workload_interface import (
-    ChosenFigure,
-    KeptAnswer,
-    KnownPlans,
-    PlanAnswer,
-    RequestTokens,
-    Workload,
-)
+from costmodel.explore.workload_interface import ChosenFigure, KeptAnswer, KnownPlans, PlanAnswer, RequestTokens
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 
@@ -43,7 +36,7 @@ if TYPE_CHECKING:
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.explain.explain import ExplainedFigure
-    from costmodel.explore.workload_interface import Scaling, SmallestPlans
+    from costmodel.explore.workload_interface import Scaling, SmallestPlans, Workload
 
 _LENGTHS = ("workload.prompt", "workload.output")
 _FRACTIONAL = "workload.rate"  # other loads are whole numbers
@@ -79,18 +72,13 @@ class _Usual:
         """Evaluates one variant after the other."""
         return (_result_of(self, variant, result) for variant in variants)
 
-    def explain_prices(self: Workload, answers: Sequence[PlanAnswer], *quantities: str) -> list[list[ExplainedFigure]]:
+    def explain_prices(self: Workload, answers: Sequence[PlanAnswer], *names: str) -> list[list[ExplainedFigure]]:
         """Explains one price after the other."""
-        names = [quantities, *([tuple(filter(is_money, quantities))] * (len(answers) - 1))]
-        return [self.explain(answer, *each) for answer, each in zip(answers, names, strict=True)]
+        return [self.explain(answer, *names) for answer in answers]
 
-    def explain_chance(self, answer: PlanAnswer) -> ExplainedFigure | None:
-        """None: its chance follows from results with their bands."""
-        return None
-
-    def explain_end(self, answer: PlanAnswer, middle: ExplainedFigure, name: str) -> ExplainedFigure | None:
-        """None: its evaluation has the ends of bands."""
-        return None
+    def explain_light(self: Workload, answer: PlanAnswer, *names: str) -> list[ExplainedFigure]:
+        """The trees with all of their steps, which one evaluation has."""
+        return self.explain(answer, *names)
 
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
         """Results without the ends of their bands, which follow from them."""
@@ -474,10 +462,8 @@ class ServingWorkload(_Usual):
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """The answer reduced to its results and its plan."""
-        from costmodel.estimate.serving.predict_serving import ServingAnswer
 
-        assert isinstance(answer, ServingAnswer)
-        return serving_kept(answer)
+        return serving_kept(_served(answer))
 
     def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
         """The failure that a code means: the cache does not fit, or more arrives than is answered."""
@@ -488,10 +474,8 @@ class ServingWorkload(_Usual):
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
         """The degrees, the replicas and the token budget of the plan."""
         from costmodel.estimate.serving.plan_columns import sizes_of
-        from costmodel.estimate.serving.predict_serving import ServingAnswer
 
-        assert isinstance(answer, ServingAnswer)
-        return sizes_of(answer.evaluation.layout)
+        return sizes_of(_served(answer).evaluation.layout)
 
     def varied_key(self, path: str) -> str:
         """The key, or the mean of lengths that are spread: other lengths with the same spread are tried."""
@@ -552,40 +536,25 @@ class ServingWorkload(_Usual):
 
     def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
         """The trees of figures of one evaluation."""
-        from costmodel.estimate.serving.predict_serving import ServingAnswer
-        from costmodel.explore.serving.explain_serving import explain
+        return self.explain_prices([answer], *quantities)[0]
 
-        assert isinstance(answer, ServingAnswer)
-        return explain(answer.inputs, *quantities)
-
-    def explain_prices(self, answers: Sequence[PlanAnswer], *quantities: str) -> list[list[ExplainedFigure]]:
+    def explain_prices(self, answers: Sequence[PlanAnswer], *names: str) -> list[list[ExplainedFigure]]:
         """The trees of one evaluation, of which money alone differs between prices."""
-        from costmodel.estimate.serving.predict_serving import ServingAnswer
         from costmodel.explore.serving.explain_serving import explain_at_prices
 
-        return explain_at_prices([each.inputs for each in answers if isinstance(each, ServingAnswer)], *quantities)
+        return explain_at_prices([_served(each).inputs for each in answers], *names)
 
-    def explain_chance(self, answer: PlanAnswer) -> ExplainedFigure | None:
-        """The tree of the chance to meet all limits."""
-        from costmodel.estimate.serving.predict_serving import ServingAnswer
-        from costmodel.explore.serving.explain_serving import explain_chance
+    def explain_light(self, answer: PlanAnswer, *names: str) -> list[ExplainedFigure]:
+        """The trees of the chance to meet limits and of ends of bands, of their last steps alone."""
+        from costmodel.explore.serving.explain_serving import explain_light
 
-        return explain_chance(answer.inputs) if isinstance(answer, ServingAnswer) else None
-
-    def explain_end(self, answer: PlanAnswer, middle: ExplainedFigure, name: str) -> ExplainedFigure | None:
-        """The tree of a P90 by the factor on all times."""
-        from costmodel.estimate.serving.predict_serving import ServingAnswer
-        from costmodel.explore.serving.explain_serving import explain_end
-
-        return explain_end(answer, middle, name) if isinstance(answer, ServingAnswer) else None
+        return explain_light(_served(answer), *names)
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """The neighbours of the plan of a replica and its engine."""
-        from costmodel.estimate.serving.predict_serving import ServingAnswer
         from costmodel.explore.vary.neighbours import of_service
 
-        assert isinstance(answer, ServingAnswer)
-        return of_service(answer)
+        return of_service(_served(answer))
 
     def missing(self, result: str) -> str:
         """What to set for an unknown result: a price, a limit on latency, or a longer answer."""
@@ -784,6 +753,13 @@ def _trained(answer: PlanAnswer) -> Answer:
     from costmodel.estimate.training_answer.predict_training import Answer
 
     assert isinstance(answer, Answer)
+    return answer
+
+
+def _served(answer: PlanAnswer) -> ServingAnswer:
+    from costmodel.estimate.serving.predict_serving import ServingAnswer
+
+    assert isinstance(answer, ServingAnswer)
     return answer
 
 

@@ -451,16 +451,13 @@ class Bought:
     ) -> list[dict[str, ExplainedFigure]]:
         """The trees of one plan at the prices of several offers, and of the size by expected figures.
 
-        whole: each end of a band by an evaluation of its own
+        whole: each end of a band of a service by an evaluation of its own
         """
         answers = [row.trial.answer for row in rows if row.trial is not None and row.trial.answer is not None]
         asked, plans, settings = self.asked, rows[0].plans, rows[0].settings
+        whole = whole or asked.request_tokens is None
         ends = [] if whole else [name for name in names if name.endswith("_high")]
-        found = explained_answers(asked, answers, [name for name in names if name not in ends])
-        for name in ends:
-            middle = found[0].get(name.removesuffix("_high"))
-            end = None if middle is None else asked.explain_end(answers[0], middle, name)
-            found = [each | {name: end} for each in found] if end is not None else found
+        found = explained_answers(asked, answers, [name for name in names if name not in ends], ends)
         if plans.expected is not None and plans.safe is not None and plans.expected.gpus < plans.safe.gpus:
             tree = explained_chance(asked, (*settings, *plans.expected.settings))
             found = [each | {"expected": tree} for each in found]

@@ -1,19 +1,31 @@
-"""What a buyer has to decide: fewer GPUs or more, smaller numbers, a limit on each token, and offers on other terms."""
+"""What stands beside an answer: choices (fewer GPUs or more, smaller numbers, other terms), and what machines trade."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.schemas.measurement import MeasuredTable, Run
+from costmodel.equations.run.economics import rate, run_cost, run_time, share, tokens_per_step
+from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.estimate.shared.result_limits import stated_limits
 from costmodel.explore.flags.workload_flags import keys_of
-from costmodel.explore.purchase.buy import Bought, Choice, Purchase
+from costmodel.explore.purchase.buy import OTHER_TERMS, SIZE, Bought, Choice, Purchase
+from costmodel.explore.purchase.offers import Machine
 from costmodel.explore.purchase.smallest_size import tried
 from costmodel.explore.search.required_chance import stated_chance
 from costmodel.explore.workload_interface import KnownPlans, SmallestPlans
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.model import Model
 
 TOKEN_LIMIT = "50ms"  # an example of a limit on each token: 20 tokens a second, faster than people read; judged
 _AS_DEAR = 0.995  # judged: of a rent, from which another one is no choice
@@ -88,3 +100,103 @@ def _with(
         return None
     trial = tried(asked, (*wanted, *plans.safe.settings), results=(asked.usual,))
     return Purchase(machine, SmallestPlans(safe=plans.safe), trial, best.runs, best.each)
+
+
+# What machines trade: speed for a user against work of a GPU, beside published runs of a model of the same shape.
+
+
+@record
+class MachineCurve:
+    """The trade-off between two results of the plan of a machine, from a light load to a full one."""
+
+    machine: Machine
+    points: tuple[tuple[float, float], ...]
+
+
+@record
+class PublishedRun:
+    """A published run of a model of the same shape: its second result, and the first one where it is known.
+
+    source: the document that has it
+    """
+
+    accelerator: str
+    across: float
+    up: float
+    source: str
+
+
+def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCurve]:
+    """The trade-off on the cheapest machines, with 1, 4, 16, 64 and 256 requests in flight per replica."""
+    drawn, asked = list[MachineCurve](), found.asked
+    for row in found.working:
+        seen = {curve.machine.accelerator for curve in drawn}
+        if asked.request_tokens is None or len(drawn) == most or row.machine.accelerator in seen:
+            continue
+        assert row.plans.safe is not None
+        plan = [item for item in row.plans.safe.settings if not item.startswith((*SIZE, "limits."))]
+        alone = (*row.machine.settings, *plan, "plan.replicas=1", *_NO_LOAD)
+        trials = (tried(asked, (*alone, f"workload.concurrency={count}"), results=traded) for count in _IN_FLIGHT)
+        points = tuple((trial.costs[traded[0]], trial.costs[traded[1]]) for trial in trials if trial.costs)
+        drawn += [MachineCurve(row.machine, points)] if points else []
+    return drawn
+
+
+_NO_LOAD = "workload.rate=null", "workload.users=null", "workload.requests=null", "workload.think_time=null"
+_IN_FLIGHT = (1, 4, 16, 64, 256)
+
+
+def published_runs(found: Bought) -> list[PublishedRun]:
+    """Shipped measured runs of a model of the same shape on the accelerators that work.
+
+    Of training the time and the money that this job would take on as many accelerators as here, at their rate of each
+    and at the price here; of a service the tokens a second of each GPU, and of one user where it is published.
+    """
+    rented = [row for row in found.working if row.machine.sold not in OTHER_TERMS] or found.working
+    rows = {row.machine.accelerator: row for row in reversed(rented) if row.price is not None}
+    tokens, shape = found.asked.tokens, _shape(found.asked.case.model)
+    tables = (read("measured", name) for name in names("measured"))
+    return [run for table in tables for run in _published(table, shape, rows, tokens)]
+
+
+def _shape(model: Model) -> tuple[float, float]:
+    """Width and layers of a model."""
+    return float(model.hidden), float(sum(part.count for part in model.layers))
+
+
+def _published(
+    table: MeasuredTable, shape: tuple[float, float], rows: Mapping[str, Purchase], tokens: float | None
+) -> Iterator[PublishedRun]:
+    """The runs of one document with a model of this shape, on an accelerator in `rows`."""
+    for run in table.runs:
+        stated: Callable[[str], Any] = partial(_stated, table, run)
+        changed = any(key.startswith("model.") for key in (*run.set, *table.set))
+        if changed or not isinstance(stated("model"), str) or _shape(read("model", stated("model"))) != shape:
+            continue
+        node = read("node", str(stated("cluster.node")))
+        part, gpus = str(node.accelerator), float(stated("cluster.nodes") or 1) * float(node.accelerators)
+        batch, sequence = stated("workload.global_batch"), stated("workload.sequence")
+        measured, row = run.measured, rows.get(part)
+        if row is None or row.price is None:
+            continue
+        if tokens and measured.step_time and isinstance(batch, int) and isinstance(sequence, int):
+            each = share(rate(tokens_per_step(batch, sequence), measured.step_time), gpus)
+            time = float(run_time(tokens, each * row.gpus))
+            yield PublishedRun(part, time, float(run_cost(time, row.gpus, row.price.each)), table.name)
+        elif tokens is None and measured.output_tokens_per_s:
+            each = share(measured.output_tokens_per_s, _ranks(stated))
+            yield PublishedRun(part, math.nan, float(each), table.name)
+        elif tokens is None and measured.tpot and measured.ttft:
+            users, output = (float(stated(f"workload.{key}")) for key in ("concurrency", "output"))
+            each = loop_tokens_per_gpu(users, output, measured.ttft, measured.tpot, _ranks(stated))
+            yield PublishedRun(part, float(rate(1.0, measured.tpot)), float(each), table.name)
+
+
+def _ranks(stated: Callable[[str], Any]) -> float:
+    """Accelerators of a measured service."""
+    return math.prod(float(stated(f"plan.{degree}") or 1) for degree in ("tp", "pp", "replicas"))
+
+
+def _stated(table: MeasuredTable, run: Run, path: str) -> Any:
+    """The value of a key for a measured run: set by the run, by all runs, or by their scenario."""
+    return run.set.get(path, table.set.get(path, at(table.scenario, path)))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.schemas.results import is_money
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.run.uncertainty import chance_within, end_spread
@@ -261,25 +260,33 @@ def _chance_of(limit: Limit, value: Number, end: Number) -> Number:
 
 def explained_chance(asked: Workload, settings: Sequence[str]) -> ExplainedFigure:
     """The tree of the chance of a plan to meet every limit; settings: those that make the scenario that plan."""
-    of_all = asked.request_tokens is None  # whose chance follows from every result with its band
-    answer = asked.of(vary_any(asked.case, settings)).answer(() if of_all else (asked.chance,))
-    return asked.explain_chance(answer) or explained_answers(asked, [answer], ())[0][CHANCE]
+    is_of_all = asked.request_tokens is None  # its chance follows from every result with its band
+    answer = asked.of(vary_any(asked.case, settings)).answer(() if is_of_all else (asked.chance,))
+    if is_of_all:
+        return explained_answers(asked, [answer], ())[0][CHANCE]
+    return asked.explain_light(answer, asked.chance)[0]
 
 
 def explained_answers(
-    asked: Workload, answers: Sequence[PlanAnswer], names: Sequence[str]
+    asked: Workload, answers: Sequence[PlanAnswer], names: Sequence[str], ends: Sequence[str] = ()
 ) -> list[dict[str, ExplainedFigure]]:
-    """The trees of known results of a plan at several prices, of which money alone differs, and of its chance."""
-    costs = answers[0].costs
-    nearest = None if asked.request_tokens is not None else _least_chance(asked, costs)
-    ends = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
-    wanted = [*dict.fromkeys((*names, asked.chance, *ends))]
-    wanted = [name for name in wanted if math.isfinite(costs.get(name, math.nan))]
-    first, *others = asked.explain_prices(answers, *wanted)
-    found = dict(zip(wanted, first, strict=True))
-    chance = found[asked.chance] if asked.request_tokens is not None else _explained_chance(asked, costs, found)
-    found |= {CHANCE: chance}
-    return [found, *(found | dict(zip(filter(is_money, wanted), each, strict=True)) for each in others)]
+    """The trees of known results of a plan at several prices, of which money alone differs, and of its chance.
+
+    ends: of bands, without the evaluations that they take
+    """
+    costs, is_of_all = answers[0].costs, asked.request_tokens is None
+    nearest = _least_chance(asked, costs) if is_of_all else None
+    limit = () if nearest is None else (nearest[0].column, end_of(nearest[0]))
+    wanted, light = (
+        [name for name in dict.fromkeys(each) if math.isfinite(costs.get(name, math.nan))]
+        for each in ((*names, asked.chance, *limit), ends)
+    )
+    found = [dict(zip(wanted, each, strict=True)) for each in asked.explain_prices(answers, *wanted)]
+    last = dict(zip(light, asked.explain_light(answers[0], *light), strict=True)) if light else {}
+    for tree in last.values():
+        _graft(tree, {each.value: each for each in found[0].values()})
+    chance = _explained_chance(asked, costs, found[0]) if is_of_all else found[0][asked.chance]
+    return [each | last | {CHANCE: chance} for each in found]
 
 
 def _explained_chance(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.documents.schemas.results import SERVING_COLUMNS, is_money
+from costmodel.documents.schemas.results import SERVING_COLUMNS
 from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, chance_alone, evaluate, money_at_rate
@@ -43,25 +43,34 @@ def explain(inputs: ServingInputs, *quantities: str) -> list[ExplainedFigure]:
 
 
 def explain_at_prices(priced: Sequence[ServingInputs], *quantities: str) -> list[list[ExplainedFigure]]:
-    """The trees of figures of one plan at several prices: of all figures at the first, then those of money."""
+    """The trees of figures of one plan at each price, of one evaluation where money alone differs."""
     inputs, units = priced[0], {name: "B" if name in LINES else SERVING_COLUMNS[name].unit for name in quantities}
     with trace():
         found = _evaluated(asking_chance(inputs))
         banded = not {*quantities} <= {*LINES, *found.results.columns}
-        columns = _with_bands(inputs, found).columns if banded else found.results.columns
-        of_lines = {name: getattr(found.memory, name) for name in quantities if name in LINES}
-        every = [{name: origin_of(of_lines.get(name, columns.get(name)), name) for name in quantities}]
-        for other in priced[1:]:
-            money = _money_at_price(other, found)
-            every.append({name: origin_of(money[name], name) for name in filter(is_money, quantities)})
+        figures = {**(_with_bands(inputs, found) if banded else found.results).columns}
+        figures |= {name: getattr(found.memory, name) for name in quantities if name in LINES}
+        every = [figures, *({**figures, **_money_at_price(other, found)} for other in priced[1:])]
+        origins = [{name: origin_of(each.get(name), name) for name in quantities} for each in every]
     made: MadeTrees = {}
     books = [Book(each.case.trees, SERVING_COLUMNS, {}) for each in priced]
-    trees = (trees_of(book, origins, units, made) for book, origins in zip(books, every, strict=True))
-    return [[*each.values()] for each in trees]
+    return [[*trees_of(book, each, units, made).values()] for book, each in zip(books, origins, strict=True)]
 
 
-def explain_chance(inputs: ServingInputs) -> ExplainedFigure:
-    """The tree of the chance of the scenario's own plan to meet every limit, in figures that are not explained."""
+def _money_at_price(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluation) -> Mapping[str, Number]:
+    """The money of a traced evaluation at another price; all of a new one where it follows from more than a rate."""
+    if isinstance(found, ApartEvaluation) or not _is_of_rate(inputs):
+        return _evaluated(asking_chance(inputs)).results.columns
+    return money_at_rate(inputs, found)
+
+
+def explain_light(answer: ServingAnswer, *names: str) -> list[ExplainedFigure]:
+    """The trees of the chance to meet limits, and of P90 of results: of their last steps, in figures of the answer."""
+    return [_chance(answer.inputs) if name == OWN else _end(answer, name) for name in names]
+
+
+def _chance(inputs: ServingInputs) -> ExplainedFigure:
+    """The tree of the chance of the scenario's own plan to meet every limit."""
     asked, plan = asking_chance(inputs), filled(inputs, own_plan(inputs))[0]
     if not _is_of_rate(inputs) or halves_of(inputs, plan) is not None:
         return explain(inputs, OWN)[0]
@@ -70,13 +79,14 @@ def explain_chance(inputs: ServingInputs) -> ExplainedFigure:
     return tree_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), OWN, "1", origin)
 
 
-def explain_end(answer: ServingAnswer, middle: ExplainedFigure, name: str) -> ExplainedFigure:
-    """The tree of the P90 of a figure: of the plan with all times multiplied by a factor, which is explained."""
+def _end(answer: ServingAnswer, name: str) -> ExplainedFigure:
+    """The tree of the P90 of a result: of the plan with all times longer by a factor, which is explained."""
     with trace():
         factor = origin_of(end_factors(answer.inputs)[1], "factor")
-    slower = tree_of(Book(answer.inputs.case.trees, SERVING_COLUMNS, {}), "factor on all times at P90", "1", factor)
-    inner = [slower, middle]
-    return ExplainedFigure(name, answer.costs[name], middle.unit, operation="with all times longer", beneath=inner)
+    result, book = name.removesuffix("_high"), Book(answer.inputs.case.trees, SERVING_COLUMNS, {})
+    unit, longer = SERVING_COLUMNS[result].unit, tree_of(book, "factor on all times at P90", "1", factor)
+    inner = [longer, ExplainedFigure(result, answer.costs[result], unit)]
+    return ExplainedFigure(name, answer.costs[name], unit, operation="with all times longer", beneath=inner)
 
 
 def _is_of_rate(inputs: ServingInputs) -> bool:
@@ -84,13 +94,6 @@ def _is_of_rate(inputs: ServingInputs) -> bool:
     workload = inputs.case.scenario.workload
     alone = workload.rate is not None and workload.concurrency is None
     return alone and not inputs.depends_on_count and not inputs.beginnings
-
-
-def _money_at_price(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluation) -> Mapping[str, Number]:
-    """The money of a traced evaluation at another price; where it follows from more than one, of a new evaluation."""
-    if isinstance(found, ApartEvaluation) or not _is_of_rate(inputs):
-        return _evaluated(asking_chance(inputs)).results.columns
-    return money_at_rate(inputs, found)
 
 
 def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:

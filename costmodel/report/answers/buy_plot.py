@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from costmodel.explore.purchase.buy import Bought, Purchase
-from costmodel.explore.purchase.trade_offs import MachineCurve, PublishedRun, curves, published_runs
+from costmodel.explore.purchase.buy_choices import MachineCurve, PublishedRun, curves, published_runs
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import significant

@@ -228,10 +228,9 @@ def range_words(found: Bought, *, short: bool = False) -> Sentence:
         return []
     if dear is not None and dear.listed is not None:
         each = opening(Value(hourly(dear), dear.each * 3600, "price_usd_per_hour"), f"dear price of {name}")
-        money += ["; up to ", opening(money_cell(found.dear_rent), f"dear rent of {name}"), " by price"]
-        money += [f" ({dear.node})"] if short else [
-            f", of which the highest on demand for this GPU is that of {dear.node} (", each, f", {dear.listed.date})",
-        ]  # fmt: skip
+        money += ["; up to ", opening(money_cell(found.dear_rent), f"dear rent of {name}")]
+        where = [f" at the highest price on demand of this GPU, {dear.node} (", each, f", {dear.listed.date})"]
+        money += [f" by price ({dear.node})"] if short else where
     return ["How sure the money is: ", *money, "."]
 
 
@@ -517,6 +516,7 @@ def decisions(found: Bought) -> list[Decision]:
 
 
 def _decision(found: Bought, choice: Choice) -> Decision:
+    """A choice in words, with what it costs, how often it misses a limit, and what its risk is."""
     rent, row = found.rent(choice.row), choice.row
     difference = difference_cell(found.dearer(row), f"difference of {choice.name}")
     more = list[Cell](f", {words}" for words in bought_words(row).split(", ")[2:])  # what its years are like
@@ -535,8 +535,8 @@ def missed_cell(row: Purchase, owner: str) -> Cell:
 
 
 _RISKS = {
-    "purchase": "the capital is bound, also where load falls or prices do",
-    "reserved": "it is paid to the end of its term, also where load falls",
+    "purchase": "the capital is bound, also if load or prices fall",
+    "reserved": "it is paid to the end of its term, also if load falls",
     "capacity block": "it is paid whole, and ends on its last day",
     "spot": "nodes are taken away at short notice, and fewer GPUs answer until others start",
     "fewer": "as likely as not these are too few, and more have to be found at the price of that day",

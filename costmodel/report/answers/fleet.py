@@ -35,11 +35,8 @@ def fleet(found: Fleet, top: int | None, again: str = "") -> AnswerDocument:
     again: the command that asks this question
     """
     first, names = found.jobs[0], [*map(_job_name, found.jobs)]
-    columns = [
-        Column("GPU", "l", legend="◀ the answer" if len(found.rows) > 1 else ""),
-        Column("node", "l"),
-        Column("offer", "l"),
-    ]
+    columns = [Column("GPU", "l", legend="◀ the answer" if len(found.rows) > 1 else "")]
+    columns += [Column("node", "l"), Column("offer", "l")]
     columns += [Column(f"job {place}") for place in range(1, len(names) + 1)]
     columns += [Column("GPUs"), Column("nodes")]
     columns += [Column("idle", legend="GPUs that no job uses, where no two jobs share a node")]

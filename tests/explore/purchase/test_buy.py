@@ -20,10 +20,10 @@ from costmodel.estimate.machine.price import hourly_price
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.flags.flag_defaults import DenseModel, largest_affordable
 from costmodel.explore.purchase.buy import Bought, Purchase
+from costmodel.explore.purchase.buy_choices import curves, published_runs
 from costmodel.explore.purchase.fleet import Fleet, fleet, shared_nodes
 from costmodel.explore.purchase.offers import hourly_rates
 from costmodel.explore.purchase.smallest_size import _Sizes, chance_to_meet, ladder_of, tried
-from costmodel.explore.purchase.trade_offs import curves, published_runs
 from costmodel.explore.workload_interface import KeptAnswer, SmallestPlans, Trial
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import rounded_dollars
@@ -373,7 +373,7 @@ def test_money_has_a_range_by_prediction_and_by_price_and_each_choice_its_chance
     most = rounded_dollars(math.ceil(best.gpus / 8) * 8 * hourly_price(dear) * HOURS_OF_A_MONTH)
     words = stated(document(asked, 5))
     assert f"How sure the money is: {low} to {high} a month, as the predicted speed may be off (" in words
-    assert f"; up to {most} by price, of which the highest on demand for this GPU is that of {dear.name} (" in words
+    assert f"; up to {most} at the highest price on demand of this GPU, {dear.name} (" in words
     for choice, decision in zip(asked.choices, decisions(asked), strict=True):
         assert plain([decision.missed]) == f"{(1 - choice.row.plans.safe.chance) * 100:.0f} of 100"
     words, failing = stated(document(found("serving"), 5)), [row for row in found("serving").rows if not row.works]

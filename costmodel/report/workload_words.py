@@ -277,7 +277,7 @@ def _serving() -> WorkloadWords:
 
         held, workload = serving(case), serving(case).scenario.workload
         types = type_words(workload) or [workload.precision]
-        lengths = lengths_words(workload).replace("spread 0", "all alike")
+        lengths = lengths_words(workload).replace("spread 0 of", "all alike in").replace("spread 0", "all alike")
         return " · ".join([held.stack.name, *types, lengths, load_words(workload)])
 
     def more(row: ScaledSize) -> dict[str, Any]:

@@ -331,14 +331,10 @@ def evaluated_with_bands(
     with np.errstate(all="ignore"):
         ends = (with_ends(inputs, each) for each in columns)
         every = evaluated(asking_chance(inputs), *ends, compared=compared)
-    found, fast, slow = (part_of(every, np.arange(count) + part * count) for part in range(3))
-    return found, banded(inputs, found, fast, slow)
-
-
-def part_of(evaluation: AnyEvaluation, rows: NDArray[np.intp]) -> AnyEvaluation:
-    """The rows at these places of an evaluation."""
-    found = rows_of(evaluation, rows, len(evaluation.layout))
-    return replace(found, results=replace(found.results, rows=len(rows)))
+    rows, every_end = np.arange(count), (every.results.columns, every.overloaded)
+    found = rows_of(every, rows, 3 * count)
+    found = replace(found, results=replace(found.results, rows=count))
+    return found, banded(inputs, found, *(rows_of(every_end, rows + part * count, 3 * count) for part in (1, 2)))
 
 
 def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:

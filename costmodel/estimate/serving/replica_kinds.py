@@ -117,16 +117,18 @@ def rows_of(found: T, which: NDArray[np.intp], count: int) -> T:
 
 def _take_rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
     """The rows `which` of every array inside a value, such as a dataclass of columns."""
-    if isinstance(found, Curves | Line):
+    if isinstance(found, np.ndarray):
+        if found.shape[-1:] != (count,):
+            return found
+        return found[which] if found.ndim == 1 else found[..., which]  # the second takes half as long again
+    if found is None or isinstance(found, float):
+        return found
+    if isinstance(found, (Curves, Line)):
         return found.rows(which)
-    if is_dataclass(found) and not isinstance(found, type):
-        return replace(
-            found, **{part.name: _take_rows(getattr(found, part.name), which, count) for part in fields(found)}
-        )
     if isinstance(found, tuple):
         return tuple(_take_rows(part, which, count) for part in found)
     if isinstance(found, dict):
         return {name: _take_rows(part, which, count) for name, part in found.items()}
-    if not isinstance(found, np.ndarray) or found.shape[-1:] != (count,):
+    if not is_dataclass(found) or isinstance(found, type):
         return found
-    return found[which] if found.ndim == 1 else found[..., which]  # the second takes half as long again
+    return replace(found, **{part.name: _take_rows(getattr(found, part.name), which, count) for part in fields(found)})

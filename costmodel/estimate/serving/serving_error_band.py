@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results
@@ -50,6 +51,7 @@ from costmodel.estimate.shared.results import Costs, number
 from costmodel.ground.equation import Number, is_any, term
 
 Evaluation = ServingEvaluation | ApartEvaluation
+EndColumns = tuple[dict[str, Number], NDArray[np.bool_]]  # results, and which plans are overloaded
 ROUNDED = 1e-9  # of a figure that no factor on times moves
 _RARELY = 10.0  # times the time of an answer, from which on users come back at their own pace
 
@@ -67,8 +69,8 @@ def end_factors(inputs: ServingInputs) -> tuple[Number, Number]:
     return tenth_percentile(1.0, spread.earlier), ninetieth_percentile(1.0, spread.later)
 
 
-def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Evaluation) -> Costs:
-    """Results with P10 and P90; `fast` and `slow` are evaluations of the plans with the factors of both ends."""
+def banded(inputs: ServingInputs, found: Evaluation, fast: EndColumns, slow: EndColumns) -> Costs:
+    """Results with P10 and P90; `fast` and `slow` are of the plans with the factors of both ends."""
     loads = loads_of(inputs)
     if loads is not None:
         rated, looped = (banded(each, found, fast, slow) for each in loads)
@@ -152,13 +154,13 @@ def _ends(
 
 
 def _end(
-    inputs: ServingInputs, found: Evaluation, other: Evaluation, spread: ServingSpreads, sign: float
+    inputs: ServingInputs, found: Evaluation, other: EndColumns, spread: ServingSpreads, sign: float
 ) -> Mapping[str, Number]:
     """The results at one end of the error band; infinite latencies if the plan is then overloaded."""
-    columns: Mapping[str, Number] = other.results.columns
+    columns: Mapping[str, Number] = other[0]
     if IN_TIME[0] in columns and not np.all(np.isnan(np.asarray(found.results.columns[IN_TIME[0]]))):
         columns = {**columns, **_in_time(inputs, columns, spread, sign)}
-    over = other.overloaded & ~found.overloaded
+    over = other[1] & ~found.overloaded
     if not np.any(over):
         return columns
     return {name: np.where(over, np.inf, value) if name in ENDLESS else value for name, value in columns.items()}

@@ -66,7 +66,7 @@ Sentence = Sequence[Cell]  # words and figures, one after the other
 
 
 def plain(sentence: Sentence) -> str:
-    """A sentence without what its figures open.
+    """A sentence as plain text, without the equations that its figures open.
 
     >>> plain(["costs ", Value("$3", 3.0), "."])
     'costs $3.'

@@ -154,7 +154,7 @@ def shipped_value(constant: EngineConstant, shelf: CachedReader) -> float:
 
 def shipped_entry(leaf: LeafPath, shelf: CachedReader) -> Any:
     """The document section that contains a number, before your own benchmarks changed it."""
-    entries = [entry for document in _versions(leaf, shelf) if (entry := _entry(document, leaf.path)) is not None]
+    entries = [entry for document in _versions(leaf, shelf) if (entry := _value_at(document, leaf.path)) is not None]
     return next((entry for entry in entries if not entry.source.startswith(OWN)), entries[-1])
 
 
@@ -166,7 +166,7 @@ def _versions(leaf: LeafPath, shelf: CachedReader) -> Iterator[Any]:
         yield beginning("accelerator", leaf.document)
 
 
-def _entry(document: Any, path: Sequence[str]) -> Any:
+def _value_at(document: Any, path: Sequence[str]) -> Any:
     """The value at a path of a document; None if there is none."""
     for name in path:
         document = document.get(name) if isinstance(document, Mapping) else getattr(document, name, None)

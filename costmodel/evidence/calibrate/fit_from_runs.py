@@ -296,7 +296,7 @@ def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, 
 
 
 def without(free: Problem, group: str, scaled: Array, errors: Array, slopes: Array) -> Array:
-    """Constants fitted without a group; those that the other runs do not identify stay at their priors."""
+    """Constants fitted without one group of runs; those that the other runs do not identify keep their priors."""
     others = np.array([run.group != group for run in free.runs])
     first, curved = _refitted(free, others, scaled, errors, slopes)
     kept = _unidentified(free, first, curved, slopes[others])

@@ -310,7 +310,7 @@ def _grouped_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _attention_shapes(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """Key, sizes and time of one row of attention; skips what no form describes."""
+    """Key, sizes and time of one row of attention; skips kernels that no fitted equation describes."""
     accelerator, precision = accelerator_of(row, shelf), _precision_of(row, "q_dtype")
     kernel = row.text("kernel")
     if kernel not in CLASSES:

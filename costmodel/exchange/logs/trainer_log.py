@@ -133,7 +133,7 @@ def _bars(text: str, file: str, marks: list[re.Match[str]], whole: RunSummary | 
     line, counted = 1, 0
     for mark in marks:
         line, counted = line + text.count("\n", counted, mark.start()), mark.start()
-        number, total, elapsed = int(mark.group(1)), int(mark.group(2)), _seconds(mark.group(3))
+        number, total, elapsed = int(mark.group(1)), int(mark.group(2)), _parse_seconds(mark.group(3))
         if number and elapsed is not None:
             figures = {} if whole is None or whole.batch is None else {"batch": whole.batch}
             step = StepLine(number, figures, Place(file, line, 1), elapsed)
@@ -144,7 +144,7 @@ def _bars(text: str, file: str, marks: list[re.Match[str]], whole: RunSummary | 
     return [longest[number] for number in sorted(longest)]
 
 
-def _seconds(text: str) -> float | None:
+def _parse_seconds(text: str) -> float | None:
     """The seconds of a text such as 1:02:03; None if it is no time.
 
     >>> _seconds("1:02:03"), _seconds("00:20"), _seconds("::")

@@ -135,7 +135,7 @@ def _words_without_configs(words: Sequence[Word], entry: RlFormat, read: RlText)
 
 
 def _overrides(words: Sequence[Word], table: Table, read: RlText) -> None:
-    """Adds overrides such as a.b=1 to the tree; other words cost nothing."""
+    """Adds overrides such as a.b=1 to the tree; other words of the command are ignored."""
     for word in words:
         found = _WORD.fullmatch(word.text)
         if found is None or (found[3] is None and found[1] != "~"):

@@ -84,7 +84,7 @@ class Job:
             return self.effective.get(name, _NEUTRAL.get(name, _plain_value(getattr(self.plan, name))))
         if place == "model":
             part, _, inner = name.removeprefix("layers.").partition(".")
-            return _of_layers(self.model, part, inner) if inner else _plain_value(getattr(self.model, name))
+            return _value_of_first_layers(self.model, part, inner) if inner else _plain_value(getattr(self.model, name))
         if place == "workload":
             return {"gradients": self.gradients, "optimizer": self.optimizer}.get(name) or _plain_value(
                 getattr(workload, name)
@@ -145,7 +145,7 @@ def _keys_without_effect(plan: Plan, *, experts: bool) -> set[str]:
     return dropped
 
 
-def _of_layers(model: Model, part: str, name: str) -> Any:
+def _value_of_first_layers(model: Model, part: str, name: str) -> Any:
     """A value of the first layers that have a part, such as attention; None if no layer has it."""
     found = next((getattr(kind, part) for kind in model.layers if getattr(kind, part) is not None), None)
     return None if found is None else _plain_value(getattr(found, name))

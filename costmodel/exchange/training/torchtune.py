@@ -61,7 +61,7 @@ def read_torchtune(tree: Any, file: str) -> Layer:
     """The facts that a configuration of torchtune states; it trains with FSDP 2, all in one type."""
     keys = ForeignKeys(_without_references(tree), TABLE, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
-    _model(keys, layer)
+    _fill_model(keys, layer)
     whole = "workload.tuning.method" not in layer.facts
     text = "weights, gradients and moments in bf16" if whole else "torchtune shards by FSDP 2"
     layer.facts["stack"] = keys.derived("torchtune" if whole else "fsdp2", text, next(iter(keys.stated), ""))
@@ -78,7 +78,7 @@ def _without_references(tree: Any) -> Any:
     return tree
 
 
-def _model(keys: ForeignKeys, layer: Layer) -> None:
+def _fill_model(keys: ForeignKeys, layer: Layer) -> None:
     """Fills the model that a builder such as lora_llama3_1_8b names."""
     builder = keys["model._component_"]
     last = str(builder.value or "").rpartition(".")[2]

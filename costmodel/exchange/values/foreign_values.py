@@ -42,7 +42,7 @@ def likely_name(name: str, known: Iterable[str]) -> str:
 def unknown_names(
     words: str, unknown: Sequence[tuple[str, Place]], likely: Callable[[str], str] = lambda _name: ""
 ) -> list[Fault]:
-    """One warning that lists the names that a format does not have, each with what it is a likely typo of."""
+    """One warning that lists names unknown to a format, each with the known name that was probably meant."""
     if not unknown:
         return []
     names = [shown(name[:80])[1:-1] for name, _ in unknown[:_MOST_UNKNOWN]]

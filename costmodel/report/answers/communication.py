@@ -59,7 +59,7 @@ def network_section(traffic: PlanTraffic) -> Section:
 
 
 def _table(sent: Sequence[SentMessage]) -> Table:
-    """Columns as nccl-tests; where a terminal is narrow, what follows from others goes first."""
+    """A table with the columns of nccl-tests; a narrow terminal drops columns that follow from others first."""
     several = len({each.of for each in sent}) > 1
     columns = [Column("of", "k")] if several else []
     columns += [Column("group", "k"), Column("ranks"), Column("link", "k", drop=2), Column("op", "k"), Column("size")]

@@ -77,7 +77,7 @@ class RlView:
         search = [("search",)] if self.answer.inputs.engines is not None else []
         return {
             "estimate": [("memory",), *search],
-            "memory": [("explain", "memory_peak")],
+            "memory": [*(search if "M001" in self.answer.broken else []), ("explain", "memory_peak")],
             "comm": [("explain", "weight_sync")],
             "run": [("estimate",), ("explain", "goodput")],
         }

@@ -382,7 +382,7 @@ def search(
     elif found.best:
         sections.append(plans_section(words, shown))
     else:
-        sections.append(Section("none", "No plan works", ahead=[*_none(words)], face="terminal"))
+        sections.append(Section("none", "No plan works", ahead=[*_no_plan_lines(words)], face="terminal"))
     if brief and isinstance(table := sections[0].table, Table):
         sections[0] = replace(sections[0], table=replace(table, brief=brief))
     sections += more
@@ -436,7 +436,7 @@ def _stopped_line(words: SearchWords[Inputs, Plan]) -> list[Line]:
     return [styled(f"Stopped after {percent(share)} of the search.", BAD)] if found.stopped else []
 
 
-def _none(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
+def _no_plan_lines(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
     """Lines for a search in which no plan works: the nearest plan, and what to change."""
     found = words.found
     if found.stopped:

@@ -104,7 +104,7 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
     results = benchmark(replace(inputs, load=load), layout, users)
     widths = {crosses: _widths(replace(inputs, crosses=crosses)) for crosses in (False, True)}
     crossing = map(bool, crosses_domains(inputs, layout))
-    return [_row(results, widths[each], index) for index, each in enumerate(crossing)]
+    return [_predicted_row(results, widths[each], index) for index, each in enumerate(crossing)]
 
 
 def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
@@ -115,7 +115,7 @@ def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
     return {"ttft": (early, late), "tpot": (ends[0], ends[1]), "tokens_per_s_per_gpu": (ends[1], ends[0])}
 
 
-def _row(results: Benchmark, widths: Mapping[str, tuple[float, float]], index: int) -> Predicted:
+def _predicted_row(results: Benchmark, widths: Mapping[str, tuple[float, float]], index: int) -> Predicted:
     """The predicted figures of one row with their bands, or the reason why there are none."""
     if code := results.refused[index]:
         return CannotModel("V007", code)

@@ -114,7 +114,7 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
             "prompt": {"mean": lengths[0], "spread": spread},
             "output": {"mean": lengths[1], "spread": spread, "law": law},
             **load,
-            **_types(row, model, family, filled),
+            **_number_types(row, model, family, filled),
         },
         "stack": engine,
         "plan": {},
@@ -244,7 +244,7 @@ def _traffic(row: CsvRow, filled: dict[str, str]) -> str:
     return filled.setdefault("traffic", "burst")
 
 
-def _types(row: CsvRow, model: Model, family: str, filled: dict[str, str]) -> dict[str, str]:
+def _number_types(row: CsvRow, model: Model, family: str, filled: dict[str, str]) -> dict[str, str]:
     """The number types of products, weights and KV cache that the precision of a row stands for."""
     stated = row.text("precision").lower().replace("-", "_")
     dense, experts = row.text("gemm_type") or stated, row.text("expert_type") or row.text("gemm_type") or stated

@@ -149,9 +149,9 @@ def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) 
     rows.append(("interval", _interval(answer, found)))
     rows.append(("restart", f"{show_time(costs['restart_time'])}, of it {show_time(number(found.saved.load))} loading"))
     rows += _fewer(answer, found)
-    rows += _spares(answer, costs)
+    rows += _spare_nodes(answer, costs)
     rows += _electricity(answer, costs)
-    rows += _data(answer, found)
+    rows += _data_wait(answer, found)
     return rows
 
 
@@ -171,7 +171,7 @@ def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
     return f"{every} of work; {show_time(number(best.at.interval))} is best: {significant(gained * 100, 2)} points more"
 
 
-def _spares(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
+def _spare_nodes(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
     """Spare nodes that are paid for or needed, and what the run is without them."""
     asked = answer.inputs.run
     assert asked is not None
@@ -231,7 +231,7 @@ def _electricity(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str
     return [("electricity", f"{paid} at {show(tariff, 'USD/J')}, which rent includes")]
 
 
-def _data(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
+def _data_wait(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
     """Pairs of label and text on a step that waits for data; empty if it does not."""
     step = answer.evaluation.costs.row()["step_time"]
     useful = number(found.useful) / number(found.steps)

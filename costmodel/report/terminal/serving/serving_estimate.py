@@ -120,12 +120,12 @@ def problems(answer: ServingAnswer) -> list[Line]:
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
     lines += [] if answer.refused else waiting_lines(answer.inputs.case.scenario.workload, answer.costs)
-    lines += [*(limits_of_batch(answer.inputs.case) if codes else []), *_tries(answer)]
+    lines += [*(limits_of_batch(answer.inputs.case) if codes else []), *_remedy_lines(answer)]
     lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
 
 
-def _tries(answer: ServingAnswer) -> list[Line]:
+def _remedy_lines(answer: ServingAnswer) -> list[Line]:
     """Lines on remedies, as options of the same command."""
     if answer.groups:
         return []
@@ -188,7 +188,7 @@ def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
         *([_NO_GAPS] if single else _between_tokens(answer)),
         *([_benchmark(benchmark)] if benchmark else []),
         *_pair(answer, ("requests", "requests_per_s"), most, mark=_chance(answer)),
-        *_in_time(answer),
+        *_in_time_rows(answer),
         *_pair(answer, ("load", "saturation_share", _load_words(costs)), beside),
         *_pair(
             answer, _NONE if answer.groups else ("in flight", "concurrency", flying), _NONE if single else _PER_USER
@@ -281,7 +281,7 @@ def _pair(
         yield labels[0], bands[0], labels[1], bands[1], below
 
 
-def _in_time(answer: ServingAnswer) -> list[Row]:
+def _in_time_rows(answer: ServingAnswer) -> list[Row]:
     """Rows on the share of requests that meet their limits; empty without such limits."""
     if math.isnan(answer.costs["in_time_share"]):
         return []

@@ -315,6 +315,7 @@ _FOLLOWS = {
     **dict.fromkeys(
         ("enable_chunked_prefill", "chunked_prefill"), "engines do that by default; --set stack.budget=… is their chunk"
     ),
+    **dict.fromkeys(("limit", "limits"), "--set limits.mfu.at_least=0.45, or limits: in the scenario"),
     "command": "name a command first, such as costmodel estimate --model llama-3.1-8b --gpu h100 --gpus 64",
 }
 # And of settings, which they make without a value.

@@ -184,6 +184,7 @@ def _of_a_word(word: str) -> Page | None:
         column = _RESULTS[word]
         other = SERVING_RESULTS.get(word, column).meaning
         text = column.meaning if other == column.meaning else f"{column.meaning}\nwhen serving: {other}"
+        text += f"\ncostmodel explain SCENARIO {word} shows its equations"
         return Page(word, f"a result, in {column.unit}; {column.better} is better", text)
     if word in EQUATIONS:
         equation = EQUATIONS[word]

@@ -115,9 +115,6 @@ def test_answers_about_best_plans_lead_to_the_search_that_finds_them(run: Any) -
     asked = ("sweep", NAME, "--over", "cluster.nodes=32,64")
     best = "each is the best of a search over the plan alone with its --set"
     said = ("each is costmodel estimate with its --set", best)
-        "each is costmodel estimate with its --set",
-        "each is the best of a search over the plan alone with its --set",
-    )
     assert [words in run(*asked, *more).out for words, (_, more) in zip(said, VERBS, strict=True)] == [True, True]
 
 

@@ -202,6 +202,13 @@ def capacity_at_any_load(inputs: ServingInputs, layout: PlanColumns) -> ReplicaC
     )
 
 
+def remember_rates(inputs: ServingInputs, layout: PlanColumns) -> None:
+    """Finds capacity and rates of plans together, where they are few enough to be kept for what evaluates them next."""
+    if 0 < len(layout) <= KINDS and inputs.is_limited and not inputs.depends_on_count and not inputs.beginnings:
+        with np.errstate(all="ignore"):
+            capacity_of(inputs, *with_straddling(inputs, layout)).within_limits(inputs)
+
+
 def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
     """Everything about a kind of replica that its load does not change: memory, steps, bounds, saturation."""
     each = kinds.layout

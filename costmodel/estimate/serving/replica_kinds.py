@@ -19,6 +19,7 @@ T = TypeVar("T")
 CUTS = ("tp", "pp", "ep", "dp_attention", "redundant_experts", "dcp")  # how a replica cuts the model
 _UNSHARED = CUTS[:-1]
 WORTH_STORING = 4  # plans of a cut, from which on it pays to store it once
+FEWEST_STORED = 1000  # plans under which arrays are so short that it never does
 
 
 @record
@@ -57,7 +58,7 @@ def shared_cuts(layout: PlanColumns) -> PlanColumns:
     """The plans, in which equal values of model sharding are stored once."""
     cuts = cuts_of(layout)
     first, which = distinct([np.asarray(getattr(layout, name)) for name in cuts])
-    if len(layout) < WORTH_STORING * len(first):
+    if len(layout) < max(WORTH_STORING * len(first), FEWEST_STORED):
         return layout
     plans = Plans({CUT: which}, BATCH)
     columns: dict[str, Any] = {name: Factored(np.asarray(getattr(layout, name))[first], CUT, plans) for name in cuts}

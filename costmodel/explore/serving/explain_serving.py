@@ -118,7 +118,8 @@ def _with_bands(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluatio
     ends = []
     for name, factor in zip(("faster", "slower"), end_factors(inputs), strict=True):
         with term(f"all {name}"), np.errstate(all="ignore"):
-            ends.append(_evaluated(inputs, np.atleast_1d(factor)))
+            end = _evaluated(inputs, np.atleast_1d(factor))
+            ends.append((end.results.columns, end.overloaded))
     return banded(inputs, found, *ends)
 
 

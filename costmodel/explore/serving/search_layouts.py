@@ -35,6 +35,7 @@ from costmodel.estimate.serving.predict_serving import (
     under_share,
     within_limits,
 )
+from costmodel.estimate.serving.replica_capacity import remember_rates
 from costmodel.estimate.serving.replica_kinds import distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.search.range_samples import OF_A_VALUE, Axis, count_combinations, values_at
@@ -300,6 +301,8 @@ def _varies_load(inputs: ServingInputs, over: Sequence[Axis]) -> bool:
 def _own_answer(inputs: ServingInputs, share: float | None, *, alone: bool) -> tuple[ServingAnswer | None, OwnPlan]:
     """The answer and the place of the scenario's own plan; alone: whether no other scenario is searched."""
     plan = inputs.case.scenario.plan
+    if plan is not None and share is not None and alone and _is_pruned(inputs):
+        remember_rates(inputs, valid_layouts(inputs)[1])
     own = None if plan is None else answer(inputs, plan, bands=False)
     if own is None or own.refused or lacks_figure(inputs, inputs.case.scenario.objective):
         return own, OwnPlan()

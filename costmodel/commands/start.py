@@ -9,6 +9,8 @@ import importlib
 import os
 import sys
 import threading
+from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder
 from types import GenericAlias, ModuleType
 from typing import Any, NoReturn
 
@@ -35,10 +37,10 @@ def main() -> NoReturn:
     """The command in this process; if it cannot start, it reports why without any library."""
     gc.set_threshold(200_000)  # imports and documents make 130,000 objects that stay: do not look through them
     atexit.register(gc.freeze)  # nor at the end, which would take a quarter of an estimate
-    plugins = os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__") != "__all__"
-    for name, held in _UNREAD.items():
-        if not (plugins and "plugin" in name):
-            _stand_in(name, held)
+    if os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__") != "__all__":
+        _UNREAD.pop("pydantic.plugin._loader", None)
+    if _STAND_INS not in sys.meta_path:
+        sys.meta_path.insert(0, _STAND_INS)
     open_streams()
     without_leftovers()
     try:
@@ -67,19 +69,35 @@ _UNREAD: dict[str, dict[str, Any]] = {
 }
 
 
-def _stand_in(name: str, held: dict[str, Any]) -> None:
-    """Stand in for a module that no answer reads; whatever else is asked of it loads the module."""
-    module = ModuleType(name)
+class _StandIns:
+    """Finds stand-ins for modules that no answer reads; whatever else is asked of one loads the module itself."""
 
-    def loaded(attribute: str) -> Any:
-        if attribute.startswith("__"):  # of which imports ask
-            raise AttributeError(attribute)
-        if sys.modules.get(name) is module:
-            del sys.modules[name]
-        return getattr(importlib.import_module(name), attribute)
+    def find_spec(self, name: str, path: Any = None, _target: Any = None) -> ModuleSpec | None:
+        """The place of such a module, with this loader."""
+        found = PathFinder.find_spec(name, path) if name in _UNREAD else None
+        if found is not None:
+            found.loader = self  # type: ignore[assignment]
+        return found
 
-    vars(module).update(held, __getattr__=loaded)
-    sys.modules.setdefault(name, module)
+    def create_module(self, _spec: ModuleSpec) -> None:
+        """A usual module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Fills the module with what it must hold."""
+        vars(module).update(_UNREAD[module.__name__], __getattr__=partial(_of_module, module))
+
+
+_STAND_INS = _StandIns()
+
+
+def _of_module(module: ModuleType, attribute: str) -> Any:
+    """An attribute of the module that another stands in for."""
+    if attribute.startswith("__"):  # of which imports ask
+        raise AttributeError(attribute)
+    name = module.__name__
+    if _UNREAD.pop(name, None) is not None:
+        del sys.modules[name]
+    return getattr(importlib.import_module(name), attribute)
 
 
 def _end(error: Exception) -> NoReturn:

@@ -268,3 +268,19 @@ def test_very_many_columns(guesses: list[int], run: Any, tmp_path: Path) -> None
         (tmp_path / "runs.csv").write_text(f"{header}\n{'1,' * header.count(',')}1\n")
         assert run("validate", "runs.csv", cwd=tmp_path).code == 2
     assert sum(guesses) < 50_000
+
+
+def test_modules_that_no_answer_reads_are_loaded_once_something_asks_more_of_them() -> None:
+    code = """
+import sys
+from costmodel.commands.start import main
+sys.argv = ["costmodel", "estimate", "quickstart"]
+try: main()
+except SystemExit: pass
+import numpy._typing._shape, numpy.typing as types
+print(types.NBitBase.__name__, numpy.typing.ArrayLike is not None)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "NBitBase True"

@@ -91,7 +91,11 @@ def _with_searched(answer: Answer, found: list[Remedy]) -> list[Remedy]:
             remedy = remedy if best is not None else _fewest(answer, remedy)
             ahead[remedy.settings] = remedy
     whole = [*ahead.values(), *(each for each in found if each.settings not in ahead)]
-    return safest(sorted(whole, key=lambda each: get_args(Price).index(each.price)), preferred)
+
+    def order(each: Remedy) -> tuple[int, float]:
+        return get_args(Price).index(each.price), (each.step_time or 0.0) if each.price == "time" else 0.0
+
+    return safest(sorted(whole, key=order), preferred)
 
 
 def _noted(answer: Answer, remedy: Remedy) -> Remedy:

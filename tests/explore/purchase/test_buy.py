@@ -544,7 +544,8 @@ def test_a_purchase_has_its_capital_and_is_named_where_the_job_writes_it_off() -
     long = costmodel.buy(tokens="15T", deadline="1500d", gpus=8, **asked)
     words = closing(document(long.found, 5))
     assert "buy dgx-b200 for $515 k, used for 5 years, 20 % of them idle and paid for; $" in words
-    assert " for this job; without building and staff" in words
+    assert " for this job; price of " in words
+    assert "; without interest, building and staff" in words
     assert [row["capital_usd"] for row in long.figures["machines"]][:2] == [515e3, None]
     poor = costmodel.buy(tokens="15T", deadline="1500d", gpus=8, budget="500k", **asked).found
     assert len(poor.working) == 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-import numpy as np
-
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import HostUpdateFit
 from costmodel.equations.run.economics import share
@@ -46,15 +44,15 @@ def host_of(case: ResolvedScenario, choose: Choice) -> Host:
     capacity, bandwidth = _memory(case, choose)
     written = case.scenario.assume.host_share
     if fabric is not None and fabric.copies is not None:
-        measured, origin = share(fabric.copies, fabric.bandwidth), f"fabrics/{fabric.name}"
+        measured, origin = float(share(fabric.copies, fabric.bandwidth)), f"fabrics/{fabric.name}"
     else:
         common = case.common.host
         measured, origin = math.nan if common is None else common.share, f"efficiencies/{case.common.of}"
-    reached: Number = measured if written is None else written
+    reached: float = measured if written is None else written
     if _offloads(case):
-        if np.any(np.isnan(reached)):
+        if math.isnan(reached):
             raise fail("D017", f"{origin} has no host part", case.place("plan.offload"), "write assume.host_share")
-        reached = choose("assume.host_share", written, float(measured), origin)
+        reached = choose("assume.host_share", written, measured, origin)
     return Host(
         link=fabric.bandwidth if fabric is not None else math.nan,
         link_share=reached,

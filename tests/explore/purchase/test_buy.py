@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from datetime import date
 from statistics import NormalDist
 from types import SimpleNamespace
 from typing import Any
@@ -197,6 +198,7 @@ def test_the_page_draws_every_machine_that_works(kind: str, axes: str) -> None:
     assert axes in drawn
     for row in found(kind).rows:
         assert (f"{row.machine.accelerator}, {row.machine.node}" in drawn) == row.works
+    assert f"written on {date.today():%Y-%m-%d} with costmodel" in page
     assert "Cost of" in page
     assert ("To decide" in page) == (kind == "serving")
     assert "Which GPUs for" in page
@@ -338,6 +340,15 @@ def test_each_choice_is_the_answer_of_its_command_with_its_difference() -> None:
     assert page.index("To decide") < page.index("Filter rows")
     assert "--dtype fp8</pre>" in page
     assert "N056" not in page.partition("To decide")[0]
+
+
+def test_a_choice_of_fewer_gpus_is_what_a_job_takes_without_a_chance() -> None:
+    """A size that fails by expected figures is none, though its chance of 0 is as much as is asked for."""
+    asked = TRAINED | {"deadline": "19d", "node": "neocloud-h100"}
+    found, off = costmodel.buy(**asked).found, costmodel.buy(safe="off", **asked).found
+    (fewer,) = (each.row for each in found.choices if each.key == "fewer")
+    assert off.best.gpus == fewer.gpus < found.best.gpus
+    assert off.billed == pytest.approx(found.rent(fewer).billed)
 
 
 @pytest.mark.whole
@@ -603,6 +614,8 @@ def test_a_service_is_refused_where_the_site_has_too_little_power() -> None:
     assert {row.gpus for row in served.working} == {5}
     with pytest.raises(costmodel.CostModelError, match=r"a node takes 12\.2 kW, and the site has 10\.0 kW"):
         costmodel.buy(node="neocloud-h100", power="10kW", **SERVED)
+    with pytest.raises(costmodel.CostModelError, match="no job is named"):
+        costmodel.buy(power="10MW")
     for wrong in ("10", "0 W", "ten megawatts"):
         with pytest.raises(costmodel.CostModelError):
             costmodel.buy(node="neocloud-h100", power=wrong, **SERVED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from dataclasses import replace
@@ -110,15 +111,14 @@ def test_rents_are_gpus_or_whole_nodes_times_hours_and_price() -> None:
     rent = found("serving").rent(row)
     assert rent.in_use == pytest.approx(row.gpus * 3.20 * HOURS_OF_A_MONTH)
     assert rent.whole == pytest.approx(math.ceil(row.gpus / 8) * 8 * 3.20 * HOURS_OF_A_MONTH)
-    trained = best("training")
-    assert trained.trial is not None
-    hours = trained.trial.costs["run_time"] / 3600
-    assert found("training").rent(trained).in_use == pytest.approx(trained.gpus * 55.04 / 8 * hours)
-    assert found("training").rent(trained).in_use == pytest.approx(trained.trial.costs["run_cost"], rel=1e-6)
-    learned = best("rl")
-    assert learned.trial is not None
-    hours = learned.trial.costs["run_time"] / 3600
-    assert found("rl").rent(learned).in_use == pytest.approx(learned.gpus * 63.296 / 8 * hours)
+
+
+@pytest.mark.parametrize(("kind", "price"), [("training", 55.04 / 8), ("rl", 63.296 / 8)])
+def test_the_rent_of_a_job_is_gpus_times_hours_and_price(kind: str, price: float) -> None:
+    row = best(kind)
+    assert row.trial is not None
+    assert found(kind).rent(row).in_use == pytest.approx(row.gpus * price * row.trial.costs["run_time"] / 3600)
+    assert found(kind).rent(row).in_use == pytest.approx(row.trial.costs["run_cost"], rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", _ASKED)
@@ -314,9 +314,15 @@ def test_a_service_begins_with_its_range_of_sizes_and_of_cost() -> None:
 CHOICES = {"fewer": "off", "surer": "95%", "type": "fp8", "tokens": "50ms"}
 
 
+@functools.cache
+def busy() -> costmodel.Result:
+    """The answer for many requests, asked once."""
+    return costmodel.buy(node="neocloud-h100", **{**SERVED, "rate": "250"})
+
+
 def test_each_choice_is_the_answer_of_its_command_with_its_difference() -> None:
     """A choice of another plan is what buy finds with its flags; the differences are those of the rents."""
-    answer = costmodel.buy(node="neocloud-h100", **{**SERVED, "rate": "250"})
+    answer = busy()
     asked = answer.found
     assert {each.key for each in asked.choices} >= {"fewer", "type", "tokens", "offer"}
     ours, plain_choices = asked.billed, answer.figures["choices"]
@@ -332,10 +338,12 @@ def test_each_choice_is_the_answer_of_its_command_with_its_difference() -> None:
         again = costmodel.buy(node="neocloud-h100", **{**SERVED, "rate": "250", name: value}).found.best
         assert (again.gpus, again.machine.sold) == (choice.row.gpus, "on demand")
         assert again.plans.safe.chance == pytest.approx(choice.row.plans.safe.chance)
-    lines = " ".join(closing(document(asked, 5)).split())
+
+
+def test_choices_are_ahead_of_the_table_with_their_commands() -> None:
+    lines, page = " ".join(closing(document(busy().found, 5)).split()), str(busy().form("html"))
     assert "8-bit numbers (fp8), " in lines
     assert "at most 50 ms a token, for example: " in lines
-    page = str(answer.form("html"))
     assert page.index("To decide: another deal") < page.index("To decide: another service")
     assert page.index("To decide") < page.index("Filter rows")
     assert "--dtype fp8</pre>" in page
@@ -365,7 +373,7 @@ def test_a_surer_size_is_the_smallest_that_its_command_finds() -> None:
 
 def test_money_has_a_range_by_prediction_and_by_price_and_each_choice_its_chance() -> None:
     """Whole nodes of eight at 3.20 USD; the dearest H100 on demand at its own price; 1 - 96 % is 4 of 100."""
-    asked = costmodel.buy(node="neocloud-h100", **{**SERVED, "rate": "250"}).found
+    asked = busy().found
     best, dear = (
         asked.best,
         max(

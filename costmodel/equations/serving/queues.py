@@ -165,7 +165,8 @@ def wait_percentile(wait: Number, waiting_probability: Number, tail_share: Numbe
     14.2
     """
     chance = np.minimum(waiting_probability, 1.0)
-    return wait / np.where(chance > 0, chance, 1.0) * np.log(np.maximum(chance / tail_share, 1.0))
+    times = np.log(np.maximum(chance / tail_share, 1.0))
+    return np.where(times > 0, wait, 0.0) / np.where(chance > 0, chance, 1.0) * times
 
 
 # --- Arrivals in bursts, or more regular than at random: gaps that vary by their standard deviation over their mean, c.

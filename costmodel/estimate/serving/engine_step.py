@@ -75,10 +75,14 @@ class Launches:
 
     def of_decode(self, sequences: Number) -> Number | None:
         """Host time of a step with so many sequences of an attention group, without prompts."""
-        large = np.asarray(sequences) > self.captured
-        if self.decode is not None or self.prompts is None or not np.any(large):
+        if not self.beyond(sequences):
             return self.decode
-        return np.where(large, self.prompts, 0.0)
+        return np.where(np.asarray(sequences) > self.captured, self.prompts, 0.0)
+
+    def beyond(self, sequences: Number) -> bool:
+        """Whether graphs are replayed, but none was captured for so many sequences of an attention group."""
+        graphs = self.decode is None and self.prompts is not None
+        return graphs and bool(np.any(np.asarray(sequences) > self.captured))
 
 
 def launches_of(inputs: ServingInputs, layout: PlanColumns) -> Launches:

@@ -22,12 +22,12 @@ from costmodel.equations.serving.engine_step import (
 from costmodel.equations.serving.first_token import prompt_room
 from costmodel.equations.serving.queues import split_gap_variation
 from costmodel.equations.serving.steady_state import request_work, step_intercept, time_slope
-from costmodel.estimate.serving.engine_step import StepTime, step_time
+from costmodel.estimate.serving.engine_step import StepTime, host_time, launches_of, step_time
 from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loading
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs, arrive_at_random
-from costmodel.estimate.serving.step_batch import AttentionGroups, Batch, groups_of, step_budget
+from costmodel.estimate.serving.step_batch import AttentionGroups, Batch, busiest_group, groups_of, step_budget
 from costmodel.estimate.serving.unchunked_prefill import NO_BLOCKING, BlockingPrompts, blocking_prompts, filled_room
 from costmodel.ground.equation import Number, is_any, known_as, term
 from costmodel.ground.record import record
@@ -47,6 +47,9 @@ class Steps(Protocol):
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
         """Step time of so many sequences with so many prompt tokens."""
+
+    def launched(self, decodes: Number) -> Number:
+        """Part of a step of so many sequences in which it waits for launches, as no graph was captured for them."""
 
 
 @record
@@ -72,6 +75,7 @@ class OperatingPoint:
     lone: Number | None = None  # γ of a prompt while other groups have none; left out, the same
     blocking: BlockingPrompts = NO_BLOCKING  # prompts that wait until answers end
     gaps: Number = 1.0  # between arrivals at a line of requests: standard deviation over mean
+    launched: Number = 0.0  # part of `decode` in which it waits for launches, as no graph is large enough
 
     @property
     def own_room(self) -> Number:
@@ -144,6 +148,14 @@ class ExactSteps:
             batch = replace(self._batch(decodes), tokens=tokens, prompts=prompts)
             return self._time(batch).total
 
+    def launched(self, decodes: Number) -> Number:
+        """Part of a step of so many sequences in which it waits for launches, as no graph was captured for them."""
+        batch = self._batch(decodes)
+        if not launches_of(self.inputs, self.layout).beyond(busiest_group(self.inputs, self.layout, batch).decodes):
+            return 0.0
+        with term("decode"):
+            return self._time(batch).host - self.layout.longer(host_time(self.inputs, batch.decodes).total)
+
     def _time(self, batch: Batch) -> StepTime:
         found = step_time(self.inputs, self._shared, batch)
         return found if self._shared is self.layout else of_each_plan(found)
@@ -212,7 +224,7 @@ def operating_point(
     with term("steps of a prompt"):
         rides = share(load.computed, carried)
     found = OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
-    found = replace(found, gaps=gaps_of_line(inputs, share(layout.replicas, servers)))
+    found = replace(found, gaps=gaps_of_line(inputs, share(layout.replicas, servers)), launched=steps.launched(micro))
     if load.whole and load.prompt_spread:
         constants = alpha, beta, concurrency
         found = replace(found, blocking=blocking_prompts(load, layout.budget, decodes / count, count, constants))

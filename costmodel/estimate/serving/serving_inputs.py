@@ -445,7 +445,8 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
 
 def _again(case: ServingCase, prompt: Number) -> Number:
     """Prompt tokens that each further answer to the same prompt computes again."""
-    if case.scenario.workload.samples == 1:
+    samples = case.scenario.workload.samples
+    if samples == 1:
         return 0.0
     if not case.stack.prefix_cache:
         sentence = "without stack.prefix_cache each answer computes its prompt again, as a request of its own"
@@ -453,7 +454,7 @@ def _again(case: ServingCase, prompt: Number) -> Number:
             "D016", sentence, case.place("workload.samples"), "state so many times the rate, and leave samples out"
         )
     with term("later answers"):
-        return (case.scenario.workload.samples - 1.0) * (prompt - hit_tokens(prompt, prompt, case.stack.block))
+        return (samples - 1.0) * (prompt - hit_tokens(prompt, prompt, case.stack.block))
 
 
 _STANDING_IN = {"fp16": ("bf16",), "int8": ("fp8", "bf16")}  # types whose fused experts were not measured

@@ -258,13 +258,20 @@ def _first_token(
 
 
 def _launches(load: Load, point: OperatingPoint, rate: Number) -> tuple[Number, Number, Number]:
-    """Fixed time that prompts add to a step, share of steps with prompts, and of time for their tokens."""
+    """Fixed time that prompts add to a step, share of steps with prompts, and of time for their tokens.
+
+    Tokens take their time as beside steps that replay a graph: of one that waits for launches anyway, prompts add the
+    less.
+    """
     with term("launches"):
         carried = share(load.computed, point.rides)
-        launching = np.maximum(point.gamma - point.filled, 0.0) * carried
+        gamma, filled = point.gamma, point.filled
+        if is_any(point.launched):
+            gamma, filled = gamma + point.launched / carried, filled + point.launched / np.maximum(point.room, carried)
+        launching = np.maximum(gamma - filled, 0.0) * carried - point.launched
         mixed = np.minimum(share(point.concurrency, load.steps) * point.rides, 1.0)
     with term("tokens of prompts"):
-        return launching, mixed, engine_utilisation(rate, load.computed * np.minimum(point.filled, point.gamma))
+        return launching, mixed, engine_utilisation(rate, load.computed * np.minimum(filled, gamma))
 
 
 def _with_line(first: _FirstToken, slots: SlotLine, fastest: Number) -> tuple[Number, Number]:

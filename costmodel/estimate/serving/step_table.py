@@ -127,9 +127,20 @@ class StepTable:
         """Step time of so many sequences with so many prompt tokens."""
         return longer(self._mixed(self._sequences(decodes), tokens), self.time_factor)
 
+    def launched(self, decodes: Number) -> Number:
+        """Part of a step of so many sequences in which it waits for launches, as no graph was captured for them."""
+        requests = self._sequences(decodes)
+        if not self.launches.beyond(self._busiest(requests)):
+            return 0.0
+        captured = replace(self, launches=replace(self.launches, captured=np.inf))
+        return longer(self._decode(requests) - captured._decode(requests), self.time_factor)
+
+    def _busiest(self, decodes: Number) -> Number:
+        return decodes if self.groups is None else self.groups.sequences(decodes)
+
     def _decode(self, decodes: Number) -> Number:
         """Seconds of a step that only decodes so many sequences."""
-        busiest = decodes if self.groups is None else self.groups.sequences(decodes)
+        busiest = self._busiest(decodes)
         queries, own = self._queries(decodes), self._queries(busiest)
         time: Number = self.drawn.at(queries, own) + self.decoding.at(busiest)
         if self.halves is not None:

@@ -101,6 +101,7 @@ _EVERY = {  # of every workload
     f"{_PART}.chip": "fits of kernels have the measured rates",
     f"{_PART}.held_against": "it describes the document",
     f"{_PART}.found_in": "cluster.node names the node",
+    "cluster.node.price.in_part": "only buy bills nodes of which a part is rented",
 }
 _SERVING = {
     "cluster.node.drives": "stack.host_cache.on is not drives",

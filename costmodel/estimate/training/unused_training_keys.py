@@ -74,6 +74,7 @@ SWITCHES = (
         "stack.experts.masked",
     ),
     Switch("plan.etp is stated", lambda inputs, _: _states(inputs, "etp"), "stack.experts.cut_as_tp"),
+    Switch("stack.loss is not chunked", lambda inputs, _: inputs.stack.loss != "chunked", "stack.loss_limit"),
     Switch("plan.offload is empty", lambda _, block: not block.structure.offload, "stack.offload"),
     Switch(
         "plan.offload has no parameters",

@@ -76,6 +76,7 @@ class OperatingPoint:
     blocking: BlockingPrompts = NO_BLOCKING  # prompts that wait until answers end
     gaps: Number = 1.0  # between arrivals at a line of requests: standard deviation over mean
     launched: Number = 0.0  # part of `decode` in which it waits for launches, as no graph is large enough
+    carried: Number = np.nan  # tokens of prompts in a step with any
 
     @property
     def own_room(self) -> Number:
@@ -86,6 +87,17 @@ class OperatingPoint:
     def filled(self) -> Number:
         """Time that a prompt token adds to steps full of prompts."""
         return self.gamma if self.filling is None else self.filling
+
+    @property
+    def replayed(self) -> tuple[Number, Number]:
+        """What a prompt token adds to steps that replay a graph, on average and where prompts fill them.
+
+        It adds less to steps that wait for launches anyway, but then all steps take as long as those with prompts.
+        """
+        if not is_any(self.launched):
+            return self.gamma, self.filled
+        with term("launches"):
+            return self.gamma + self.launched / self.carried, self.filled + self.launched / self.room
 
     @property
     def own(self) -> Number:
@@ -225,6 +237,7 @@ def operating_point(
         rides = share(load.computed, carried)
     found = OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
     found = replace(found, gaps=gaps_of_line(inputs, share(layout.replicas, servers)), launched=steps.launched(micro))
+    found = replace(found, carried=carried)
     if load.whole and load.prompt_spread:
         constants = alpha, beta, concurrency
         found = replace(found, blocking=blocking_prompts(load, layout.budget, decodes / count, count, constants))

@@ -100,7 +100,7 @@ def steady_state(
     slots: requests that it holds at most, before which others wait in line; None where that line is counted elsewhere
     """
     load = inputs.load
-    alpha, beta, gamma = point.alpha, point.beta, point.gamma
+    alpha, beta, gamma = point.alpha, point.beta, point.replayed[0]
     utilisation = engine_utilisation(rate, point.work)
     with term("prompts"):
         prompts = engine_utilisation(rate, load.computed * gamma)
@@ -240,7 +240,8 @@ def _first_token(
         elsewhere = point.whole - gamma  # while each of them serves others
         passing = prompt * elsewhere
     with term("later prompts"):
-        later, burst = later * point.filled, burst * point.filled  # shares what the step takes at least
+        each = point.replayed[1]  # shares what the step takes at least
+        later, burst = later * each, burst * each
     ttft = wait + own_prompt_time(steps, step, point.own, prompt, 0.0) + later + burst + passing
     variance = first_token_variance(queue.variance, wait, later, burst, gate, service, spread)
     with term("alone"):
@@ -258,16 +259,10 @@ def _first_token(
 
 
 def _launches(load: Load, point: OperatingPoint, rate: Number) -> tuple[Number, Number, Number]:
-    """Fixed time that prompts add to a step, share of steps with prompts, and of time for their tokens.
-
-    Tokens take their time as beside steps that replay a graph: of one that waits for launches anyway, prompts add the
-    less.
-    """
+    """Fixed time that prompts add to a step, share of steps with prompts, and of time for their tokens."""
     with term("launches"):
         carried = share(load.computed, point.rides)
-        gamma, filled = point.gamma, point.filled
-        if is_any(point.launched):
-            gamma, filled = gamma + point.launched / carried, filled + point.launched / np.maximum(point.room, carried)
+        gamma, filled = point.replayed
         launching = np.maximum(gamma - filled, 0.0) * carried - point.launched
         mixed = np.minimum(share(point.concurrency, load.steps) * point.rides, 1.0)
     with term("tokens of prompts"):

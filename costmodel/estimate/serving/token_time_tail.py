@@ -74,7 +74,7 @@ def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Ste
     """
     with term("crowd"):
         base = requests_in_flight(state.rate, load.steps, point.alpha)
-        prompts = engine_utilisation(state.rate, load.computed * point.gamma)
+        prompts = engine_utilisation(state.rate, load.computed * point.replayed[0])
         spread = crowd_deviation(base, state.utilisation, prompts)
         if not at_random(point.gaps):
             spread = spread * np.sqrt(peakedness(point.gaps, load.output_spread))
@@ -95,9 +95,10 @@ def _of_prompt(load: Load, layout: PlanColumns, point: OperatingPoint) -> Number
     """
     with term("steps with prompts"):
         mixed = np.minimum(share(point.concurrency, load.steps) * point.rides / layout.pp, 1.0)
+    gamma, filled = point.replayed
     with term("of a prompt"):
-        whole = load.computed * point.gamma
-    varying = varying_prompt_time(load.computed, point.gamma, point.filled, mixed)
+        whole = load.computed * gamma
+    varying = varying_prompt_time(load.computed, gamma, filled, mixed)
     return np.where(layout.dp_attention > 1, whole, varying)
 
 

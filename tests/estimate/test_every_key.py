@@ -49,6 +49,7 @@ IN_BACKWARD = (
 )
 SHARDED = "stack=transformers-deepspeed", "plan={zero: 3, micro_batch: 1, recompute: full}"
 EAGER = "stack=fsdp2", "stack.compile=none", "plan={tp: 8, zero: 3, micro_batch: 1, recompute: selective}"
+ONE_SIDED = "plan.rollout={tp: 1, dp_attention: 8, ep: 8}", "model=qwen-3-30b-a3b", "stack.rollout=sglang"
 BRIEF = "stack.trainer=transformers-deepspeed", "workload.prompt=16", "workload.response={mean: 32, limit: 64}"
 HOSTED = "stack=openrlhf", "plan.cp=1", "plan.offload=[optimizer]"
 PODS = "cluster.pod=1", "cluster.oversubscription=40"
@@ -136,6 +137,7 @@ BASES: dict[str, list[tuple[str, ...]]] = {
         (LEARNT, "stack.rollout=sglang", "workload.precision=fp8", "stack.trainer=megatron-core", "plan={tp: 2}"),
         (LEARNT, "plan.rollout={tp: 16}"),
         (LEARNT, "plan.rollout={tp: 2, dp_attention: 2, ep: 4}", "model=qwen-3-30b-a3b"),
+        (LEARNT, *ONE_SIDED, "stack.rollout.dispatch.one_sided={start: 22 us, inside_share: 75 %}"),
         (LEARNT, "cluster.nodes=1", "cluster.node.accelerators=1", "plan={micro_batch: 1}"),
         (LEARNT, "model=qwen-3-30b-a3b"),
         (LEARNT, "workload.staleness=0.5", "workload.rollouts=partial", "workload.environment={time: 2 s, turns: 4}"),
@@ -239,7 +241,7 @@ DESCRIPTIVE = {  # by the end of the path, keys that describe a document, and th
     "offload.together": "what a measured run means that names one of both",
     "accelerator.memory.kind": "the technology, whose rate is memory.bandwidth",
     **dict.fromkeys(("offer.node", "offer.low", "offer.high"), _BESIDE),
-    **dict.fromkeys(("price.sold", "price.region", "price.date"), "of which offer the price is"),
+    **dict.fromkeys(("price.sold", "price.term", "price.region", "price.date"), "of which offer the price is"),
 }
 
 

@@ -36,7 +36,16 @@ from costmodel.equations.run.reinforcement_learning import (
     uneven_share,
 )
 from costmodel.equations.unequal.stragglers import expected_maximum
-from costmodel.estimate.rl.trainer_steps import ClusterPart, HeldStep, Packing, RankSplit, TrainerSteps, rank_split
+from costmodel.estimate.rl.trainer_steps import (
+    ClusterPart,
+    HeldStep,
+    Packing,
+    RankSplit,
+    TrainerSteps,
+    models_of,
+    own_ranks,
+    rank_split,
+)
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_placement import filled_with
@@ -341,9 +350,7 @@ class RlInputs:
     @property
     def models(self) -> dict[str, bool]:
         """Whether critic, reference and reward model exist beside the policy."""
-        workload = self.case.scenario.workload
-        critic = workload.algorithm == "ppo"
-        return {"critic": critic, "reference": workload.refers, "reward model": workload.judged_by_model}
+        return models_of(self.case)
 
     @property
     def on_host(self) -> tuple[str, ...]:
@@ -354,9 +361,7 @@ class RlInputs:
     @property
     def apart(self) -> dict[str, float]:
         """Number of accelerators of each model that has its own."""
-        own = self.plan.beside
-        ranks = {"critic": own.critic, "reference": own.reference, "reward model": own.reward}
-        return {name: float(held) for name, held in ranks.items() if held is not None and self.models[name]}
+        return own_ranks(self.case, self.plan)
 
 
 def mini_batch_of(case: RlCase) -> float:

@@ -49,7 +49,7 @@ class RankSplit:
 
 def rank_split(case: RlCase, whole_plan: RlPlan, *, generates: bool) -> RankSplit:
     """How trainer and engines share the accelerators; if the split is not possible, both get all of them."""
-    plan, others = whole_plan.rollout, whole_plan.beside.all
+    plan, others = whole_plan.rollout, sum(own_ranks(case, whole_plan).values())
     if case.parts:
         trainer, engines = (_of_kind(nodes, each) for nodes, each in case.parts)
         beside = plan.colocated and "colocated" in plan.model_fields_set
@@ -63,6 +63,20 @@ def rank_split(case: RlCase, whole_plan: RlPlan, *, generates: bool) -> RankSpli
     if trained is None or (generated is None and not shared):
         return RankSplit(whole, whole, True, False)
     return RankSplit(trained, generated or trained, shared, True, others)
+
+
+def models_of(case: RlCase) -> dict[str, bool]:
+    """Whether critic, reference and reward model exist beside the policy."""
+    workload = case.scenario.workload
+    critic = workload.algorithm == "ppo"
+    return {"critic": critic, "reference": workload.refers, "reward model": workload.judged_by_model}
+
+
+def own_ranks(case: RlCase, plan: RlPlan) -> dict[str, float]:
+    """Number of accelerators of each model beside the policy that has its own; one that is not there takes none."""
+    own, there = plan.beside, models_of(case)
+    ranks = {"critic": own.critic, "reference": own.reference, "reward model": own.reward}
+    return {name: float(held) for name, held in ranks.items() if held is not None and there[name]}
 
 
 def _of_kind(nodes: float, case: RlCase) -> ClusterPart:

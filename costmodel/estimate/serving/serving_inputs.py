@@ -265,7 +265,17 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         beginnings=_beginnings(case),
         prompts=None if case.prompts is None else inputs_of(case.prompts),
     )
+    _check_samples(inputs)
     return _planned(inputs, log)
+
+
+def _check_samples(inputs: ServingInputs) -> None:
+    """An error if a request has more answers than the engine computes at a time."""
+    most, samples = inputs.sequences, inputs.load.samples
+    if samples > most:
+        sentence = f"an engine computes at most {most:g} sequences at a time, and a request has {samples:g} answers"
+        place = inputs.case.place("workload.samples")
+        raise fail("D016", sentence, place, f"take workload.samples up to {most:g}, or a larger stack.sequences")
 
 
 def _gaps(case: ServingCase) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_schema import BETWEEN_TOKENS
+from costmodel.estimate.serving.engine_memory import FEW_RANKS
 from costmodel.estimate.serving.evaluate_disaggregated import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.expert_step import dispatches
@@ -18,11 +20,12 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT, stated_leaves, unused_keys
 from costmodel.ground.equation import untraced
-from costmodel.ground.units import significant
+from costmodel.ground.units import Figure, significant
 
 _SECTIONS = ("workload", "plan", "stack", "assume", "limits")
 _OF_FREE = "share-of-free-before"
 _OF_EXPERTS = ("saturation_per_s", "rate_within_slo_per_s", "tpot", "ttft_p99", "memory_peak")
+_CAPTURED = ("captured", "captured_of_few")
 _SAME = 1e-9  # of a figure, by which it may differ
 
 
@@ -34,7 +37,7 @@ def without_effect(
     stated = set(stated_leaves(inputs.case, _SECTIONS))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
     rules = (*switched_off(inputs, columns), *_of_cache(inputs, stated), *_of_experts(inputs, columns, costs))
-    rules = (*rules, *_of_cap(inputs, columns, costs))
+    rules = (*rules, *_of_cap(inputs, columns, costs), *_of_captured(inputs, columns, costs, stated))
     workload = inputs.case.scenario.workload
     if costs.get("host_hit") == 0 and workload.turns > 1:
         alone = "the pools of the devices hold all turns that come back"
@@ -51,7 +54,7 @@ def switched_off(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Itera
     """Keys that other keys, the load or the layout switch off, with the reason for each."""
     yield from _of_stack(inputs, columns)
     yield from _of_memory(inputs)
-    yield from _of_defaults(inputs)
+    yield from _of_defaults(inputs, columns)
     yield from _of_load(inputs, columns)
     yield from _of_reuse(inputs)
     yield from _of_layout(inputs, columns)
@@ -124,20 +127,51 @@ def _of_graphs(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
             yield f"stack.memory.graph.{name}", f"the model takes stack.memory.graph.{own}"
 
 
-def _of_defaults(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+def _of_defaults(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
     """Keys of defaults for other devices, and of this device's defaults that stated keys replace."""
     engine, part = inputs.engine, inputs.case.accelerator
     picked = engine.picked(part.memory.capacity, part.family)
     row = next(index for index, each in enumerate(engine.defaults) if each is picked)
     for index in range(len(engine.defaults)):
-        for name in ("budget", "sequences", "captured") if index != row else ():
+        for name in ("budget", "sequences", *_CAPTURED) if index != row else ():
             yield f"stack.defaults.{index}.{name}", f"{part.name} takes stack.defaults.{row}"
     for name in ("budget", "sequences"):
         if getattr(engine, name) is not None:
             yield f"stack.defaults.{row}.{name}", f"stack.{name} is stated"
+    if engine.captured is not None:
+        yield from ((f"stack.defaults.{row}.{name}", "stack.captured is stated") for name in _CAPTURED)
+    elif picked.captured_of_few is not None:
+        few = np.concatenate([np.asarray(layout.tp < FEW_RANKS) for layout in columns])
+        if not np.any(few):
+            yield f"stack.defaults.{row}.captured_of_few", f"plan.tp is not under {FEW_RANKS:g}"
+        elif np.all(few) and (engine.memory.graph is None or not engine.graphs):
+            yield f"stack.defaults.{row}.captured", f"plan.tp under {FEW_RANKS:g} takes captured_of_few"
+    if not _sized_by_graphs(inputs) and (not engine.graphs or engine.launch is None or engine.launch.prompts is None):
+        reason = "no share follows from stack.thumb_rule, nor memory of graphs"
+        yield from (
+            (path, reason) for path in ("stack.captured", *(f"stack.defaults.{row}.{name}" for name in _CAPTURED))
+        )
+
+
+def _sized_by_graphs(inputs: ServingInputs) -> bool:
+    """Whether memory depends on how many graphs are captured."""
+    engine = inputs.engine
     shared = engine.memory.definition == _OF_FREE and engine.memory.share is None and engine.thumb_rule is not None
-    if not shared and (engine.memory.graph is None or not engine.graphs):
-        yield f"stack.defaults.{row}.captured", "no share follows from stack.thumb_rule, nor memory of graphs"
+    return shared or (engine.memory.graph is not None and engine.graphs)
+
+
+def _of_captured(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float], stated: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """The largest captured batch, if no step that counts is larger and would wait for launches."""
+    paths = [path for path in sorted(stated) if path.startswith("stack.") and path.rpartition(".")[2] in _CAPTURED]
+    if not paths or _sized_by_graphs(inputs) or len(columns) > 1:
+        return
+    whole = replace(inputs, engine=inputs.engine.model_copy(update={"captured": Figure(math.inf)}))
+    with untraced():
+        other = evaluate(whole, columns[0]).results.row()
+    if all(np.isclose(costs[name], other[name], rtol=_SAME, atol=0.0, equal_nan=True) for name in _OF_EXPERTS):
+        yield from ((path, "no step waits longer for launches without a graph") for path in paths)
 
 
 def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:

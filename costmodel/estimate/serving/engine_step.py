@@ -75,7 +75,7 @@ class Launches:
 
     def of_decode(self, sequences: Number) -> Number | None:
         """Host time of a step with so many sequences of an attention group, without prompts."""
-        if not self.beyond(sequences):
+        if self.prompts is None or not self.beyond(sequences):
             return self.decode
         return np.where(np.asarray(sequences) > self.captured, self.prompts, 0.0)
 

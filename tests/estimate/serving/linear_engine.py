@@ -70,6 +70,9 @@ class LinearSteps:
     def mixed(self, decodes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         return self.decode(decodes) + self.engine.prompt_token_time * tokens
 
+    def launched(self, decodes: np.ndarray) -> float:
+        return 0.0
+
 
 def plan(budget: float) -> PlanColumns:
     """One replica with a token budget."""

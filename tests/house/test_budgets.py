@@ -19,8 +19,8 @@ BUDGETS = {
     "documents/schemas": 5_750,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
-    "estimate": 8_000,  # prices of nodes, rounds, feed-forward halves, models beside the policy
-    "estimate/serving": 9_550,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
+    "estimate": 8_010,  # prices of nodes, rounds, feed-forward halves, models beside the policy
+    "estimate/serving": 9_670,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_750,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
     "exchange": 6_400,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests

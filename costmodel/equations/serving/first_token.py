@@ -58,8 +58,7 @@ def gate_wait(
     (V + q (1 − q) L² / V) / 2 + g ρ_p V / (1 − ρ_p), V = D + q L: half a step without load; ∞ from ρ_p = 1 on
 
     step D [s]: a step without prompts at the operating point, not 0
-    launching L [s]: what prompts add to a step whatever their number, as the launches that they wait for; under 0 where D
-        waits for launches too
+    launching L [s]: what prompts add to a step whatever their number, as launches; under 0 where D waits for them too
     mixed_share: share of steps that carry prompts, q
     prompt_utilisation: share of time that goes into tokens of prompts, ρ_p = λ γ s
     grown g: of what prompts add, 1 where arrivals are at random, 0 where no prompt comes while another is in a step

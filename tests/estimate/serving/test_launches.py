@@ -9,6 +9,7 @@ from costmodel.estimate.serving.engine_step import launches_of
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.step_table import step_table
+from costmodel.ground.errors import CostModelError
 
 from .cases import UNLAUNCHED, costs, inputs, one
 
@@ -80,3 +81,23 @@ def test_steps_beyond_the_largest_captured_batch_are_launched_by_python(tp: floa
         assert one(table.decode(np.array([many]))) == pytest.approx(one(exact.decode(np.array([many]))), rel=2e-3)
     stated = ExactSteps(inputs("stack=sglang", "model=qwen-3-30b-a3b", "stack.captured=1000"), layout)
     assert one(stated.decode(np.array([captured + 1.0]))) == pytest.approx(one(within), rel=0.02)
+
+
+def test_first_tokens_do_not_come_sooner_where_no_graph_is_large_enough() -> None:
+    """Prompts add less to a step that waits for launches anyway, but no step takes less time."""
+    asked = (
+        "model=qwen-3-30b-a3b",
+        "plan={tp: 4, replicas: 1}",
+        "limits={}",
+        "workload.prompt=128",
+        "workload.output=30",
+    )
+    found = [costs(*asked, "workload.rate=500 /s", f"stack.captured={most}") for most in (10_000, 1)]
+    for name in ("ttft", "ttft_p99", "tpot", "tpot_p99"):
+        assert found[0][name] <= found[1][name], name
+    assert found[0]["tpot"] < 0.99 * found[1]["tpot"]  # they do wait
+
+
+def test_no_request_has_more_answers_than_an_engine_computes_at_a_time() -> None:
+    with pytest.raises(CostModelError, match="at most 1024 sequences at a time"):
+        inputs("workload.samples=1025")

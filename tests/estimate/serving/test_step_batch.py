@@ -106,10 +106,16 @@ def test_a_token_never_takes_longer_than_the_longest_step(
 def test_one_prompt_is_never_faster_on_the_attention_of_fewer_ranks(
     prompt: int, groups: int, engine: tuple[str, ...]
 ) -> None:
-    """One user: groups of attention leave the prompt to one of them, so that long ones take most of as many times."""
+    """One user: groups of attention leave the prompt to one of them, so that long ones take most of as many times.
+
+    TensorRT-LLM's own all-to-all is left out: of 2,000 to 4,000 tokens it saves more than two groups lose. There one
+    prompt of 3,012 tokens computes for 17.9 ms in place of 17.0 but sends for 6.0 in place of 7.5 ms, as all-reduces
+    of experts over eight ranks end.
+    """
     load = f"workload={{kind: serving, prompt: {prompt}, output: 128, concurrency: 1, precision: bf16}}"
     plans = (f"plan={{tp: {8 // each}, dp_attention: {each}, ep: 8, replicas: 1}}" for each in (1, groups))
-    whole, apart = (costs(*MOE, *engine, load, plan) for plan in plans)
+    gathered = ("stack.dispatch.one_sided=null",) if "stack=trt-llm" in engine else ()
+    whole, apart = (costs(*MOE, *engine, *gathered, load, plan) for plan in plans)
     assert apart["ttft"] > whole["ttft"] * (1 - 1e-9)
     if prompt > 500_000:
         assert apart["ttft"] > 0.6 * groups * whole["ttft"]

@@ -25,7 +25,7 @@ from costmodel.ground.errors import CostModelError as CostModelError
 from costmodel.ground.errors import WrongCall as WrongCall
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -61,7 +61,7 @@ class Result:
     @property
     def figures(self) -> dict[str, Any]:
         """The answer as plain values, with units in the names, as `--json` writes it; an unknown number is None."""
-        from costmodel.report.data_formats.formats import machine
+        from costmodel.report.data_formats.json_csv_markdown import machine
 
         figures: dict[str, Any] = machine(self.reply.result())
         return figures
@@ -70,7 +70,7 @@ class Result:
         """The table of the answer: a row for each plan, point, transfer or figure."""
         import pandas
 
-        from costmodel.report.data_formats.formats import machine, rows_of
+        from costmodel.report.data_formats.json_csv_markdown import machine, rows_of
 
         return pandas.json_normalize(machine(rows_of(self.reply)) if self.reply.rows else [self.figures])
 
@@ -97,7 +97,7 @@ class Result:
         return answer or f"{self!r}\n"
 
     def __repr__(self) -> str:
-        from costmodel.report.terminal.style.layout import laid
+        from costmodel.report.terminal.layout import laid
 
         if self._is_figure:
             return "a figure: form('svg') or form('png')"
@@ -116,7 +116,7 @@ class Result:
             return None
         from rich.console import Console
 
-        from costmodel.report.terminal.style.layout import laid
+        from costmodel.report.terminal.layout import laid
 
         console = Console(
             record=True,
@@ -152,7 +152,7 @@ def load(scenario: Scenario, settings: Settings = ()) -> LoadedScenario:
         >>> load("quickstart", ["plan.tp=4"]).scenario.plan.tp
         4.0
     """
-    from costmodel.documents.reader.override_case import vary_any
+    from costmodel.documents.reader.load_scenario import vary_any
 
     changes, named = _assignments("load", settings), _scenario("load", scenario)
     if isinstance(named, str):

@@ -27,7 +27,7 @@ from replies import REPLIES
 
 from costmodel.commands import shared
 from costmodel.commands.start import main
-from costmodel.report.terminal.style.layout import laid
+from costmodel.report.terminal.layout import laid
 
 typer.main.get_command = functools.cache(typer.main.get_command)  # a process builds its commands once, as users' do
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

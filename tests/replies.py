@@ -21,9 +21,9 @@ from costmodel.evidence.calibrate import fit_from_runs as refine_from_runs
 from costmodel.evidence.calibrate import regression_problem as default_efficiency
 from costmodel.evidence.validate import validate
 from costmodel.explore.page import report_facts, rl_facts, serving_facts
-from costmodel.explore.serving import search_remedies, smallest_cluster
+from costmodel.explore.serving import best_fleets, search_remedies
 from costmodel.explore.vary import sensitivity
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 ROOT = Path(__file__).resolve().parents[1]
 PURE = (
@@ -163,7 +163,7 @@ for workload in (training, serving, rl):
 for editor in (default_efficiency, engine_fit, refine_from_runs):
     editor.rewritten = REPLIES.of_texts(editor.rewritten)  # type: ignore[attr-defined]
 search_remedies.search_remedy = REPLIES.of_objects(search_remedies.search_remedy)
-smallest_cluster.fewest_gpus = REPLIES.of_objects(smallest_cluster.fewest_gpus)
+best_fleets.fewest_gpus = REPLIES.of_objects(best_fleets.fewest_gpus)
 turned = REPLIES.of_objects(sensitivity.sensitivity, lambda asked: asked.case)
 for module in (sensitivity, report_facts, rl_facts, serving_facts):
     module.sensitivity = lambda asked, result="", *pace: turned(asked, result or asked.usual, *pace)  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ import costmodel
 from costmodel.commands.exit_codes import guarded
 from costmodel.commands.help_text import CommandGroupHelp
 from costmodel.commands.shared import NoColorOption
-from costmodel.report.terminal.style.layout import colour
+from costmodel.report.terminal.layout import colour
 
 app = typer.Typer(
     name="costmodel",

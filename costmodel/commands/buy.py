@@ -15,12 +15,12 @@ from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.reader.serving_scenario import ServingCase
-    from costmodel.explore.flags.flag_defaults import DenseModel
+    from costmodel.explore.flag_defaults import DenseModel
     from costmodel.explore.purchase.buy import Bought
     from costmodel.explore.purchase.offers import Offers
 
@@ -162,15 +162,15 @@ def buy(
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.documents.schemas.default_values import SAFE
-    from costmodel.explore.flags.flag_defaults import dense_model
+    from costmodel.explore.flag_defaults import dense_model
     from costmodel.explore.purchase.buy import MOST
     from costmodel.explore.purchase.buy_choices import with_choices
     from costmodel.explore.purchase.buy_day import day_of_traffic, over_a_day
-    from costmodel.explore.purchase.fleet import fleet
     from costmodel.explore.purchase.offers import hourly_rates, on_offer
+    from costmodel.explore.purchase.several_jobs import fleet
     from costmodel.explore.search.required_chance import preferring
     from costmodel.report.answers import buy as report
-    from costmodel.report.answers import fleet as of_fleet
+    from costmodel.report.answers import several_jobs as of_fleet
     from costmodel.report.answers.buy_fields import buy_json
 
     rates = hourly_rates(day) if day else []
@@ -254,7 +254,7 @@ def _of_optimal_size(question: Question, answer: Callable[..., Bought], offers: 
     Sizes after the first are tried on the cheapest machines of that one.
     """
     from costmodel.documents.keys.paths import at
-    from costmodel.explore.flags.flag_defaults import dense_model, largest_affordable
+    from costmodel.explore.flag_defaults import dense_model, largest_affordable
 
     nodes = set[str]()
 
@@ -277,7 +277,7 @@ _CHEAPEST = 4  # offers
 def _training(question: Question, model: DenseModel, **flags: str | None) -> LoadedScenario:
     """The training of a dense model with what is best for it where no flag states it."""
     from costmodel.documents.schemas.default_values import Assumption
-    from costmodel.explore.flags.flag_defaults import OPTIMAL_DEADLINE, TOKENS_PER_PARAMETER, training_of
+    from costmodel.explore.flag_defaults import OPTIMAL_DEADLINE, TOKENS_PER_PARAMETER, training_of
 
     usual = {"deadline": OPTIMAL_DEADLINE, **training_of(model)}
     left = {name: text for name, text in usual.items() if question.flags[name] is None}
@@ -322,7 +322,7 @@ def _again(question: Question, case: LoadedScenario, jobs: Sequence[str], **give
 
     jobs: further ones. given: options of this command
     """
-    from costmodel.report.terminal.style.head import command
+    from costmodel.report.terminal.head import command
 
     flags = zip(case.asked.words[::2], case.asked.words[1::2], strict=True)
     typed = {f"--{name}" for name, value in question.flags.items() if value is not None}

@@ -14,7 +14,7 @@ from costmodel.commands.output import updating, written_together
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
 from costmodel.commands.validate import WhereOption, chosen_values, named_once
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 FilesArgument = Annotated[
     list[str] | None,
@@ -122,7 +122,7 @@ def calibrate(
 
     Next: costmodel show h100-sxm --fitted
     """
-    from costmodel.evidence.calibrate.calibrate import calibrated
+    from costmodel.evidence.calibrate.fit_from_kernels import calibrated
     from costmodel.evidence.calibrate.fit_from_runs import decide, updated_document
     from costmodel.exchange.tables.kernel_table import of_runs, of_serving
     from costmodel.report.answers import calibrate as report

@@ -15,7 +15,7 @@ from costmodel.commands.pages import drawn
 from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario

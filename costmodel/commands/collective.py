@@ -8,7 +8,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.shared import PAGE, SetOption, answering_in, optional, stated
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 OperationArgument = Annotated[
     str,
@@ -69,7 +69,7 @@ def collective(
     """
     from costmodel.commands.pages import drawn
     from costmodel.explore.collective import collective as answer_of
-    from costmodel.explore.flags.scenario_from_flags import ScenarioFlags
+    from costmodel.explore.scenario_from_flags import ScenarioFlags
     from costmodel.report.answers import collective as report
 
     flags = ScenarioFlags(gpu=gpu, node=node, gpus=gpus)

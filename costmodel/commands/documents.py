@@ -11,7 +11,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.shared import answering, answering_document, stated
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 
 class DocumentGroup(StrEnum):
@@ -168,7 +168,7 @@ def list_documents(
     """
     from costmodel.documents.reader.find_documents import by_maker, title_of
     from costmodel.documents.reader.library import held_against
-    from costmodel.report.terminal.documents import documents as report
+    from costmodel.report.terminal import documents as report
 
     asked = None if shelf is None else _shelf(shelf)
     if asked is DocumentGroup.KEYS:
@@ -196,7 +196,7 @@ def list_documents(
 def _formats(prefix: str) -> Reply:
     """The formats whose names start with a prefix; the options of the format if there is only one."""
     from costmodel.explore.import_export.format_options import launch_formats
-    from costmodel.report.terminal.documents import documents as report
+    from costmodel.report.terminal import documents as report
 
     formats = launch_formats(prefix)
     if not formats:
@@ -208,7 +208,7 @@ def _formats(prefix: str) -> Reply:
 def _keys(prefix: str) -> Reply:
     """Every key for --set that starts with a prefix."""
     from costmodel.documents.keys.key_list import keys_of
-    from costmodel.report.terminal.documents import documents as report
+    from costmodel.report.terminal import documents as report
 
     keys = keys_of(prefix)
     return Reply(lambda: report.keys(keys), lambda: report.keys_json(keys), "keys")
@@ -232,7 +232,7 @@ def show(
     Next: costmodel estimate mine.yaml
     """
     from costmodel.documents.reader.find_documents import text_of
-    from costmodel.report.terminal.documents import documents as report
+    from costmodel.report.terminal import documents as report
 
     shown_text = text_of(name, fitted=fitted)
     return Reply(lambda: report.documents(shown_text), lambda: report.documents_json(shown_text))
@@ -258,7 +258,7 @@ def init(
     Next: costmodel search mine.yaml
     """
     from costmodel.documents.reader.find_documents import text_of
-    from costmodel.report.terminal.documents import documents as report
+    from costmodel.report.terminal import documents as report
 
     ((kind, file, text),) = text_of(_START[workload])
     _, _, rest = text.partition("\n")  # the first line leads to the schema beside the shipped file
@@ -281,7 +281,7 @@ def schema(
     Next: costmodel init > mine.yaml
     """
     from costmodel.documents.keys.json_schema import schema_of
-    from costmodel.report.terminal.documents import documents as report
+    from costmodel.report.terminal import documents as report
 
     shown = schema_of(kind)
     return Reply(lambda: report.schema(shown), lambda: shown)

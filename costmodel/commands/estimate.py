@@ -11,11 +11,11 @@ from costmodel.commands import completion, pages
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.explore.serving.smallest_cluster import ServedOn
+    from costmodel.explore.serving.best_fleets import ServedOn
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
@@ -92,10 +92,10 @@ def _served_on_machines(question: Question, case: LoadedScenario) -> list[Served
     ):
         return []
     from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.explore.flags.workload_flags import FLAGS
     from costmodel.explore.purchase.buy import MOST
     from costmodel.explore.purchase.offers import on_offer
-    from costmodel.explore.serving.smallest_cluster import served_on
+    from costmodel.explore.serving.best_fleets import served_on
+    from costmodel.explore.workload_flags import FLAGS
     from costmodel.explore.workloads import workload_of
 
     if any(item.path == "workload.kind" for item in case.asked.assumed):
@@ -109,12 +109,12 @@ def _served_on_machines(question: Question, case: LoadedScenario) -> list[Served
 def _model_memory(model: str) -> Reply:
     """The answer for a model without a machine: parameters, weights and optimizer states."""
     from costmodel.explore.explain.model_memory import model_alone
-    from costmodel.report.data_formats import json_answer
-    from costmodel.report.terminal.plan import memory_breakdown
+    from costmodel.report.data_formats import training_json
+    from costmodel.report.terminal import training_memory
 
-    facts, document = model_alone(model), memory_breakdown.model_memory
+    facts, document = model_alone(model), training_memory.model_memory
     made = partial(document, facts)
-    return pages.drawn(made, lambda: json_answer.model_memory(facts), "recipes", found=facts)
+    return pages.drawn(made, lambda: training_json.model_memory(facts), "recipes", found=facts)
 
 
 @answering_in(*PAGE)
@@ -153,7 +153,7 @@ def run(question: Question) -> Reply:
 
     Next: costmodel explain SCENARIO goodput --set run={}
     """
-    from costmodel.documents.reader.override_case import vary_any
+    from costmodel.documents.reader.load_scenario import vary_any
     from costmodel.report.answers import run as report
 
     case = question.loaded()

@@ -19,7 +19,7 @@ from rich.text import Text
 from costmodel.commands.environment_errors import is_completing, surroundings
 from costmodel.commands.output import discard, printed
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.style.layout import BAD, terminal_width, visible
+from costmodel.report.terminal.layout import BAD, terminal_width, visible
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
 
@@ -36,7 +36,7 @@ class Exit(IntEnum):
 
 def print_faults(error: CostModelError) -> None:
     """Print every fault on standard error."""
-    from costmodel.report.terminal.documents.faults import faults
+    from costmodel.report.terminal.faults import faults
 
     printed(faults(error.faults, terminal_width(stderr=True)), stderr=True)
 

@@ -14,7 +14,7 @@ from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
 from costmodel.ground.errors import CostModelError, fail
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 RanksOption = Annotated[
     int | None, optional("--ranks", min=2, max=64, help="Ranks of ring-all-reduce, shown step by step")
@@ -132,7 +132,7 @@ def _collective(question: Question, operation: str, more: Sequence[str], depth: 
     """A collective of a size, and of an algorithm, as a tree of equations; None where the word is no collective."""
     from costmodel.commands.pages import drawn
     from costmodel.explore.collective import collective, explained, is_operation
-    from costmodel.explore.flags.scenario_from_flags import ScenarioFlags
+    from costmodel.explore.scenario_from_flags import ScenarioFlags
     from costmodel.report.answers import collective as report
 
     if not is_operation(operation):
@@ -154,7 +154,7 @@ def _collective(question: Question, operation: str, more: Sequence[str], depth: 
 
 def _words() -> Reply:
     """Everything that can be explained."""
-    from costmodel.report.terminal.documents import word_pages
+    from costmodel.report.terminal import word_pages
 
     return Reply(word_pages.words, word_pages.words_json)
 
@@ -162,7 +162,7 @@ def _words() -> Reply:
 def _page(word: str) -> Reply:
     """The page that explains a word or code."""
     from costmodel.explore.explain.pages import page_or_nearest
-    from costmodel.report.terminal.documents import word_pages
+    from costmodel.report.terminal import word_pages
 
     about = page_or_nearest(word)
     return Reply(lambda: word_pages.page(about), lambda: word_pages.page_json(about))
@@ -170,9 +170,9 @@ def _page(word: str) -> Reply:
 
 def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str, run: bool) -> Reply:
     """A ring all-reduce over `ranks` ranks, step by step; `run` also runs it here and measures its links."""
-    from costmodel.explore.explain.ring_steps import USUAL, ring, usual_bandwidth
+    from costmodel.explore.collective import USUAL, ring, usual_bandwidth
     from costmodel.ground.parsing import UnitError, parse
-    from costmodel.report.terminal.plan import ring_steps
+    from costmodel.report.answers import collective
 
     if ranks is None or word not in ("ring-all-reduce", "ring_time", "ring_chunk"):
         sentence = "--ranks, with --message, --bandwidth, --latency and --run beside it, is for ring-all-reduce"
@@ -193,14 +193,14 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
     ring_answer = ring(ranks, *sizes)
     link = "" if bandwidth else "measured here" if ran else f"{USUAL}; --bandwidth sets another"
     return Reply(
-        lambda: ring_steps.ring_table(ring_answer, link, ran), lambda: ring_steps.ring_json(ring_answer, ran), "steps"
+        lambda: collective.ring_table(ring_answer, link, ran), lambda: collective.ring_json(ring_answer, ran), "steps"
     )
 
 
 def _figure(question: Question, label: str, depth: int | None, worth: bool) -> Reply:
     """A figure of the scenario's plan as a tree of equations; a page if the label names no figure."""
     from costmodel.commands import pages
-    from costmodel.explore.answer_text.label_lookup import explained, has_none, labelled
+    from costmodel.explore.label_lookup import explained, has_none, labelled
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import explain as report
 
@@ -208,7 +208,7 @@ def _figure(question: Question, label: str, depth: int | None, worth: bool) -> R
     view, asked = commands_of(case).view(case, "explain"), workload_of(case)
     meant = labelled(asked, view.answer, label)
     if meant.page is not None:
-        from costmodel.report.terminal.documents import word_pages
+        from costmodel.report.terminal import word_pages
 
         about, values = meant.page, meant.values
         return Reply(lambda: word_pages.page(about, values), lambda: word_pages.page_json(about, values), found=about)

@@ -11,7 +11,7 @@ import typer
 from costmodel.commands import pages
 from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import answering_with_file
-from costmodel.report.terminal.style.layout import Filed, Reply
+from costmodel.report.terminal.layout import Filed, Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -98,7 +98,7 @@ def export(
 
     Next: costmodel import FILE
     """
-    from costmodel.explore.flags.workload_flags import writer_of
+    from costmodel.explore.workload_flags import writer_of
     from costmodel.report.answers import export as report
 
     wanted = _format(to)
@@ -134,7 +134,7 @@ def _export_plan(case: LoadedScenario, to: ExportFormat | None, rank: int | None
     """The plan of a scenario in a format, which must be one of its workload."""
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.keys.workload_keys import WORKLOADS
-    from costmodel.explore.flags.workload_flags import flags_of, writer_of
+    from costmodel.explore.workload_flags import flags_of, writer_of
     from costmodel.ground.errors import Place, fail
 
     commands, formats = commands_of(case, "export"), flags_of(case.kind).formats

@@ -20,7 +20,7 @@ from costmodel.commands.command_table import COMMANDS, USED_BY_ALL
 from costmodel.commands.output import printed
 from costmodel.commands.shared import OUTPUT_PANEL
 from costmodel.ground.counts import number_of
-from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, CellTable, Line, laid, styled, terminal_width, typed
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, CellTable, Line, laid, styled, terminal_width, typed
 
 _PIPED = 80  # columns of help that no terminal shows
 _MOST_NAMES = 0.45  # share of a line beyond which names stand above what they mean
@@ -376,14 +376,14 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
 
 def _workload(words: Sequence[str]) -> str:
     """The workload that one of the given flags belongs to; empty if all flags fit several workloads."""
-    from costmodel.explore.flags.workload_flags import of_one_kind
+    from costmodel.explore.workload_flags import of_one_kind
 
     return next(iter(of_one_kind([word.removeprefix("--") for word in words if word.startswith("--")])), "")
 
 
 def _flag_of(key: str) -> str:
     """The flag that sets a key, if one does."""
-    from costmodel.explore.flags.workload_flags import FLAGS
+    from costmodel.explore.workload_flags import FLAGS
 
     keys = (item for flags in FLAGS.values() for item in flags.keys.items())
     return next((f"--{flag}" for flag, path in keys if path == key), "")
@@ -393,7 +393,7 @@ def _key(name: str, workload: str) -> str:
     """The key for a name, which can be another tool's; for a workload, its key with the same meaning."""
     from costmodel.documents.keys.field_aliases import meant_by
     from costmodel.documents.keys.workload_keys import in_place
-    from costmodel.explore.flags.workload_flags import flags_of
+    from costmodel.explore.workload_flags import flags_of
 
     meant = meant_by(name)
     others = meant.keys[0] if meant is not None and meant.keys and not meant.note else ""

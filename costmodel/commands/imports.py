@@ -11,7 +11,7 @@ from costmodel.commands import completion
 from costmodel.commands.scenario_options import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.commands.shared import answering_document, optional, stated
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.style.layout import Filed, Reply
+from costmodel.report.terminal.layout import Filed, Reply
 
 if TYPE_CHECKING:
     from costmodel.exchange.import_result import Imported
@@ -141,7 +141,7 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
     """The model or scenario that files of other tools are converted to."""
     from costmodel.explore.import_export.import_file import import_files
     from costmodel.report.data_formats.answer_fields import plain
-    from costmodel.report.terminal.documents import imports as report
+    from costmodel.report.terminal import imports as report
 
     read_file = import_files(files, beside)
     imported = read_file.found
@@ -163,7 +163,7 @@ def _is_lossy(imported: Imported | ImportedResults) -> bool:
 def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None, *, strict: bool) -> Reply:
     """The row of a table of measured runs that a log is converted to."""
     from costmodel.explore.import_export.import_logs import import_results, import_run
-    from costmodel.report.terminal.documents import imports as report
+    from costmodel.report.terminal import imports as report
 
     results = import_results(files, config, beside)
     if results is None and len(files) != 1:

@@ -13,7 +13,7 @@ from costmodel.commands import pages
 from costmodel.commands.exit_codes import Exit
 from costmodel.commands.shared import answering, optional
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.style.layout import DIM, Reply, console
+from costmodel.report.terminal.layout import DIM, Reply, console
 
 
 class DeviceKind(StrEnum):
@@ -83,10 +83,17 @@ def measure(
     if engine is not None:
         return _points(engine, any((device, gpu, brief, collectives, ranks)))
     from costmodel.commands.progress import stoppable
-    from costmodel.evidence.measure.layers_beside_kernels import with_predictions
-    from costmodel.evidence.measure.measure import BRIEF, WHOLE, Session, measured, misnamed, named
+    from costmodel.evidence.measure.measure import (
+        BRIEF,
+        WHOLE,
+        Session,
+        measured,
+        measured_collectives,
+        misnamed,
+        named,
+        with_predictions,
+    )
     from costmodel.evidence.measure.stopwatch import device as found_device
-    from costmodel.evidence.measure.time_collectives import measured_collectives
     from costmodel.report.answers import calibrate as report
 
     here = found_device(device.value if device else None)

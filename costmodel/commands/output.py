@@ -14,7 +14,7 @@ from rich.text import Text
 
 from costmodel.commands.progress import is_quiet
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.style.layout import console
+from costmodel.report.terminal.layout import console
 
 _PLAIN_TEXT = ("", ".txt", ".text", ".log", ".out")
 _OTHER_FORMATS = {".parquet", ".html", ".svg", ".png", ".xlsx", ".pdf"}
@@ -81,7 +81,7 @@ def write_file(path: Path, answer: str | bytes) -> None:
 def updating(path: Path) -> Iterator[None]:
     """Lock a file while it is read and rewritten; print a line if another process keeps it locked for long."""
     from costmodel.explore.search.file_lock import updating as locked
-    from costmodel.report.terminal.style.layout import styled
+    from costmodel.report.terminal.layout import styled
 
     with locked(path, lambda words: printed([styled(words)], stderr=True)):
         yield

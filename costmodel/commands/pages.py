@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from costmodel.commands.progress import is_quiet
 from costmodel.ground.errors import Place, fail
 from costmodel.report.page.forms import Form, page_forms
-from costmodel.report.terminal.style.layout import Filed, Reply
+from costmodel.report.terminal.layout import Filed, Reply
 
 if TYPE_CHECKING:
     from costmodel.report.answers.plan_answer import PlanView
     from costmodel.report.document import AnswerDocument, Draw
     from costmodel.report.page.document_page import HtmlPage
-    from costmodel.report.terminal.style.layout import Line
+    from costmodel.report.terminal.layout import Line
 
 _OUTPUT = ("-o", "--output", "--format")
 
@@ -51,7 +51,7 @@ def drawn(
 
     def lines() -> list[Line]:
         """The answer as terminal lines."""
-        from costmodel.report.terminal.style.document_lines import document_lines
+        from costmodel.report.terminal.document_lines import document_lines
 
         return document_lines(document())
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from costmodel.explore.search.rank import Watcher
-    from costmodel.report.terminal.style.progress import ProgressMark
+    from costmodel.report.terminal.progress import ProgressMark
 
 AFTER = 0.5  # seconds before anything is shown
 
@@ -40,8 +40,8 @@ class WaitingLine:
 
     def _draw(self) -> None:
         """Draws the line, unless it was stopped."""
-        from costmodel.report.terminal.style.layout import live_console
-        from costmodel.report.terminal.style.progress import waiting_line
+        from costmodel.report.terminal.layout import live_console
+        from costmodel.report.terminal.progress import waiting_line
 
         with self.lock:
             if self.timer is not None:
@@ -144,8 +144,8 @@ def metered() -> Iterator[Callable[[ProgressMark], None]]:
     if _quiet or not sys.stderr.isatty():
         yield lambda mark: None
         return
-    from costmodel.report.terminal.style.layout import live_console
-    from costmodel.report.terminal.style.progress import Meter
+    from costmodel.report.terminal.layout import live_console
+    from costmodel.report.terminal.progress import Meter
 
     began, meter = time.monotonic(), Meter(live_console())
 
@@ -164,7 +164,7 @@ def metered() -> Iterator[Callable[[ProgressMark], None]]:
 def counted(what: str) -> Iterator[Watcher]:
     """Show progress over several answers; Ctrl-C ends the program, since all answers are needed."""
     from costmodel.explore.search.rank import Watcher
-    from costmodel.report.terminal.style.progress import ProgressMark
+    from costmodel.report.terminal.progress import ProgressMark
 
     with metered() as show:
         yield Watcher(lambda done, total: show(ProgressMark(done, total, done, f"{done:,} of {total:,} {what}")))

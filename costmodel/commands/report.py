@@ -18,7 +18,7 @@ from costmodel.commands.by_workload import commands_of
 from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in, stated
 from costmodel.ground.errors import CostModelError, Place, fail
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -121,7 +121,7 @@ def _answers_while_watching(question: Question, path: str, figure: FigureName | 
 def _print_gone(path: Path) -> None:
     """Print on standard error that a watched file is missing."""
     from costmodel.commands.output import printed
-    from costmodel.report.terminal.style.layout import WARN, styled
+    from costmodel.report.terminal.layout import WARN, styled
 
     printed([styled(f"{path} is missing; the page stays as it is until the file is back", WARN)], stderr=True)
 
@@ -146,7 +146,7 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
 def _forms(view: PlanView) -> dict[str, Form]:
     """The forms of a report (page, text, JSON); expensive parts are computed when a form is requested."""
     from costmodel.commands.progress import working_on
-    from costmodel.report.data_formats.formats import markdown_text
+    from costmodel.report.data_formats.json_csv_markdown import markdown_text
     from costmodel.report.page.forms import html_form
 
     def beside() -> PlanBeside:

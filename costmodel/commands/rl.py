@@ -8,7 +8,7 @@ from costmodel.commands.workload_commands import TOP, SearchQuestion, search_rep
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.report.answers.export import Found
@@ -24,7 +24,7 @@ def view(case: LoadedScenario, question: str) -> RlView:
 
 def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
     """The answer of the command `search`: the best splits of the accelerators."""
-    from costmodel.explore.rl.search_splits import search as search_space
+    from costmodel.explore.rl import search as search_space
     from costmodel.report.answers.search_rl import RlWords
 
     with searching(question, case) as how:
@@ -39,8 +39,8 @@ def usual_plan(case: LoadedScenario) -> str:
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     """Settings of the best split of a search, and a phrase on their origin."""
-    from costmodel.explore.answer_text.answer_summaries import rl_settings
-    from costmodel.explore.rl.search_splits import found_plan
+    from costmodel.explore.answer_summaries import rl_settings
+    from costmodel.explore.rl import found_plan
 
     ranking = found_plan(reinforced(case))
     which = "the plan nearest to the limits"
@@ -64,7 +64,7 @@ WITHOUT = {
 
 def usual_format(case: LoadedScenario) -> str:
     """The export format of the scenario's software, or the first format."""
-    from costmodel.explore.flags.workload_flags import flags_of
+    from costmodel.explore.workload_flags import flags_of
 
     name, formats = reinforced(case).stack.name, flags_of(case.kind).formats
     return name if name in formats else formats[0]

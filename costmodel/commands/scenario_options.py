@@ -15,7 +15,7 @@ from costmodel.commands.output import allowed, write_file
 from costmodel.commands.shared import KEYS_PANEL, SetOption, optional, stated
 from costmodel.ground.errors import CostModelError, WrongCall, fail
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
@@ -85,7 +85,7 @@ class Question:
 
     def of_rate(self, rates: str) -> Question:
         """A copy with the first of a command's rates as the load, if no scenario is named."""
-        from costmodel.explore.search.range_samples import doubled, values_of
+        from costmodel.explore.search.value_ranges import doubled, values_of
 
         if self.scenario is not None or not rates:
             return self
@@ -122,7 +122,7 @@ class Question:
 
     def key_of(self, name: str) -> str:
         """The key that a flag of this name sets in the scenario; other names unchanged."""
-        from costmodel.explore.flags.workload_flags import key_of_flag
+        from costmodel.explore.workload_flags import key_of_flag
 
         return name if key_of_flag(name) == name else key_of_flag(name, self.loaded(planned=False).kind)
 
@@ -133,8 +133,8 @@ class Question:
 
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
         """The error with a better remedy, if a flag was given several values that `option` takes."""
-        from costmodel.explore.flags.default_node import values_of_gpus
-        from costmodel.explore.flags.workload_flags import FLAGS
+        from costmodel.explore.default_node import values_of_gpus
+        from costmodel.explore.workload_flags import FLAGS
 
         keys = {name: path for flags in FLAGS.values() for name, path in flags.keys.items()}
         found = []
@@ -154,7 +154,7 @@ class Question:
     def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
         """The words and the key of each setting on the command line."""
         from costmodel.documents.keys.overrides import path_of
-        from costmodel.explore.flags.workload_flags import keys_of
+        from costmodel.explore.workload_flags import keys_of
 
         keys = {**keys_of(case.kind), "gpus": "cluster.nodes"}
         yield from (
@@ -167,8 +167,8 @@ class Question:
         """The scenario loaded, whatever its workload; the load that a command varies has no default."""
         from costmodel.documents.reader.load_scenario import load_any, load_mapping
         from costmodel.documents.schemas.default_values import SAFE
-        from costmodel.explore.flags.workload_flags import OFF, with_varied_load
         from costmodel.explore.search.required_chance import preferring
+        from costmodel.explore.workload_flags import OFF, with_varied_load
 
         if self.write is not None:
             allowed(self.write, force=False)
@@ -186,10 +186,10 @@ class Question:
 
     def _held(self, case: LoadedScenario) -> LoadedScenario:
         """The scenario that the caller passed in, with the changes of --set and the requested chance."""
-        from costmodel.documents.reader.override_case import vary_any
+        from costmodel.documents.reader.load_scenario import vary_any
         from costmodel.documents.schemas.default_values import SAFE
-        from costmodel.explore.flags.workload_flags import OFF, keys_of
         from costmodel.explore.search.required_chance import preferring
+        from costmodel.explore.workload_flags import OFF, keys_of
 
         others = [name for name, value in self.flags.items() if value is not None and name != "safe"]
         if others:
@@ -200,7 +200,7 @@ class Question:
 
     def of_change(self) -> tuple[Question, Question]:
         """The flags alone, and the flags with --set, which overrides flags of the same keys."""
-        from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, changed_flags
+        from costmodel.explore.scenario_from_flags import ScenarioFlags, changed_flags
 
         flags, assignments = changed_flags(ScenarioFlags(**self.flags), self.assignments)
         changed = {name: getattr(flags, name) for name in self.flags}
@@ -208,7 +208,7 @@ class Question:
 
     def _of_flags(self, varied: Collection[str]) -> LoadedScenario:
         """The scenario that flags describe; only this method imports the table of flags."""
-        from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, scenario_from_flags
+        from costmodel.explore.scenario_from_flags import ScenarioFlags, scenario_from_flags
 
         return scenario_from_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments, varied)
 
@@ -328,7 +328,7 @@ def _flags(
 
 def with_plan(case: LoadedScenario) -> LoadedScenario:
     """The scenario with the best plan of its search, if it states no plan and its workload needs one first."""
-    from costmodel.explore.flags.workload_flags import flags_of
+    from costmodel.explore.workload_flags import flags_of
 
     return with_best_plan(case) if flags_of(case.kind).plans_ahead and case.scenario.plan is None else case
 
@@ -336,7 +336,7 @@ def with_plan(case: LoadedScenario) -> LoadedScenario:
 def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
     """The scenario with its software's defaults for the plan; None if no flag sets a part of a plan."""
     from costmodel.commands.by_workload import commands_of
-    from costmodel.documents.reader.override_case import vary_any
+    from costmodel.documents.reader.load_scenario import vary_any
     from costmodel.documents.schemas.default_values import Assumption
 
     origin = commands_of(case).usual_plan(case)
@@ -353,7 +353,7 @@ def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:
     """The scenario with the best plan of its search, or the nearest to fit; keys of --set stay fixed."""
     from costmodel.commands.by_workload import commands_of
-    from costmodel.documents.reader.override_case import vary_any
+    from costmodel.documents.reader.load_scenario import vary_any
     from costmodel.documents.schemas.default_values import Assumption
 
     found = commands_of(case).best_plan(case)
@@ -374,7 +374,7 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
 def write_scenario(case: LoadedScenario, path: Path) -> LoadedScenario:
     """The case, written as a scenario to a file; prints its path."""
     from costmodel.exchange.write_yaml import scenario_text
-    from costmodel.report.terminal.style.head import title
+    from costmodel.report.terminal.head import title
 
     write_file(path, scenario_text(case, path, title(case)))
     remark = f"wrote {path}: costmodel search {path}"

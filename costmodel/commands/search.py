@@ -14,7 +14,7 @@ from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 
 class Keep(StrEnum):
@@ -121,7 +121,7 @@ def search(
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
-    from costmodel.explore.search.range_samples import axes
+    from costmodel.explore.search.value_ranges import axes
 
     varied = axes(question.over(over or ()))
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.estimate.serving.goodput import waiting_requests
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict, with_benchmark
+from costmodel.estimate.serving.service_limits import waiting_requests
 from costmodel.estimate.serving.serving_inputs import check_one_kind
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.report.answers.export import Found
@@ -59,12 +59,12 @@ def view(case: LoadedScenario, question: str) -> ServingView:
     if question == "estimate":
         asked = with_benchmark(asked)
     if question == "estimate" and waiting_requests(held.scenario.workload, asked.costs):
-        from costmodel.explore.serving.serving_levers import with_room_for_all
+        from costmodel.explore.serving.remedy_trials import with_room_for_all
 
         asked = with_room_for_all(asked)
     if question != "memory" or asked.refused:
         return ServingView(asked)
-    from costmodel.explore.serving.serving_levers import levers
+    from costmodel.explore.serving.remedy_trials import levers
 
     return ServingView(asked, levers(asked))
 
@@ -122,7 +122,7 @@ WITHOUT = {
 
 def usual_format(case: LoadedScenario) -> str:
     """The command of the engine that serves."""
-    from costmodel.explore.flags.workload_flags import flags_of
+    from costmodel.explore.workload_flags import flags_of
 
     name, formats = serving(case).stack.name, flags_of(case.kind).formats
     if name not in formats:

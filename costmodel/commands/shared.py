@@ -17,7 +17,7 @@ from costmodel.commands import completion
 from costmodel.commands.exit_codes import Exit
 from costmodel.commands.output import allowed, known_suffix, printed, write_file
 from costmodel.ground.errors import CostModelError, fail
-from costmodel.report.terminal.style.layout import (
+from costmodel.report.terminal.layout import (
     DIM,
     Filed,
     Reply,
@@ -207,14 +207,14 @@ def form_of(reply: Reply, form: str) -> str | bytes:
         return reply.others[form]()
     if form == AnswerFormat.TABLE:
         return ""
-    from costmodel.report.data_formats import formats
+    from costmodel.report.data_formats import json_csv_markdown
 
     if form == AnswerFormat.JSON:
-        return formats.json_text(reply.result())
+        return json_csv_markdown.json_text(reply.result())
     if form == AnswerFormat.CSV:
-        return formats.csv_text(reply)
+        return json_csv_markdown.csv_text(reply)
     if form == "jsonl":
-        return formats.jsonl_text(reply)
+        return json_csv_markdown.jsonl_text(reply)
     if form == "parquet":
         from costmodel.report.data_formats.table_files import parquet_bytes
 
@@ -224,7 +224,7 @@ def form_of(reply: Reply, form: str) -> str | bytes:
 
         return xlsx_bytes(reply)
     if form == AnswerFormat.MARKDOWN:
-        return formats.markdown_text(reply.lines(), formats.facts_of(reply))
+        return json_csv_markdown.markdown_text(reply.lines(), json_csv_markdown.facts_of(reply))
     if form == "yaml" and reply.rows:
         raise fail("C007", "this answer is a table, not a document", None, "take -o answer.csv, or --format json")
     if form in (*DRAWN, *_OF_RUNNERS):

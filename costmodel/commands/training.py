@@ -8,7 +8,7 @@ from costmodel.commands.workload_commands import TOP, SearchQuestion, search_rep
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.effects import ExplainedAnswer
@@ -51,7 +51,7 @@ def search(case: LoadedScenario, question: SearchQuestion) -> Reply:
 
 def usual_plan(case: LoadedScenario) -> str:
     """The stack's defaults, once a key of the plan is set or another stack than the usual one is named."""
-    from costmodel.explore.flags.flag_defaults import usual_stack
+    from costmodel.explore.flag_defaults import usual_stack
 
     held = training(case)
     chosen = held.scenario.plan is not None or held.stack.name != usual_stack(held)

@@ -12,7 +12,7 @@ import typer
 from costmodel.commands import completion, pages
 from costmodel.commands.shared import PAGE, answering_in, optional, stated
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.evidence.validate.outcomes import Quantity, Validated

@@ -9,7 +9,7 @@ import typer
 from costmodel.commands.pages import drawn
 from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, optional
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 BestOption = Annotated[
     bool,
@@ -53,7 +53,7 @@ def sweep(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.progress import paced
-    from costmodel.explore.search.range_samples import axes
+    from costmodel.explore.search.value_ranges import axes
     from costmodel.explore.vary.sweep import sweep as run
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import sweep as report

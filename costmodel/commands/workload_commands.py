@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from costmodel.commands import pages
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.explore.search.range_samples import Axis
     from costmodel.explore.search.rank import Plan
     from costmodel.explore.search.scenario_variants import Inputs
     from costmodel.explore.search.stream import SearchOptions
+    from costmodel.explore.search.value_ranges import Axis
     from costmodel.report.answers.export import Found
     from costmodel.report.answers.plan_answer import PlanView
     from costmodel.report.answers.search import SearchWords
     from costmodel.report.document import Section
-    from costmodel.report.terminal.style.layout import Line
+    from costmodel.report.terminal.layout import Line
 
 TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
 
@@ -51,8 +51,8 @@ def searching(question: SearchQuestion, case: LoadedScenario) -> Iterator[Search
     from costmodel.commands.output import printed
     from costmodel.commands.progress import metered, stoppable
     from costmodel.explore.search.stream import SearchOptions
-    from costmodel.report.terminal.style.layout import styled
-    from costmodel.report.terminal.style.progress import of_search
+    from costmodel.report.terminal.layout import styled
+    from costmodel.report.terminal.progress import of_search
     from costmodel.report.workload_words import words_of
 
     if question.into is None and (question.resume or question.keep_all):

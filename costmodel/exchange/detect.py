@@ -25,7 +25,7 @@ from costmodel.exchange.training import (
     transformers,
 )  # fmt: skip
 from costmodel.exchange.training.accelerate import is_call
-from costmodel.exchange.values.foreign_values import Lines
+from costmodel.exchange.values import Lines
 from costmodel.ground.errors import Place, fail
 
 _TRAINERS = (

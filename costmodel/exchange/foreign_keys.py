@@ -12,7 +12,7 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.import_result import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
 from costmodel.exchange.option_rows import EVERY, Row, Table, flag, hint_of_gone
-from costmodel.exchange.values.foreign_values import printable, shown, unknown_names
+from costmodel.exchange.values import printable, shown, unknown_names
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
 

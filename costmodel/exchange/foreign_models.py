@@ -12,7 +12,7 @@ from costmodel.documents.text.files import file_text
 from costmodel.exchange.detect import detected
 from costmodel.exchange.huggingface import read_config
 from costmodel.exchange.import_result import Imported, Loss
-from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values import shown
 from costmodel.ground.errors import CostModelError
 
 _HUB = "models--"  # how the cache of the hub names the folder of a model

@@ -12,7 +12,7 @@ from costmodel.exchange.import_result import Loss, Origin, OriginKind, OriginVal
 from costmodel.exchange.option_rows import known, lost, part, quiet
 from costmodel.exchange.shell import Word
 from costmodel.exchange.training.file_facts import Layer, with_remarks
-from costmodel.exchange.values.foreign_values import printable, unknown_names
+from costmodel.exchange.values import printable, unknown_names
 from costmodel.ground.errors import Place
 
 # Variables of the environment in front of a program, as options: what changes the job is read or listed.

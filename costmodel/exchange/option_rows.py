@@ -1,16 +1,18 @@
-"""Options of a piece of software as rows, from which reading, writing and the list of known options follow.
-
-A row that states one key by itself is read and written by its row alone; code reads and writes the others.
-"""
+"""Options of a piece of software as rows: reading, writing, known options, and what a format does not state."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from costmodel.exchange.import_result import LossKind
+from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
+
+# --- options of a piece of software as rows, from which reading, writing and the list of known options follow
+
 
 _LARGEST = 10**15
 _ON, _OFF = ("true", "yes", "1"), ("false", "no", "0")
@@ -284,3 +286,49 @@ def nested(options: Mapping[str, Any]) -> dict[str, Any]:
             here = here.setdefault(section, {})
         here[last] = value
     return tree
+
+
+# --- what a format does not state of a scenario, found while it is written
+
+
+_WIDTH = 80  # of a line of a comment
+
+
+@dataclass
+class Remarks:
+    """Faults and notes about a scenario, collected while a file is written.
+
+    faults: keys that affect the cost and that the format cannot express. notes: what the reader of the file has to add
+    or check.
+    """
+
+    file: str
+    faults: list[Fault] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def refuse(self, key: str, sentence: str, hint: str = "") -> None:
+        """Records a key of the scenario that the format cannot express."""
+        fault = Fault("X009", f"{key}: {sentence}", Place(self.file, path=key), hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def note(self, sentence: str) -> None:
+        """Records a note on something that the reader of the file has to add or check."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+
+def comment_lines(mark: str, words: str) -> list[str]:
+    """A comment wrapped to the width of a terminal; longer words are not split.
+
+    >>> comment_lines("#", "the plan " * 10)[1]
+    '#   plan the plan'
+    """
+    return textwrap.wrap(
+        words,
+        _WIDTH,
+        initial_indent=f"{mark} ",
+        subsequent_indent=f"{mark}   ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -14,8 +14,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from costmodel.documents.keys.overrides import Assignment, path_of
-from costmodel.documents.keys.paths import place_at
-from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.paths import REFERENCES, place_at
 from costmodel.documents.reader.find_documents import find, is_path, said_first
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import LoadedScenario

@@ -1,21 +1,28 @@
-"""One collective alone over all accelerators of a cluster: its time by size, level and algorithm, with its band."""
+"""One collective alone over all accelerators of a cluster: time by size, level and algorithm; a ring step by step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.keys.suggestions import nearest
-from costmodel.documents.reader.cached_reader import accelerator_named
-from costmodel.documents.reader.library import read
+from costmodel.documents.reader.library import accelerator_named, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
 from costmodel.documents.text.files import LARGEST_TABLE, file_text
-from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth, line_rate_time
+from costmodel.equations.network.collectives import (
+    Operation,
+    algorithm_bandwidth,
+    bus_bandwidth,
+    line_rate_time,
+    ring_chunk,
+    ring_time,
+)
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.machine.collective_time import AloneTime, alone_times, collective_time, send_time
@@ -32,16 +39,19 @@ from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import check_links
 from costmodel.estimate.training_answer.training_error_band import residual
-from costmodel.evidence.calibrate.fabric_check import Soundness
+from costmodel.evidence.calibrate.fit_from_kernels import Soundness
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
-from costmodel.explore.flags.scenario_from_flags import DEFAULT_NODE, ScenarioFlags, case_of_flags
+from costmodel.explore.scenario_from_flags import DEFAULT_NODE, ScenarioFlags, case_of_flags
 from costmodel.ground.equation import Number, leaf, origin_of, trace
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
 from costmodel.ground.units import counted
+
+# --- one collective alone over all accelerators of a cluster
+
 
 # What nccl-tests measured of one collective, beside its prediction.
 
@@ -445,3 +455,53 @@ def least_time(inputs: Machine, message: float, group: Group, operation: Operati
         number(of_rank),
         number(line_rate_time(message, *shape, interface, operation=operation, switched=algorithm == "sharp")),
     )
+
+
+# --- A ring all-reduce step by step: which rank sends which chunk to which, and when
+
+
+Half = Literal["scatter", "gather"]
+HALVES: tuple[Half, ...] = ("scatter", "gather")
+USUAL = "nvlink4"
+
+
+@record
+class RingStep:
+    """A step of a ring: the chunk that each rank sends to the next one, and when it starts."""
+
+    half: Half
+    number: int
+    chunks: tuple[int, ...]
+    starts: float
+
+
+@record
+class Ring:
+    """All steps of a ring all-reduce, and its total time."""
+
+    ranks: int
+    message: float
+    bandwidth: float
+    latency: float
+    each: float
+    steps: tuple[RingStep, ...]
+    total: float
+
+
+def usual_bandwidth() -> float:
+    """The rate of the links where none is stated."""
+    bandwidth: float = read("fabric", USUAL).bandwidth
+    return bandwidth
+
+
+def ring(ranks: int, message: float, bandwidth: float, latency: float) -> Ring:
+    """The steps of an all-reduce over a ring of `ranks` ranks."""
+    size = float(ranks)
+    total = float(ring_time(message, size, bandwidth, latency, operation="all_reduce"))
+    step_time = total / (2 * (ranks - 1))
+    steps: list[RingStep] = []
+    for half in HALVES:
+        for turn in range(ranks - 1):
+            sent = (ring_chunk(float(rank), float(turn), size, half=half) for rank in range(ranks))
+            steps.append(RingStep(half, turn, tuple(int(chunk) for chunk in sent), step_time * len(steps)))
+    return Ring(ranks, message, bandwidth, latency, step_time, tuple(steps), total)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from costmodel.documents.keys.overrides import short
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import ResultColumn, without_money
 from costmodel.ground.errors import Fault
@@ -15,13 +17,17 @@ from costmodel.ground.record import record
 if TYPE_CHECKING:
     from costmodel.documents.schemas.baseline import EquationFingerprint
     from costmodel.documents.schemas.default_values import Assumption
+    from costmodel.estimate.shared.answer_facts import Subject
     from costmodel.estimate.shared.reasons import Reason
-    from costmodel.estimate.training_answer.training_facts import Subject
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.search.rank import Watcher
     from costmodel.explore.search.required_chance import Safety
+
+
+# --- what a question asks of a scenario, whatever its workload
+
 
 RANKS = "ranks"  # what sizes are of, where no key states them
 _NO_RESULTS: Mapping[str, float] = {}
@@ -427,3 +433,38 @@ class Workload(Protocol):
 
     def choices(self) -> tuple[ChosenFigure, ...]:
         """Inputs that users choose and may vary, besides hardware and assumptions."""
+
+
+# --- one input of an answer, turned down and up
+
+
+TENTH = 0.10
+
+
+@record
+class Knob:
+    """One input turned down and up by its spread, and the relative changes of the result."""
+
+    path: str
+    text: str
+    kind: Literal["hardware", "assumption", "fitted", "workload", "plan"]
+    spread: float
+    low: float
+    high: float
+    turned: tuple[str, str] = ("", "")  # down and up, as they would be written
+
+    @property
+    def swing(self) -> float:
+        """The whole range of the change of the result."""
+        return max(self.low, self.high, 0.0) - min(self.low, self.high, 0.0)
+
+    @property
+    def settable(self) -> str:
+        """The path that --set takes; for a fitted constant, its name in the fit."""
+        return f"fit.{self.path.partition('.efficiency.')[2]}" if self.kind == "fitted" else short(self.path)
+
+
+def scaled(text: str, factor: float) -> str:
+    """A figure as text, multiplied by a factor: 3.35 TB/s by 0.9 is 3.015 TB/s."""
+    number, unit = re.fullmatch(r"([\d.,eE+-]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    return f"{float(number.replace(',', '')) * factor:.12g}{unit}" if number else ""

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import ValidationError
 
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money, machine_name
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.estimate.training_answer.training_facts import subject_of
-from costmodel.explore.answer_text.answer_summaries import rl_degrees, rl_kept, serving_kept, training_kept
+from costmodel.estimate.shared.answer_facts import subject_of
+from costmodel.estimate.shared.results import stated_limits
+from costmodel.explore.answer_summaries import rl_degrees, rl_kept, serving_kept, training_kept
 from costmodel.explore.search.required_chance import EXPECTED, Safety, safety_of
-from costmodel.explore.vary.varied_input import TENTH
-from costmodel.explore.workload_interface import ChosenFigure, KeptAnswer, KnownPlans, PlanAnswer, RequestTokens
+from costmodel.explore.workload_interface import TENTH, ChosenFigure, KeptAnswer, KnownPlans, PlanAnswer, RequestTokens
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
     from costmodel.estimate.serving.predict_serving import ServingAnswer
+    from costmodel.estimate.shared.answer_facts import Facts, Subject
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.estimate.training_answer.predict_training import Answer
-    from costmodel.estimate.training_answer.training_facts import Facts, Subject
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.explain.explain import ExplainedFigure
@@ -180,7 +179,7 @@ class TrainingWorkload(_Usual):
     @property
     def facts(self) -> Facts:
         """Model, machine and job of the training scenario."""
-        from costmodel.estimate.training_answer.training_facts import facts_of
+        from costmodel.estimate.shared.answer_facts import facts_of
 
         return facts_of(self.case)
 
@@ -224,7 +223,7 @@ class TrainingWorkload(_Usual):
         self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
         """The smallest plans over numbers of nodes, with the machine's usual software where none is stated."""
-        from costmodel.explore.flags.flag_defaults import usual_stack
+        from costmodel.explore.flag_defaults import usual_stack
         from costmodel.explore.purchase.smallest_size import smallest_size
 
         software = () if "stack" in self.case.tree else (f"stack={usual_stack(self.case)}",)
@@ -289,14 +288,14 @@ class TrainingWorkload(_Usual):
 
     def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
         """The answer about its plan, or the figures of a stored result."""
-        from costmodel.explore.compare.comparison_sides import training_side
+        from costmodel.explore.compare.select_plan import training_side
 
         return training_side(name, self.case, rank, changed=changed)
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by number of accelerators."""
         from costmodel.explore.purchase.smallest_size import RankSizes, ranks_of
-        from costmodel.explore.vary.training_sizes import growth_of
+        from costmodel.explore.vary.scale import growth_of
 
         _without("training", {"--rate": bool(rate)}, "--ranks 64..4096")
         return RankSizes(self, tuple(ranks_of(ranks)), growth_of(self.case, weak=weak, best=best), weak, best)
@@ -304,7 +303,7 @@ class TrainingWorkload(_Usual):
     @property
     def quantities(self) -> Mapping[str, str]:
         """The results, and the memory lines of a rank."""
-        from costmodel.estimate.training.memory.breakdown import LINES
+        from costmodel.estimate.training.memory_breakdown import LINES
 
         return {**super().quantities, **dict.fromkeys(LINES, "")}
 
@@ -382,7 +381,7 @@ class ServingWorkload(_Usual):
         self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
         """The smallest plans over the replicas of every layout."""
-        from costmodel.explore.serving.smallest_cluster import smallest_fleets
+        from costmodel.explore.serving.best_fleets import smallest_fleets
 
         return smallest_fleets(self.case, safe, most)
 
@@ -443,7 +442,7 @@ class ServingWorkload(_Usual):
 
     def _with_limited(self, results: Collection[str]) -> bool:
         """Whether the results or limits asked for need the rate within limits."""
-        from costmodel.estimate.serving.limits_chance import OWN
+        from costmodel.estimate.serving.service_limits import OWN
 
         limits = (limit.column for limit in stated_limits(self.case.scenario.limits) if limit.column != OWN)
         names = (name.removesuffix("_low").removesuffix("_high") for name in (*results, *limits))
@@ -479,7 +478,7 @@ class ServingWorkload(_Usual):
 
     def varied_key(self, path: str) -> str:
         """The key, or the mean of lengths that are spread: other lengths with the same spread are tried."""
-        from costmodel.documents.schemas.serving.serving_schema import Lengths
+        from costmodel.documents.schemas.serving import Lengths
 
         spread = path in _LENGTHS and isinstance(getattr(self.case.scenario.workload, path.partition(".")[2]), Lengths)
         return f"{path}.mean" if spread else path
@@ -530,7 +529,7 @@ class ServingWorkload(_Usual):
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """The labels of all answers about a service."""
-        from costmodel.explore.answer_text.label_lookup import OF_SERVICES
+        from costmodel.explore.label_lookup import OF_SERVICES
 
         return OF_SERVICES
 
@@ -558,8 +557,8 @@ class ServingWorkload(_Usual):
 
     def missing(self, result: str) -> str:
         """What to set for an unknown result: a price, a limit on latency, or a longer answer."""
-        from costmodel.documents.schemas.serving.serving_schema import BETWEEN_TOKENS
-        from costmodel.estimate.serving.goodput import IN_TIME
+        from costmodel.documents.schemas.serving import BETWEEN_TOKENS
+        from costmodel.estimate.serving.service_limits import IN_TIME
 
         if result in BETWEEN_TOKENS and self.case.scenario.workload.single_token:
             return "set a longer workload.output: an answer is one token, and none follows it"
@@ -572,7 +571,7 @@ class ServingWorkload(_Usual):
         """The load, the lengths of requests, and the most tokens and sequences of a step, each turned by a tenth."""
         import numpy as np
 
-        from costmodel.documents.schemas.serving.serving_schema import LOADS
+        from costmodel.documents.schemas.serving import LOADS
         from costmodel.estimate.serving.serving_inputs import inputs_of
         from costmodel.explore.compare.input_paths import leaves
 
@@ -616,7 +615,7 @@ class RlWorkload(_Usual):
     @property
     def measured_runs(self) -> float:
         """The number of published iterations on this accelerator."""
-        from costmodel.explore.rl.search_splits import published_iterations
+        from costmodel.explore.rl import published_iterations
 
         return float(published_iterations()[self.case.accelerator.name])
 
@@ -628,7 +627,7 @@ class RlWorkload(_Usual):
 
     def planned(self) -> RlWorkload:
         """The workload with its best plan, where it has none."""
-        from costmodel.explore.rl.search_splits import planned
+        from costmodel.explore.rl import planned
 
         return replace(self, case=planned(self.case))
 
@@ -640,7 +639,7 @@ class RlWorkload(_Usual):
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> RlAnswer:
         """The answer for the plan, or for the best one; with bands and remarks only where `results` need them."""
         from costmodel.estimate.rl.predict_rl import predict
-        from costmodel.explore.rl.search_splits import best_answer
+        from costmodel.explore.rl import best_answer
 
         best = best or self.case.scenario.plan is None
         if best:
@@ -677,15 +676,15 @@ class RlWorkload(_Usual):
 
     def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
         """The answer about its plan, or about its best one."""
-        from costmodel.explore.rl.search_splits import side
+        from costmodel.explore.rl import side
 
         return side(name, self.case, rank)
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """The sizes by number of accelerators."""
-        from costmodel.documents.schemas.rl.rl_results import PHASES
+        from costmodel.documents.schemas.rl import PHASES
         from costmodel.explore.purchase.smallest_size import RankGrowth, RankSizes, ranks_of
-        from costmodel.explore.rl.search_splits import settings_on
+        from costmodel.explore.rl import settings_on
 
         _without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
         growth = RankGrowth(
@@ -705,7 +704,7 @@ class RlWorkload(_Usual):
     def explain(self, answer: PlanAnswer, *quantities: str) -> list[ExplainedFigure]:
         """The trees of figures of one evaluation."""
         from costmodel.estimate.rl.predict_rl import RlAnswer
-        from costmodel.explore.rl.explain_rl import explain
+        from costmodel.explore.rl import explain
 
         assert isinstance(answer, RlAnswer)
         return explain(answer, *quantities)

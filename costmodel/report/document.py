@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.report.page.plots import SvgFigure
-    from costmodel.report.terminal.style.layout import Line
+    from costmodel.report.terminal.layout import Line
 
 Verdict = Literal["good", "warn", "bad", "plain"]
 Face = Literal["all", "terminal", "page"]

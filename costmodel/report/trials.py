@@ -1,4 +1,4 @@
-"""Trials in words and as plain values: their results, what speaks against them, what there is to remark."""
+"""Trials in words and as plain values: varied keys, results, what speaks against them, what there is to remark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from costmodel.documents.schemas.default_values import SAFE
+from costmodel.documents.schemas.limits import Bound
 from costmodel.documents.schemas.results import (
     BANDS_BESIDE,
     COLUMNS,
@@ -18,15 +19,21 @@ from costmodel.documents.schemas.results import (
     is_of_run,
     machine_name,
 )
-from costmodel.estimate.training_answer.training_facts import row_facts
+from costmodel.estimate.shared.answer_facts import row_facts
+from costmodel.explore.plan_choice_text import CHOICES
 from costmodel.explore.workload_interface import Trial, Workload
+from costmodel.ground.counts import HEADS as COLUMN_HEADS
+from costmodel.ground.counts import SIZES
 from costmodel.ground.units import rounded_percent, significant
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Cell, Column, Draw, Value, Verdict, chance_verdict
-from costmodel.report.terminal.style.formatting import ENDS
-from costmodel.report.terminal.style.head import price_fields, remark_counts, remarks
-from costmodel.report.terminal.style.layout import BAD, DIM, Line, styled
+from costmodel.report.terminal.formatting import ENDS, spaced
+from costmodel.report.terminal.head import price_fields, remark_counts, remarks
+from costmodel.report.terminal.layout import BAD, DIM, Line, styled
 from costmodel.report.workload_words import words_of
+
+# --- trials in words and as plain values
+
 
 NARROW = ("nodes", "p99 P90", "P90")  # columns that a narrow terminal has no room for
 _NO_EFFECT = "N051"  # of a key, which may have one at other values of another
@@ -247,3 +254,30 @@ def _range_figure(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw
         rows.append(BarRow(label, pieces, text))
     unit = round_unit(name, COLUMNS[kind][name].unit, most)
     return Bars(key, PICTURED[name], "With its band from P10 to P90.", rows, name, say, legend=legend, unit=unit)
+
+
+# --- keys that vary over the scenarios of a search: their values in a line, and headings of their columns
+
+
+_OTHERS = ("#", "zero", "sp", "recompute", "cost", "step", "P90", "tok/s/GPU", "MFU", "GiB", "fits")
+_TAKEN = frozenset((*SIZES, *CHOICES, *COLUMN_HEADS.values(), *_OTHERS, *Bound.model_fields))
+
+
+def few(values: Sequence[str]) -> str:
+    """The values in words; of many only the first and the last."""
+    stated = [spaced(value) for value in values]
+    if len(stated) <= 6:
+        return ", ".join(stated)
+    return f"{', '.join(stated[:3])}, … {stated[-1]} ({len(stated):,})"
+
+
+def headings(paths: Sequence[str]) -> list[str]:
+    """A short heading for each varied key: its shortest unique ending that is no column of plans."""
+    return [_column_heading(path, [other for other in paths if other != path]) for path in paths]
+
+
+def _column_heading(path: str, others: Sequence[str]) -> str:
+    parts = path.split(".")
+    ends = [".".join(parts[start:]) for start in range(len(parts) - 1, -1, -1)]
+    free = (end for end in ends if end not in _TAKEN and not any(f".{other}".endswith(f".{end}") for other in others))
+    return next(free, path)

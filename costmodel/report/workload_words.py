@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from costmodel.estimate.shared.answer_facts import Subject, subject_of
 from costmodel.estimate.shared.reasons import REMARKS
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.estimate.training_answer.training_facts import Subject, subject_of
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.workload_interface import PlanAnswer, Workload
 from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, rounded_dollars, show_time, significant
 from costmodel.report.document import Cell, Sentence, Value, plain
-from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, price_varies, title
-from costmodel.report.terminal.style.layout import HEAD, WARN, Line, styled
+from costmodel.report.terminal.head import fact_fields, origin_lines, price_lines, price_varies, title
+from costmodel.report.terminal.layout import HEAD, WARN, Line, styled
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.estimate.shared.result_limits import Limit
+    from costmodel.estimate.shared.results import Limit
     from costmodel.explore.vary.scale import Scaled, ScaledSize
 
 
@@ -153,13 +153,13 @@ _OF_TRAINING = Compared(
 def _training() -> WorkloadWords:
     """How answers word a training: its results, its plans, and reasons against them."""
     from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.estimate.shared.answer_facts import facts_of
     from costmodel.estimate.training_answer.predict_training import Answer
-    from costmodel.estimate.training_answer.training_facts import facts_of
-    from costmodel.explore.answer_text.answer_summaries import brief_words
+    from costmodel.explore.answer_summaries import brief_words
     from costmodel.explore.explain.effects import ExplainedAnswer
-    from costmodel.report.terminal.plan import plan_lines
-    from costmodel.report.terminal.style.formatting import TIME_TERMS, result
-    from costmodel.report.terminal.style.head import head_lines, job_lines, rounded_batch
+    from costmodel.report.terminal import plan_lines
+    from costmodel.report.terminal.formatting import TIME_TERMS, result
+    from costmodel.report.terminal.head import head_lines, job_lines, rounded_batch
 
     def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
         held = training(case)
@@ -252,7 +252,7 @@ _OF_SERVING = Compared(
 
 
 def _lines_below_sizes(sizes: Scaled) -> list[Line]:
-    from costmodel.report.terminal.serving.serving_sizes import lines
+    from costmodel.report.terminal.serving_sizes import lines
 
     return lines(sizes)
 
@@ -260,20 +260,13 @@ def _lines_below_sizes(sizes: Scaled) -> list[Line]:
 def _serving() -> WorkloadWords:
     """How answers word a service: its results, its plans, reasons against them, and its load."""
     from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.estimate.serving.limits_chance import OWN
     from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.report.terminal.serving import serving_estimate
-    from costmodel.report.terminal.serving.serving_formatting import (
-        TERMS,
-        at_most_lines,
-        band,
-        plan_words,
-        reason,
-        result,
-    )
+    from costmodel.estimate.serving.service_limits import OWN
+    from costmodel.report.terminal import serving_estimate
+    from costmodel.report.terminal.serving_formatting import TERMS, at_most_lines, band, plan_words, reason, result
 
     def load(case: LoadedScenario) -> str:
-        from costmodel.report.terminal.serving.serving_formatting import lengths_words, load_words, type_words
+        from costmodel.report.terminal.serving_formatting import lengths_words, load_words, type_words
 
         held, workload = serving(case), serving(case).scenario.workload
         types = type_words(workload) or [workload.precision]
@@ -281,7 +274,7 @@ def _serving() -> WorkloadWords:
         return " · ".join([held.stack.name, *types, lengths, load_words(workload)])
 
     def more(row: ScaledSize) -> dict[str, Any]:
-        from costmodel.report.terminal.serving import serving_sizes
+        from costmodel.report.terminal import serving_sizes
 
         return serving_sizes.more(row)
 
@@ -337,7 +330,7 @@ def _noted(notes: Iterable[Sentence]) -> list[Cell]:
 
 def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:
     """A note after a missed limit: more arrives than is answered, or no engine can meet the limit."""
-    from costmodel.report.terminal.serving.serving_formatting import past_bandwidth
+    from costmodel.report.terminal.serving_formatting import past_bandwidth
 
     more = " of what is answered; more arrives" if answer.overload and limit.holds(answer.costs[limit.column]) else ""
     return f"{more}{past_bandwidth(limit, answer.costs['bandwidth_bound'])}"
@@ -354,8 +347,9 @@ def _rl() -> WorkloadWords:
     """How answers word reinforcement learning: its results, its plans, and reasons against them."""
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
-    from costmodel.explore.answer_text.answer_summaries import both_words
-    from costmodel.report.terminal.rl.rl_estimate import (
+    from costmodel.explore.answer_summaries import both_words
+    from costmodel.report.terminal.head import job_lines
+    from costmodel.report.terminal.rl_estimate import (
         NAMES,
         band,
         iteration_words,
@@ -365,7 +359,6 @@ def _rl() -> WorkloadWords:
         rl_conclusion,
         titled,
     )
-    from costmodel.report.terminal.style.head import job_lines
 
     def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
         own = not any(path.startswith(("workload", "stack")) for path in varied)
@@ -393,7 +386,7 @@ def _rl() -> WorkloadWords:
 
 
 def _subject_lines(facts: Subject, varied: Sequence[str]) -> list[Line]:
-    from costmodel.report.terminal.style.head import subject_words
+    from costmodel.report.terminal.head import subject_words
 
     words = subject_words(facts, varied)
     return [styled(words, HEAD)] if words else []

@@ -18,13 +18,13 @@ from costmodel.commands.scenario_options import flag_options
 from costmodel.documents.reader.find_documents import by_maker, find, title_of
 from costmodel.documents.reader.folders import names
 from costmodel.documents.schemas.precision import Precision
-from costmodel.documents.schemas.rl.rl_schema import Algorithm
+from costmodel.documents.schemas.rl import Algorithm
 from costmodel.documents.text.files import file_text, only_texts
 from costmodel.exchange.write_yaml import scenario_text
-from costmodel.explore.flags.workload_flags import FLAGS
+from costmodel.explore.workload_flags import FLAGS
 from costmodel.ground.errors import CostModelError
 from costmodel.report.page.trace import without_traces
-from costmodel.report.terminal.style.head import title
+from costmodel.report.terminal.head import title
 from costmodel.server.request import SCENARIO_FILE, Answered, Asked, guarded, options_of, parsed
 
 _SHOWN = ("buy", "search", "estimate", "scale", "run", "sensitivity")  # memory, comm and pipeline have estimate's page

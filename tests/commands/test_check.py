@@ -17,10 +17,10 @@ from xml.etree import ElementTree
 import pytest
 
 from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, machine_name
-from costmodel.estimate.training.time import layer_kernels
-from costmodel.estimate.training.time import step as training
+from costmodel.estimate.training import layer_kernels
+from costmodel.estimate.training import training_step as training
 from costmodel.ground.equation import EQUATIONS, Number, equation
-from costmodel.report.terminal.style.layout import GOOD, WARN, chance_style
+from costmodel.report.terminal.layout import GOOD, WARN, chance_style
 
 Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]

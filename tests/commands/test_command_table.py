@@ -119,7 +119,7 @@ def test_serving_imports_no_schema_of_training() -> None:
     unneeded |= {"explore.serving.vary_serving", "explore.serving.search_layouts"}
     assert loaded & unneeded == set()
     assert {name for name in loaded if name.startswith("estimate.training")} == set()
-    assert {"documents.schemas.serving.serving_schema", "documents.schemas.model"} <= loaded
+    assert {"documents.schemas.serving", "documents.schemas.model"} <= loaded
     assert "estimate.serving.predict_serving" in loaded
 
 

@@ -13,7 +13,7 @@ import pytest
 from costmodel.commands.export import ExportFormat
 from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.serving.exported_command import ENGINES
-from costmodel.exchange.training.exported_job import TARGETS
+from costmodel.exchange.training.formats import TARGETS
 
 Run = Callable[..., Any]
 

@@ -21,8 +21,8 @@ from rich.cells import cell_len
 from costmodel.commands.documents import DocumentKind
 from costmodel.commands.shared import answering
 from costmodel.documents.reader.folders import FOLDER_OF
-from costmodel.report.data_formats.formats import csv_text
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.data_formats.json_csv_markdown import csv_text
+from costmodel.report.terminal.layout import Reply
 
 Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.load_scenario import load, load_any
-from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.load_scenario import load, load_any, vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.text.digest import sealed
 from costmodel.estimate.machine.price import price_of

@@ -20,7 +20,7 @@ import pytest
 
 from costmodel.commands import rl, serving, training
 from costmodel.commands.command_table import COMMANDS, QUESTIONS, USED_BY_ALL
-from costmodel.explore.flags.workload_flags import FLAGS
+from costmodel.explore.workload_flags import FLAGS
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests/evidence/measured"

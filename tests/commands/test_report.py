@@ -22,8 +22,8 @@ from costmodel.documents.reader.resolved_scenario import training
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore import rl
 from costmodel.explore.page import report_facts
-from costmodel.explore.rl import search_splits
 from costmodel.explore.search.search import search
 from costmodel.explore.serving import search_layouts
 from costmodel.ground.counts import ordinal
@@ -222,7 +222,7 @@ def _searched(name: str, *changes: str) -> tuple[PlanView, SearchWords[Any, Any]
     found: dict[str, Callable[[], SearchWords[Any, Any]]] = {
         "training": lambda: TrainingWords(search(training(case), 3)),
         "serving": lambda: ServiceWords(search_layouts.search(inputs_of(serving(case)), 3)),
-        "rl": lambda: RlWords(search_splits.search(reinforced(case), 3)),
+        "rl": lambda: RlWords(rl.search(reinforced(case), 3)),
     }
     return commands_of(case).view(case, "report"), found[case.kind]()
 

@@ -12,7 +12,7 @@ from conftest import ledgers
 
 import costmodel
 from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
-from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.documents.schemas.rl import PHASES
 from costmodel.explore.vary import sensitivity
 
 NAME = "grpo-qwen-2.5-7b-64"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.keys.paths import at
-from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, scenario_from_flags
+from costmodel.explore.scenario_from_flags import ScenarioFlags, scenario_from_flags
 
 ASKED = ("--model", "qwen-2.5-7b", "--gpu", "h100-sxm", "--gpus", "16", "--prompts", "64", "--answer", "1k")
 SAME = """\

@@ -16,7 +16,7 @@ from conftest import ledgers
 from rich.cells import cell_len
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, machine_name
-from costmodel.documents.schemas.serving.serving_schema import ServingLimits
+from costmodel.documents.schemas.serving import ServingLimits
 
 NAME = "serve-llama-3.1-70b"
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,13 +17,13 @@ from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.base import Document
-from costmodel.documents.schemas.rl.rl_schema import RlScenario
+from costmodel.documents.schemas.rl import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.schemas.serving.serving_schema import ServingScenario
+from costmodel.documents.schemas.serving import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, case_of_flags, scenario_from_flags
-from costmodel.explore.flags.workload_flags import FLAGS, keys_of
-from costmodel.report.terminal.style.head import command
+from costmodel.explore.scenario_from_flags import ScenarioFlags, case_of_flags, scenario_from_flags
+from costmodel.explore.workload_flags import FLAGS, keys_of
+from costmodel.report.terminal.head import command
 
 Faults = Callable[[Any], Any]
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,7 @@ import pytest
 from each import each
 
 from costmodel.documents.keys.schema_paths import key_of
-from costmodel.documents.reader.load_scenario import load
-from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.load_scenario import load, vary
 from costmodel.documents.schemas.base import FromTokens
 from costmodel.documents.schemas.limits import Limits
 from costmodel.documents.schemas.results import TRAINING_RESULTS

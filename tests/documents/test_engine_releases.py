@@ -6,13 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from costmodel.documents.reader.engine_releases import stack_of_release
-from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.find_documents import find, stack_of_release
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.reader.sources import bibliography
-from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.engine import Engine
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.ground.errors import CostModelError
 

@@ -20,7 +20,7 @@ from costmodel.equations.parallelism.pipeline import bubble_of_ideal, bubble_of_
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.explain.pages import page
 from costmodel.ground.equation import EQUATIONS
-from costmodel.report.terminal.documents import word_pages
+from costmodel.report.terminal import word_pages
 
 # ── (a) ring all-reduce ──────────────────────────────────────────────────────────────────────────────────────────────
 

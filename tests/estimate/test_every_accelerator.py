@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.library import CachedReader, names, read
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.resolved_scenario import proxy_node
 from costmodel.documents.schemas.hardware import Accelerator
@@ -17,7 +16,7 @@ from costmodel.estimate.serving import predict_serving
 from costmodel.estimate.training_answer.predict_training import predict
 from costmodel.evidence.validate.validate import validated
 from costmodel.explore.collective import collective
-from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, scenario_from_flags
+from costmodel.explore.scenario_from_flags import ScenarioFlags, scenario_from_flags
 
 SHELF = CachedReader()
 SHARE = 4  # of so many accelerators whose node is another's one is asked unless --whole asks for all

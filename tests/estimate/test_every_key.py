@@ -12,7 +12,7 @@ import pytest
 
 from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.keys.overrides import full
-from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.paths import REFERENCES
 from costmodel.documents.keys.schema_paths import choices_of, examples_of, key_of
 from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.folders import names

@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.library import CachedReader, names, read
 from costmodel.documents.reader.resolved_scenario import case_of
 from costmodel.documents.schemas.results import OF_STEP
 from costmodel.documents.schemas.scenario import Plan, Scenario

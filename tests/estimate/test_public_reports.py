@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.training.memory.breakdown import ALLOCATED
+from costmodel.estimate.training.memory_breakdown import ALLOCATED
 from costmodel.estimate.training_answer.training_error_band import banded
 from estimate.cases import ask, costs, inputs, line, model, written_out
 

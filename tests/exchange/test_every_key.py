@@ -36,7 +36,7 @@ from costmodel.exchange.training import (
     transformers,
 )
 from costmodel.exchange.training.file_facts import Layer
-from costmodel.exchange.values.foreign_values import as_placed
+from costmodel.exchange.values import as_placed
 from costmodel.ground.errors import CostModelError, Fault, Place
 from exchange import published
 from exchange.logs import test_benchmark_result

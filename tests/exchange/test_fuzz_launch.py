@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from costmodel.documents.reader.library import read
 from costmodel.exchange.detect import SERVING
 from costmodel.exchange.import_result import Origin, OriginValue
-from costmodel.exchange.serving.engine_files import read_serve_command
-from costmodel.exchange.serving.merge_serving import settled_serving
+from costmodel.exchange.serving.engine_files import read_serve_command, settled_serving
 from costmodel.exchange.training import (
     accelerate,
     axolotl,

@@ -13,9 +13,9 @@ from each import each
 
 from costmodel.documents.reader.library import names
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.rl.rl_schema import Rl, RlPlan
+from costmodel.documents.schemas.rl import Rl, RlPlan
 from costmodel.documents.schemas.scenario import Plan, Training
-from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, Serving, ServingPlan
+from costmodel.documents.schemas.serving import ACCEPTED, Serving, ServingPlan
 from costmodel.exchange import option_rows as rows
 from costmodel.exchange.detect import FORMATS as DETECTED
 from costmodel.exchange.detect import RL_FORMATS

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.report.terminal.style.layout import CellTable
+from costmodel.report.terminal.layout import CellTable
 
 # Heads of columns whose cells are values: places, sizes, runs, and what figures are gathered by.
 OF_VALUES = {"#", "ranks", "run", "furthest off", "source", "gpu", "model", "rate"}

@@ -15,7 +15,7 @@ from costmodel.commands import completion
 from costmodel.equations.network.collectives import bus_bandwidth
 from costmodel.explore.collective import OPERATIONS, collective
 from costmodel.explore.explain.pages import page
-from costmodel.explore.flags.scenario_from_flags import ScenarioFlags
+from costmodel.explore.scenario_from_flags import ScenarioFlags
 from costmodel.report.answers.collective import collective_json, measuring
 
 Faults = Callable[[Any], Any]

@@ -20,7 +20,7 @@ from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.reader.sources import labels as stated_labels
 from costmodel.explore.explain.pages import page
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.style.layout import CellTable
+from costmodel.report.terminal.layout import CellTable
 
 from .printed_labels import ALONE, labels_of, labels_of_grid
 

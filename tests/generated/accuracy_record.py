@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import CachedReader
 from costmodel.evidence.calibrate.engine_fit import engine_fit
 from costmodel.evidence.calibrate.fit_from_runs import EXPERTS, STEP, UNSEEN, StepFit, spreads, step_fit
 from costmodel.evidence.calibrate.regression_problem import (

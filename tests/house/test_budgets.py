@@ -16,10 +16,10 @@ BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
     "commands": 5_800,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
     "documents": 6_200,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
-    "documents/schemas": 5_750,  # with what software has and holds, and references to parts that few documents have
+    "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
-    "estimate": 8_010,  # prices of nodes, rounds, feed-forward halves, models beside the policy
+    "estimate": 8_050,  # prices of nodes, rounds, feed-forward halves, models beside the policy
     "estimate/serving": 9_670,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_750,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
@@ -29,11 +29,11 @@ BUDGETS = {
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 18_850,  # one search; what to buy, with equations; steps of what divides; changes that fit together
+    "explore": 19_000,  # one search; what to buy, with equations; steps of what divides; changes that fit together
     "explore/serving": 3_900,  # a model on every machine, points of benchmarks
-    "ground": 2_050,  # with durations in a given unit
+    "ground": 2_100,  # with durations in a given unit
     "report": 1_550,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 10_300,  # all faces of a question, views of plans, patches of documents, choices of buy
+    "report/answers": 10_700,  # all faces of a question, views of plans, patches of documents, choices of buy
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_900,
     "server": 1_250,
@@ -51,8 +51,8 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(11.6, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(594, slack=10, target=200),
+    "imports, % of code lines": Ceiling(11.0, slack=0.2, step=0.1, target=7),
+    "files": Ceiling(507, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(6, slack=5),
     "imports in the longest chain": Ceiling(57, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),

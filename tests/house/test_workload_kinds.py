@@ -11,16 +11,16 @@ from each import each
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.rl.rl_schema import Rl, RlAssumptions, RlScenario
+from costmodel.documents.schemas.rl import Rl, RlAssumptions, RlScenario
 from costmodel.documents.schemas.scenario import Assumptions, Scenario, Training
-from costmodel.documents.schemas.serving.serving_schema import Serving, ServingAssumptions, ServingScenario
+from costmodel.documents.schemas.serving import Serving, ServingAssumptions, ServingScenario
 
 from .catalogue import PACKAGE, nodes, python_files
 
 ROOMS = {"commands", "report", "explore", "server", "library.py"}
 REGISTRIES = {
     "explore/workloads.py",
-    "explore/flags/workload_flags.py",
+    "explore/workload_flags.py",
     "report/workload_words.py",
     "commands/by_workload.py",
 }  # the tables of what each workload has

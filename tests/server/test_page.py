@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from costmodel.explore.flags.workload_flags import FLAGS
+from costmodel.explore.workload_flags import FLAGS
 from costmodel.server.http import around
 from costmodel.server.page import offered, shown
 from costmodel.server.workers import Limits

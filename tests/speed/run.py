@@ -19,8 +19,8 @@ from costmodel.explore.search.search import search
 from costmodel.report.answers.plan_answer import estimate
 from costmodel.report.answers.run import run
 from costmodel.report.answers.training_view import TrainingView
-from costmodel.report.terminal.style.document_lines import document_lines
-from costmodel.report.terminal.style.layout import laid
+from costmodel.report.terminal.document_lines import document_lines
+from costmodel.report.terminal.layout import laid
 
 NAME, LARGE = "llama-3-70b-512", "speed"
 

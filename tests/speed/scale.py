@@ -21,9 +21,9 @@ from typing import Any
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.explore.search.checkpoint import MANIFEST, written_tally
-from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.search import search
 from costmodel.explore.search.stream import SearchOptions
+from costmodel.explore.search.value_ranges import axis
 
 MIB = 1024  # ru_maxrss is in KiB
 PLANS = 1_063_304  # of scenarios/speed.yaml

@@ -13,7 +13,7 @@ from exchange.published import TWINS
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.model import Layers
-from costmodel.equations.layers.sparse_attention import indexer_flop
+from costmodel.equations.layers.attention import indexer_flop
 from costmodel.equations.layers.state_space import linear_attention_flop, selective_scan_activations
 from costmodel.equations.memory.activations import op_level_activations
 from costmodel.equations.network.collectives import wire_bytes
@@ -24,13 +24,13 @@ from costmodel.equations.parallelism.pipeline import (
     pipeline_time,
     zero_bubble_idle,
 )
-from costmodel.estimate.model.mixers.kinds import GROUPED
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize
-from costmodel.estimate.model.mixers.table import core_flop, mixer, mixer_activations, mixer_cache, mixer_matmuls
+from costmodel.estimate.model.mixers.mixer_kinds import GROUPED
+from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer, mixer_activations, mixer_cache, mixer_matmuls
 from costmodel.estimate.model.shards import matmuls, model_active_parameters, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import front_flop
-from costmodel.estimate.training.memory.breakdown import whole_activations
+from costmodel.estimate.training.memory_breakdown import whole_activations
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.counts import LaterSchedule
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from estimate import cases
 
-from costmodel.estimate.model.mixers.table import core_flop, mixer_matmuls
+from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer_matmuls
 from costmodel.estimate.model.shards import matmuls, model_parameters, shard
-from costmodel.estimate.training.memory.breakdown import whole_activations
+from costmodel.estimate.training.memory_breakdown import whole_activations
 
 from .make import reference
 from .test_against_reference import BLOCK, STATISTIC

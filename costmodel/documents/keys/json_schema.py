@@ -15,8 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from costmodel.documents.reader.folders import FOLDER_OF
 from costmodel.documents.reader.library import document_class
-from costmodel.documents.schemas.rl.rl_schema import RL
-from costmodel.documents.schemas.serving.serving_schema import SERVING
+from costmodel.documents.schemas.rl import RL
+from costmodel.documents.schemas.serving import SERVING
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # the newest that editors' YAML servers know whole
 _CHECKOUT = Path(__file__).resolve().parents[3]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from costmodel.documents.keys.overrides import full, short
-from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.paths import REFERENCES
 from costmodel.documents.keys.schema_paths import choices_of, examples_of, key_of, resolved, schema_tree
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.keys.workload_keys import SCENARIOS

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.keys.field_aliases import TRAINERS
-from costmodel.documents.keys.paths import at
-from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.paths import REFERENCES, at
 from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied, key_at
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from costmodel.documents.keys.schema_paths import key_of
-from costmodel.documents.schemas.rl.rl_schema import RlScenario
+from costmodel.documents.schemas.rl import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.schemas.serving.serving_schema import ServingScenario
+from costmodel.documents.schemas.serving import ServingScenario
 
 SCENARIOS: dict[str, type[BaseModel]] = {"training": Scenario, "serving": ServingScenario, "rl": RlScenario}
 WORKLOADS = {"training": "training", "serving": "serving", "rl": "reinforcement learning"}  # in words

@@ -1,19 +1,19 @@
-"""Finds documents by name, and reads their first lines without checking the rest."""
+"""Finds documents by name, accelerators by other spellings, stacks by an engine's release; reads first lines."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from costmodel.documents.keys.field_aliases import STACK_ALIASES, STACKS
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.suggestions import alike, holds, nearest
-from costmodel.documents.reader.accelerator_aliases import accelerator_meant
-from costmodel.documents.reader.engine_releases import stack_meant
 from costmodel.documents.reader.folders import (
     FOLDER_OF,
     SUFFIXES,
@@ -30,7 +30,176 @@ from costmodel.documents.reader.hub_names import is_hub_name, nearest_shapes, sh
 from costmodel.documents.text.files import SEND, file_text, found_by_name, is_text, may_look, opens_files
 from costmodel.documents.text.yaml_tree import read_tree
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail, quoted_value
-from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.parsing import UnitError, late_pattern, parse
+
+# --- spellings of accelerators in tables and drivers, resolved to the names of documents
+
+
+# Names that match no document.
+OTHER = {
+    "gh200480gb": "gh200-96",  # 480 and 120 GB are its processor's
+    "gh200120gb": "gh200-96",
+    "h203e": "h20-141",
+    "a6000ada": "rtx6000-ada",
+    "qrtx8000": "rtx8000",
+    "rtxproserver6000": "rtx-pro-6000-server",
+    "spark": "gb10",
+    "vr200": "rubin",
+    "r200": "rubin",
+    "mi200gcd": "mi250x-gcd",
+    "tpuv5litepod": "tpu-v5e",
+    "trillium": "tpu-v6e",
+    "ironwood": "tpu-v7",
+    "tpu7x": "tpu-v7",
+    "tpuv8t": "tpu-8t",
+    "trainium": "trn1",
+    "trainium1": "trn1",
+    "trainium2": "trn2",
+    "trainium3": "trn3",
+}
+USUAL = {"a100": 80, "gh200": 96, "h20": 96, "v100": 16}  # GB of a part sold with more than one size of memory
+_DROPPED = late_pattern(  # words that do not distinguish two accelerators
+    r"\b(nvidia|amd|intel|google|aws|cloud|geforce|quadro|instinct|habana|tesla|tensor core|gpu|[hd]gx|"
+    r"blackwell|grace|vera|workstation|edition|generation)\b|\brtx[ -]*(?=a\d)"
+)
+_BARE = late_pattern(r"(?=\d{4})")  # a card named by its number alone
+_BETWEEN = " -_/:"
+_NAME = late_pattern(r"(?P<part>[a-z\d-]+?)(?:-(?P<form>sxm|pcie|nvl|gcd)\d?)?(?:-(?P<memory>\d{2,3}))?")
+_BESIDE = late_pattern(
+    r"\bsxm\d?\b|\bpcie\b|\bnvl\d*\b|\bgcd\b|\boam\b|\bhbm\de?\b|\bsuperchip\b|\btrillium\b|\bironwood\b|"
+    r"\b\d+ ?g(?:i?b)?\b|(?<=[-_ ])\d{2,3}$|[^a-z0-9]"
+)
+_AS_SOLD = 0.12  # of a logarithm: how far the GB of a name lie from those of the datasheet, which may be GiB
+_FORM = late_pattern(r"sxm|pcie|nvl(?!\d)|gcd")
+_MEMORY = late_pattern(r"(?<!\d)(\d+)(?: ?g(?:i?b)?\b|(?<=[-_ ]\d\d)$)")
+
+
+def accelerator_meant(
+    spelling: str, memory: float | None, known: frozenset[str], capacity: Callable[[str], float]
+) -> str:
+    """The accelerator that a spelling stands for; its memory in GB decides between variants. Empty if none fits.
+
+    known: the names of all accelerators. capacity: gives the memory of an accelerator [B], to compare with a stated
+    size
+    """
+    stated = _DROPPED.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
+    stated = f"rtx{stated}" if _BARE.match(stated) else stated
+    key = squeezed(stated)
+    exact = _names_without_separators(known).get(key) or OTHER.get(key, "")
+    if exact and (memory is None or _distance_of_sizes(memory, capacity(exact)) < _AS_SOLD):
+        return exact
+    return _nearest(stated, memory, known, capacity) or exact
+
+
+@functools.lru_cache(maxsize=8)
+def _names_without_separators(known: frozenset[str]) -> dict[str, str]:
+    return {squeezed(name): name for name in sorted(known)}
+
+
+def _nearest(stated: str, memory: float | None, known: frozenset[str], capacity: Callable[[str], float]) -> str:
+    """The accelerator that a spelling names, with the stated form factor and memory, else the most common variant."""
+    parts = {name: found for name in sorted(known) if (found := _NAME.fullmatch(name))}
+    matches = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), stated)]
+    if not matches:
+        return ""
+    part = max(matches, key=len)
+    behind = re.sub(_begins(part), " ", stated, count=1)
+    if _BESIDE.sub("", behind):
+        return ""
+    form, named = _FORM.search(behind), _MEMORY.search(behind)
+    wanted = form[0] if form else "sxm"
+    of = {name: found for name, found in parts.items() if found["part"] == part}
+    fitting = {name: found for name, found in of.items() if (found["form"] or wanted) == wanted}
+    size = float(named[1]) if named else memory
+    if size is None and part in USUAL:
+        fitting = {name: found for name, found in fitting.items() if found["memory"] in (None, str(USUAL[part]))}
+    if size is None:
+        return min(fitting, default="")
+    apart = {name: _distance_of_sizes(size, capacity(name)) for name in fitting}
+    nearest = min(apart, key=lambda name: apart[name], default="")
+    return nearest if nearest and apart[nearest] < _AS_SOLD else ""
+
+
+def _distance_of_sizes(gigabytes: float, capacity: float) -> float:
+    """The distance between a memory size in GB and a capacity, as an absolute logarithm."""
+    return abs(math.log(gigabytes * 1e9 / capacity))
+
+
+def _begins(part: str) -> str:
+    """A pattern for the name of a part, with optional separators, that does not continue with another name."""
+    return r"[\s_-]*".join(map(re.escape, part.replace("-", ""))) + r"(?![a-z0-9])|" + re.escape(part) + r"(?=sxm|pcie)"
+
+
+# --- which stack of an engine describes one of its releases
+
+
+_DIGITS = 9  # of a part of a release
+_OF_RELEASE = late_pattern(r"(?P<engine>[a-z][a-z-]*?)(?:==|[-@ ])v?(?P<release>\d+(?:\.\d+)*[\w.]*)")
+_VERSION, _TITLE = late_pattern(r"^  version: *(.+)$", re.M), late_pattern(r"^title: *(.+)$", re.M)
+
+
+class StackOfRelease(NamedTuple):
+    """The stack for a release: its name, its title with the releases it describes, and whether this one is included."""
+
+    stack: str
+    title: str
+    described: bool
+
+
+def stack_of_release(engine: str, release: str) -> StackOfRelease | None:
+    """The newest stack of an engine that starts at or before a release, else its oldest; None for other engines.
+
+    A text without a release counts as the newest release.
+
+    >>> stack_of_release("vllm", "v0.11.2")
+    StackOfRelease(stack='vllm-0.16', title='vLLM 0.6 to 0.16', described=True)
+    >>> stack_of_release("vllm", "9.0").described
+    False
+    """
+    asked, stacks = _numbers(release), _stacks(engine)
+    if not stacks:
+        return None
+    earlier = [stack for stack in stacks if stack[0] <= asked] if asked else stacks
+    first, last, name, title = (earlier or stacks[:1])[-1]
+    return StackOfRelease(name, title, first <= asked and asked[: len(last)] <= last)
+
+
+def stack_meant(name: str) -> str:
+    """The stack for an engine release in a name such as vllm-0.24; empty for any other name.
+
+    >>> stack_meant("vllm-0.24"), stack_meant("vLLM==0.19.1"), stack_meant("megatron-2021")
+    ('vllm-0.24', 'vllm-0.20', '')
+    """
+    stated = _OF_RELEASE.fullmatch(name.lower())
+    stack = stack_of_release(stated["engine"], stated["release"]) if stated else None
+    return stack.stack if stack is not None else ""
+
+
+@functools.cache
+def _stacks(engine: str) -> list[tuple[tuple[int, ...], tuple[int, ...], str, str]]:
+    """First and last release, name and title of each stack of an engine, oldest first."""
+    releases = []
+    for name in names("stack"):
+        if name == engine or re.fullmatch(rf"{re.escape(engine)}-[\d.]+", name):
+            text = next((file_text(str(path)) for path in places("stack", name) if is_file(path)), "")
+            version, title = _VERSION.search(text), _TITLE.search(text)
+            ends = re.findall(r"[\d.]+", version[1]) if version and "kind: serving" in text else ()
+            if ends and title:
+                releases.append((_numbers(ends[0]), _numbers(ends[-1]), name, title[1]))
+    return sorted(releases)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """The leading numbers of a release.
+
+    >>> _numbers("v0.4.6.post1"), _numbers("latest")
+    ((0, 4, 6), ())
+    """
+    match = re.match(r"v?(\d+(?:\.\d+)*)", release)
+    return tuple(int(part[:_DIGITS]) for part in match[1].split(".")) if match else ()
+
+
+# --- finds documents by name, and reads their first lines without checking the rest
 
 
 def is_path(name: str) -> bool:
@@ -161,8 +330,8 @@ def _option_meant(name: str, value: str) -> str:
     >>> _option_meant("gpus", "8"), _option_meant("tp", "4"), _option_meant("workload.sequence", "4096")
     ('--gpus 8', '--set plan.tp=4', '--set workload.sequence=4096')
     """
-    from costmodel.documents.schemas.rl.rl_schema import RlPlan
-    from costmodel.documents.schemas.serving.serving_schema import ServingPlan
+    from costmodel.documents.schemas.rl import RlPlan
+    from costmodel.documents.schemas.serving import ServingPlan
 
     if name in FLAGS.split():
         return f"--{name} {value}"

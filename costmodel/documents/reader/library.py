@@ -1,7 +1,7 @@
-"""Names to files, and files to documents.
+"""Names to files, and files to documents, each of which a cached reader reads once.
 
-A name is looked for as a path, then in the working folder, then in the folders of COSTMODEL_PATH, then
-among the shipped documents.
+A name is looked for as a path, then in the working folder, then in the folders of COSTMODEL_PATH, then among the
+shipped documents.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ from pydantic import BaseModel
 
 from costmodel.documents.keys.field_aliases import STACK_ALIASES
 from costmodel.documents.keys.paths import at, place_at
-from costmodel.documents.reader.engine_releases import stack_meant
-from costmodel.documents.reader.find_documents import by_spelling, find, folder_of, of_path
+from costmodel.documents.reader.find_documents import (
+    accelerator_meant,
+    by_spelling,
+    find,
+    folder_of,
+    of_path,
+    stack_meant,
+)
 from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
 from costmodel.documents.reader.foreign_readers import Foreign, file_beside, read_foreign, reader_of
@@ -42,6 +48,9 @@ from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.hardware import Accelerator, Fabric, HeldAgainst
+
+
+# --- names to files, and files to documents
 
 
 TextOf = Callable[[str, Place | None], tuple[str, str]]
@@ -321,11 +330,11 @@ def _wing(kind: str, tree: Any) -> str:
 def _class_in(kind: str, wing: str) -> type[BaseModel]:
     """The schema class for a kind of document in a workload; serving and rl classes are imported only when needed."""
     if wing == "serving":
-        from costmodel.documents.schemas.serving.serving_schema import SERVING
+        from costmodel.documents.schemas.serving import SERVING
 
         return SERVING.get(kind) or document_class(kind)
     if wing == "rl":
-        from costmodel.documents.schemas.rl.rl_schema import RL
+        from costmodel.documents.schemas.rl import RL
 
         return RL.get(kind) or document_class(kind)
     return document_class(kind)
@@ -385,3 +394,46 @@ def held_against(accelerators: Iterable[str]) -> dict[str, HeldAgainst]:
             if chip.held_against is not None:
                 limits[name] = chip.held_against
     return limits
+
+
+# --- A reader for many scenarios: every named document is read and checked once
+
+
+@dataclass
+class CachedReader(DocumentReader):
+    """A document reader that caches named documents for its lifetime."""
+
+    kept: dict[tuple[str, str], Any] = field(default_factory=dict)
+    known: dict[str, frozenset[str]] = field(default_factory=dict)
+    spelled: dict[tuple[str, float | None], str] = field(default_factory=dict)  # accelerators by spelling and GB
+    launched: dict[tuple[str, ...], str] = field(default_factory=dict)  # cells of launch scripts by what matches them
+
+    def document(self, kind: str, reference: Any, place: Place | None = None) -> Any:
+        """A document by name (cached), or the given document if it is written out in place."""
+        if not isinstance(reference, str):
+            return reference
+        if (kind, reference) not in self.kept:
+            self.kept[kind, reference] = super().document(kind, reference, place)
+        return self.kept[kind, reference]
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether a document of that kind and name can be found."""
+        return name in self.names(kind)
+
+    def names(self, kind: str) -> frozenset[str]:
+        """The names of all documents of a kind that can be found."""
+        if kind not in self.known:
+            self.known[kind] = frozenset(names(kind))
+        return self.known[kind]
+
+
+def accelerator_named(spelling: str, memory: float | None = None, shelf: CachedReader | None = None) -> str:
+    """The accelerator that a spelling stands for; its memory in GB decides between variants. Empty if none fits."""
+    shelf = shelf or CachedReader()
+
+    def capacity(name: str) -> float:
+        return float(shelf.document("accelerator", name).memory.capacity)
+
+    if (spelling, memory) not in shelf.spelled:
+        shelf.spelled[spelling, memory] = accelerator_meant(spelling, memory, shelf.names("accelerator"), capacity)
+    return shelf.spelled[spelling, memory]

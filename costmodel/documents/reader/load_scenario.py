@@ -1,8 +1,4 @@
-"""Loads a scenario of any workload with everything it names, and with what is set in it.
-
-Every reference may also be written out in place; `--set` uses that to reach any leaf: a path that goes through a name
-writes the named document out first.
-"""
+"""Loads a scenario of any workload with everything it names, and overrides values of one that is loaded."""
 
 from __future__ import annotations
 
@@ -15,15 +11,30 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, assign, memory_in_whole, overruled, path_of
-from costmodel.documents.keys.paths import at, place_at
-from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
-from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
+from costmodel.documents.keys.paths import LEVELS, REFERENCES, at, holder, place_at
 from costmodel.documents.reader.library import DocumentReader, accelerator_of
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, case_of, training
+from costmodel.documents.reader.resolved_scenario import (
+    NODE,
+    NODES,
+    PART,
+    ForeignPrice,
+    LoadedScenario,
+    ResolvedScenario,
+    case_of,
+    counted_by_gpus,
+    gpus_of_flags,
+    is_of_gpus,
+    left_out,
+    nodes_of,
+    training,
+)
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.text.digest import check_seal, written_by_another
 from costmodel.documents.text.yaml_tree import Mapping, copied, read_tree
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
+
+# --- loads a scenario of any workload with everything it names, and with what is set in it
+
 
 RESULTS = {"costmodel/result/": "v1", "costmodel/search/": "v2"}  # schemas of answers as --json writes them
 
@@ -176,3 +187,39 @@ def _of_names(reader: DocumentReader, tree: dict[Any, Any]) -> Iterator[Fault]:
                 yield from error.faults
             named = reader.origin.get((kind, named))
         trees[path] = named
+
+
+# --- A case with some values overridden, without reading its file or standard input again
+
+
+def vary(case: ResolvedScenario, assignments: Iterable[str]) -> ResolvedScenario:
+    """A loaded training scenario with further assignments, as if they had been given when it was loaded."""
+    return training(vary_any(case, assignments))
+
+
+def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario:
+    """A loaded scenario of any workload with further assignments.
+
+    They are applied to the original tree together with the earlier assignments, so that earlier changes inside a
+    document also apply to its replacement. If `--gpus` was given and the node changes, the number of nodes follows.
+    """
+    further = tuple(assignments)
+    paths = {*map(path_of, further)}
+    if NODE in paths and paths.isdisjoint((NODES, PART)) and counted_by_gpus(case):
+        kept = tuple(change for change in case.changes if not (is_of_gpus(change) and path_of(change) == PART))
+        one = _load_varied(case, (*kept, *further))
+        return _load_varied(case, (*kept, *further, *nodes_of(one, *gpus_of_flags(case))), further)
+    return _load_varied(case, (*case.changes, *further), further)
+
+
+def _load_varied(
+    case: LoadedScenario, changes: tuple[str | Assignment, ...], further: tuple[str, ...] = ()
+) -> LoadedScenario:
+    """The scenario loaded again with these changes; `further` are assignments that are added to its command line."""
+    reader = DocumentReader(
+        digests=dict(case.digests), trees=dict(case.trees), own=list(case.own), read=dict(case.read)
+    )
+    original = case.original or case.tree
+    tree = copied(original) if original else case.document.model_dump(by_alias=True, exclude_none=True)
+    varied = any_from(reader, tree, case.file, changes)
+    return replace(varied, name=case.name, asked=case.asked, assignments=(*case.assignments, *further))

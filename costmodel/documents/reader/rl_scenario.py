@@ -16,19 +16,13 @@ from costmodel.documents.reader.resolved_scenario import (
     node_groups,
 )
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.engine import Engine
 from costmodel.documents.schemas.hardware import Cluster, Node
 from costmodel.documents.schemas.practice import PowerGrid, Practice
-from costmodel.documents.schemas.rl.rl_schema import RlPlan, RlScenario, RlStack
+from costmodel.documents.schemas.rl import RlPlan, RlScenario, RlStack
 from costmodel.documents.schemas.run import Failures
 from costmodel.documents.schemas.scenario import Assumptions, Optimizer, Plan, Scenario, Training
-from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_schema import (
-    Lengths,
-    Serving,
-    ServingAssumptions,
-    ServingPlan,
-    ServingScenario,
-)
+from costmodel.documents.schemas.serving import Lengths, Serving, ServingAssumptions, ServingPlan, ServingScenario
 from costmodel.documents.schemas.stack import Stack
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record

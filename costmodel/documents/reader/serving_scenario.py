@@ -10,16 +10,10 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.folders import names
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents, purpose_of
+from costmodel.documents.schemas.engine import Engine
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.practice import Practice
-from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_schema import (
-    DRAFTS,
-    Serving,
-    ServingPlan,
-    ServingScenario,
-    without_gaps,
-)
+from costmodel.documents.schemas.serving import DRAFTS, Serving, ServingPlan, ServingScenario, without_gaps
 from costmodel.ground.errors import CostModelError, Place, fail, quoted_value
 from costmodel.ground.record import record
 

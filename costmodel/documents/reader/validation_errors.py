@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from costmodel.documents.keys.field_aliases import key_hint, value_meant
-from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.paths import REFERENCES
 from costmodel.documents.keys.schema_paths import (
     Location,
     has_default,

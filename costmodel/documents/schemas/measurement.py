@@ -16,7 +16,7 @@ from costmodel.documents.schemas.base import (
     optional,
 )
 from costmodel.documents.schemas.run import TokenRate
-from costmodel.documents.schemas.serving.serving_schema import Tokens
+from costmodel.documents.schemas.serving import Tokens
 
 # As it was read: keys and values that know where they stand, for the faults of what is made of them.
 Tree = InstanceOf[dict[str, Any]]

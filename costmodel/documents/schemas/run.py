@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.paths import REFERENCES
 from costmodel.documents.schemas.base import (
     LEAST_FACTOR,
     Check,

@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.paths import REFERENCES
 from costmodel.documents.schemas.base import (
     TOKENS,
     Bytes,

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import YAMLError, YAMLWarning
 
-from costmodel.documents.text.plain_yaml import NotYaml
+from costmodel.documents.text.yaml_and_json import NotYaml
 
 HOPELESS_DEPTH = 128
 _BRACKETS = re.compile(rf"[\[{{]{{{HOPELESS_DEPTH}}}")

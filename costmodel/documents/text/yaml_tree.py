@@ -8,10 +8,9 @@ import re
 from typing import Any
 
 from costmodel.documents.reader.folders import is_near, place_in
-from costmodel.documents.text import json_tree, plain_yaml
+from costmodel.documents.text import yaml_and_json
 from costmodel.documents.text.files import MAXIMUM_BYTES
-from costmodel.documents.text.json_tree import fault_of, looks_like_json
-from costmodel.documents.text.plain_yaml import NotYaml
+from costmodel.documents.text.yaml_and_json import NotYaml, fault_of, looks_like_json
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import late_pattern
 
@@ -195,11 +194,11 @@ class _Builder:
 @functools.lru_cache(maxsize=512)
 def _yaml_nodes(text: str) -> Any:
     """The nodes of a YAML text, cached and shared; callers must not change them."""
-    node = json_tree.composed(text) if looks_like_json(text) else plain_yaml.composed(text)
+    node = yaml_and_json.composed_json(text) if looks_like_json(text) else yaml_and_json.composed(text)
     if node is not None:
         return node
     if len(text) > MOST_NOT_PLAIN:
-        raise NotYaml(_NOT_PLAIN, _PLAIN, plain_yaml.first_not_plain(text))
+        raise NotYaml(_NOT_PLAIN, _PLAIN, yaml_and_json.first_not_plain(text))
     from costmodel.documents.text.any_yaml import composed  # ruamel.yaml is imported where a text needs it
 
     return composed(text)

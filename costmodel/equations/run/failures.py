@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.parallelism.counts import common_divisor
-from costmodel.equations.unequal.stragglers import normal_percentile
+from costmodel.equations.unequal import normal_percentile
 from costmodel.ground.equation import Number, equation
 
 COUNTS = np.arange(512.0)

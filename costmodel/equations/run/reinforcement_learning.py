@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.unequal.stragglers import BELOW, GRID
+from costmodel.equations.unequal import BELOW, GRID
 from costmodel.ground.equation import Number, equation
 
 # Standard deviations from −5 to 7 at which lengths are looked at, and the share of answers that are shorter.

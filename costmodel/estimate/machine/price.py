@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.library import read
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.resolved_scenario import ForeignPrice, LoadedScenario
 from costmodel.documents.schemas.hardware import Accelerator, ListPrice, Node
 from costmodel.documents.schemas.sync import sync_of
 from costmodel.equations.run.economics import capped_rating, drawn_power, ownership_price, share

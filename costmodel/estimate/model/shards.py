@@ -28,9 +28,9 @@ from costmodel.equations.layers.residual_streams import (
     stream_head_parameters,
 )
 from costmodel.equations.network.collectives import activation_message
-from costmodel.estimate.model.feeds import Feed, Routed, feed_of
+from costmodel.estimate.model.feed_forward_kinds import Feed, Routed, feed_of
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
-from costmodel.estimate.model.mixers.table import mixer, mixer_matmuls
+from costmodel.estimate.model.mixers.mixing_half import mixer, mixer_matmuls
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 

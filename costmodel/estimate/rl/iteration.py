@@ -1,4 +1,4 @@
-"""An iteration of reinforcement learning: its phases, their memory, and the transfer of weights."""
+"""An iteration of reinforcement learning: its phases, their forward passes and memory, and the transfer of weights."""
 
 from __future__ import annotations
 
@@ -8,23 +8,60 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.documents.schemas.rl.rl_results import TRAINER
+from costmodel.documents.schemas.rl import TRAINER
 from costmodel.equations.memory.offload import link_time
+from costmodel.equations.memory.states import weight_bytes
 from costmodel.equations.run.economics import share
-from costmodel.equations.run.reinforcement_learning import experience_bytes, uneven_share
+from costmodel.equations.run.reinforcement_learning import experience_bytes, forward_passes_time, uneven_share
 from costmodel.equations.run.uncertainty import term_error
-from costmodel.equations.unequal.stragglers import expected_maximum
-from costmodel.estimate.machine.process_groups import interface_rate
+from costmodel.equations.unequal import expected_maximum
+from costmodel.estimate.machine.process_groups import groups, interface_rate
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.rl.rl_inputs import Generation, RlInputs, RolloutEngines, alone, generation
 from costmodel.estimate.rl.trainer_steps import HeldStep
 from costmodel.estimate.serving.engine_memory import weight_memory
+from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, PerStage, TimeByCategory, largest
 from costmodel.estimate.shared.results import at_row, number
-from costmodel.estimate.training.memory.breakdown import LINES, memory_spread
-from costmodel.estimate.training.time.forward_pass import forward_time, frozen_copy
+from costmodel.estimate.training.memory_breakdown import LINES, memory_spread
+from costmodel.estimate.training.parallelism.data import data_traffic, fullest
+from costmodel.estimate.training.parallelism.pipeline import Rank, stage_layers
+from costmodel.estimate.training.stage_parameters import stage_parameters, trained
+from costmodel.estimate.training.stage_time import stages
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
+
+# --- forward passes alone, as log-probabilities, values and rewards need them
+
+
+def forward_time(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
+    """Time of the given number of micro-batches through the model, without backward and update."""
+    layers = stage_layers(inputs.model, block)
+    parameters = stage_parameters(inputs, block, layers)
+    own, work = trained(inputs, block, layers, parameters), stages(inputs, block, layers)
+    data = data_traffic(inputs, block, groups(inputs, block), parameters, own, work, micro_batches)
+    shown = ForwardBackward(TimeByCategory(dp=data.layer_forward), TimeByCategory())
+    none, both, only = ForwardBackward(TimeByCategory(), TimeByCategory()), work.embedding + work.head, block.pp == 1
+    held = zip((layers.first, layers.middle, layers.last), work.each, (work.embedding, none, work.head), strict=True)
+    ranks = PerStage(*(Rank(count, each + shown, ends, both, only) for count, each, ends in held))
+    with term("forward passes"):
+        slowest = largest(*(rank.forward for rank in ranks))
+        return forward_passes_time(slowest, micro_batches, block.pp)
+
+
+def frozen_copy(inputs: TrainingInputs, block: Block) -> Number:
+    """Bytes of a frozen model that only runs forward, in 16 bits and sharded like the trained model."""
+    layers = stage_layers(inputs.model, block)
+    most = fullest(inputs, block, stage_parameters(inputs, block, layers))
+    zero, width = block.structure.zero, inputs.stack.states.compute
+    with term("frozen copy"):
+        parameters = most.held + most.routed
+        return weight_bytes(parameters, width, width, block.shards, zero=zero, sharded_master=False)
+
+
+# --- an iteration of reinforcement learning: its phases, their memory, and the transfer of weights
+
 
 STAY = ("weights", "optimizer")  # of a trained model, between its passes
 FURTHER = ("critic states", "reference", "reward model")  # of models beside the policy

@@ -11,7 +11,7 @@ import numpy as np
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.base import LEAST_FACTOR, InTokens
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.rl.rl_schema import RlPlan
+from costmodel.documents.schemas.rl import RlPlan
 from costmodel.equations.run.economics import rate, run_cost, share
 from costmodel.equations.run.uncertainty import (
     chance_within,
@@ -26,12 +26,11 @@ from costmodel.estimate.rl.iteration import Iteration, RlMemory, iteration, rl_m
 from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs, unknown_draws
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
+from costmodel.estimate.serving.constraints import switched_off
 from costmodel.estimate.serving.measured_spreads import spreads
 from costmodel.estimate.serving.predict_serving import remarks
-from costmodel.estimate.serving.unused_serving_keys import switched_off
 from costmodel.estimate.shared.assumptions import unused_keys
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.estimate.shared.results import number
+from costmodel.estimate.shared.results import number, stated_limits
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.unused_training_keys import unused_training_keys
 from costmodel.estimate.training_answer.predict_training import ENDLESS, withheld

@@ -11,8 +11,8 @@ from costmodel.documents.reader.hub_names import filled
 from costmodel.documents.reader.rl_scenario import RlCase, answers_load
 from costmodel.documents.schemas.base import InTokens
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.rl.rl_schema import Environment, Rl, RlPlan, RolloutPlan, Rollouts
-from costmodel.documents.schemas.serving.serving_schema import ServingPlan
+from costmodel.documents.schemas.rl import Environment, Rl, RlPlan, RolloutPlan, Rollouts
+from costmodel.documents.schemas.serving import ServingPlan
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.reinforcement_learning import (
@@ -35,7 +35,7 @@ from costmodel.equations.run.reinforcement_learning import (
     token_weighted_length,
     uneven_share,
 )
-from costmodel.equations.unequal.stragglers import expected_maximum
+from costmodel.equations.unequal import expected_maximum
 from costmodel.estimate.rl.trainer_steps import (
     ClusterPart,
     HeldStep,
@@ -48,17 +48,15 @@ from costmodel.estimate.rl.trainer_steps import (
 )
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
-from costmodel.estimate.serving.engine_placement import filled_with
-from costmodel.estimate.serving.engine_step import step_time
+from costmodel.estimate.serving.engine_step import Batch, step_time
 from costmodel.estimate.serving.load import Column
 from costmodel.estimate.serving.measured_spreads import spreads_beyond
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, operating_point
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, filled_with
 from costmodel.estimate.serving.predict_serving import never_measured
 from costmodel.estimate.serving.serving_error_band import beyond_fits, outside_any_fit
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.steady_state import replica_rate
-from costmodel.estimate.serving.step_batch import Batch
 from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT, AssumptionLog
 from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.results import number

@@ -8,11 +8,11 @@ from typing import Any
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.hardware import Cluster, Node
-from costmodel.documents.schemas.rl.rl_schema import RlPlan
+from costmodel.documents.schemas.rl import RlPlan
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.memory.breakdown import Ledger
+from costmodel.estimate.training.memory_breakdown import Ledger
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import memory_of
 from costmodel.estimate.training_answer.predict_training import Answer, answer, plan_block

@@ -53,7 +53,7 @@ from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.estimate.training.failed_node import replicas_lost, replicas_of_the_job
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.stage_parameters import trained_in, trained_in_experts
-from costmodel.estimate.training.time.stage_time import used_share
+from costmodel.estimate.training.stage_time import used_share
 from costmodel.estimate.training.training_inputs import TrainingInputs, mean_of_groups
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record

@@ -1,25 +1,38 @@
-"""Which rows of serving plans are invalid, by code of the reason."""
+"""Which serving plans are invalid, by code of the reason, and which stated keys change no figure of an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.engine import Engine
 from costmodel.documents.schemas.model import Layers
-from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving import BETWEEN_TOKENS
 from costmodel.equations.parallelism.counts import padded_vocab
-from costmodel.estimate.model.feeds import inner_widths
+from costmodel.estimate.model.feed_forward_kinds import inner_widths
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.serving.engine_memory import host_expert_memory, memory_use
-from costmodel.estimate.serving.expert_step import placed, unplaced
+from costmodel.estimate.serving.engine_memory import FEW_RANKS, host_expert_memory, memory_use
+from costmodel.estimate.serving.evaluate_disaggregated import evaluate_apart
+from costmodel.estimate.serving.evaluate_layouts import evaluate
+from costmodel.estimate.serving.expert_step import dispatches, placed, unplaced
 from costmodel.estimate.serving.host_loading import host_bytes
+from costmodel.estimate.serving.kv_cache import compresses
+from costmodel.estimate.serving.load import OF_CAP, loads_of
+from costmodel.estimate.serving.operating_point import INVALID, longer_than_a_step
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.unchunked_prefill import INVALID, longer_than_a_step
+from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT, stated_leaves, unused_keys
 from costmodel.estimate.shared.plan_batch import leaves_rest
-from costmodel.ground.equation import term
+from costmodel.ground.equation import term, untraced
+from costmodel.ground.units import Figure, significant
+
+# --- which rows of serving plans are invalid, by code of the reason
+
 
 Mask = NDArray[np.bool_]
 
@@ -137,3 +150,256 @@ def divisible(engine: Engine, kind: Layers) -> bool:
         return "latent" in own.caches and kind.latent.indexer is None
     whole = kind.attention is not None and kind.attention.window is None and not kind.attention.shared_kv
     return "attention" in own.caches and whole
+
+
+# --- keys that a scenario states and that change no figure of its answer, each with the reason
+
+
+_SECTIONS = ("workload", "plan", "stack", "assume", "limits")
+_OF_FREE = "share-of-free-before"
+_OF_EXPERTS = ("saturation_per_s", "rate_within_slo_per_s", "tpot", "ttft_p99", "memory_peak")
+_CAPTURED = ("captured", "captured_of_few")
+_SAME = 1e-9  # of a figure, by which it may differ
+
+
+def without_effect(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> Iterator[Assumption]:
+    """Keys of the scenario or command line without effect on a plan, or on its prefill and decode, as assumptions."""
+    yield from unused_keys(inputs.case)
+    stated = set(stated_leaves(inputs.case, _SECTIONS))
+    known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
+    rules = (*switched_off(inputs, columns), *_of_cache(inputs, stated), *_of_experts(inputs, columns, costs))
+    rules = (*rules, *_of_cap(inputs, columns, costs), *_of_captured(inputs, columns, costs, stated))
+    workload = inputs.case.scenario.workload
+    if costs.get("host_hit") == 0 and workload.turns > 1:
+        alone = "the pools of the devices hold all turns that come back"
+        keys = ("loads",) if workload.rate is not None else ("loads", "size")
+        rules = (*rules, *((f"stack.host_cache.{key}", alone) for key in keys))
+    for path, reason in rules:
+        for leaf in sorted(stated - known):
+            if f"{leaf}.".startswith(f"{path}."):
+                known.add(leaf)
+                yield Assumption(leaf, WITHOUT_EFFECT, reason)
+
+
+def switched_off(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+    """Keys that other keys, the load or the layout switch off, with the reason for each."""
+    yield from _of_stack(inputs, columns)
+    yield from _of_memory(inputs)
+    yield from _of_defaults(inputs, columns)
+    yield from _of_load(inputs, columns)
+    yield from _of_reuse(inputs)
+    yield from _of_layout(inputs, columns)
+
+
+def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+    """Keys of the engine that other engine keys switch off."""
+    engine = inputs.engine
+    yield "stack.kernels.attention", "fits of engines have their own attention"
+    if engine.executor != "ray":
+        yield "stack.executors", "stack.executor is not ray"
+    if engine.graphs:
+        yield from ((f"stack.launch.{name}", "stack.graphs is true") for name in ("operation", "operations"))
+    if not inputs.model.has_experts:
+        yield "stack.launch.prompts.experts", "the model has no experts"
+    if not any(kind.latent for kind in inputs.model.layers):
+        yield "stack.launch.prompts.latent", "the model has no latent attention"
+    if inputs.host_experts is None:
+        yield "stack.host_experts", "plan.host_experts is not stated"
+    if engine.host_cache is not None and not engine.host_cache.kept:
+        yield "stack.host_cache", "neither size nor ratio is stated"
+    alone = all(np.all(layout.ranks == 1) for layout in columns)
+    if alone:
+        yield "stack.memory.group_context", "one accelerator takes stack.memory.context"
+    elif all(np.all(layout.ranks > 1) for layout in columns):
+        yield "stack.memory.context", "several accelerators take stack.memory.group_context"
+
+
+def _of_cache(inputs: ServingInputs, stated: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Keys of the default cache types, if other keys decide the cache type."""
+    precision = inputs.case.scenario.workload.precision
+    if "workload.cache" in stated:
+        yield "stack.checkpoint_caches", "workload.cache is stated"
+    elif inputs.model.stored_cache is not None:
+        yield "stack.checkpoint_caches", "model.stored_cache is stated"
+    for other in inputs.engine.checkpoint_caches:
+        if other != precision:
+            yield f"stack.checkpoint_caches.{other}", f"workload.precision is {precision}"
+
+
+def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+    """Keys of step memory and of the rule for the memory share, if the engine's memory definition does not use them."""
+    memory, rule = inputs.engine.memory, inputs.engine.thumb_rule
+    if memory.definition == _OF_FREE:
+        left = "a step has what stack.memory.share leaves"
+        yield from ((f"stack.memory.{name}", left) for name in ("logit", "layer"))
+    yield from _of_graphs(inputs)
+    if memory.share is not None:
+        yield "stack.thumb_rule", "stack.memory.share is stated"
+    elif memory.definition != _OF_FREE:
+        yield "stack.thumb_rule", f"stack.memory.definition is not {_OF_FREE}"
+    elif rule is not None:
+        for name, other in (("graph_size", "graph_sizes"), ("graph_sizes", "graph_size")):
+            if getattr(rule, other) == 0:
+                yield f"stack.thumb_rule.{name}", f"stack.thumb_rule.{other} is 0"
+        if inputs.usable <= rule.large:
+            yield "stack.thumb_rule.least", "the device has no more memory than stack.thumb_rule.large"
+
+
+def _of_graphs(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+    """Keys of graph memory, for graphs that are not captured and for other kinds of models."""
+    if not inputs.engine.graphs:
+        yield from ((f"stack.memory.{name}", "stack.graphs is false") for name in ("graph", "graphs"))
+        return
+    kinds = inputs.model.layers
+    experts = "experts" if any(kind.experts is not None for kind in kinds) else "dense"
+    own = "compressed" if any(map(compresses, kinds)) else experts
+    for name in ("dense", "experts", "compressed"):
+        if name != own and inputs.engine.memory.graph is not None:
+            yield f"stack.memory.graph.{name}", f"the model takes stack.memory.graph.{own}"
+
+
+def _of_defaults(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+    """Keys of defaults for other devices, and of this device's defaults that stated keys replace."""
+    engine, part = inputs.engine, inputs.case.accelerator
+    picked = engine.picked(part.memory.capacity, part.family)
+    row = next(index for index, each in enumerate(engine.defaults) if each is picked)
+    for index in range(len(engine.defaults)):
+        for name in ("budget", "sequences", *_CAPTURED) if index != row else ():
+            yield f"stack.defaults.{index}.{name}", f"{part.name} takes stack.defaults.{row}"
+    for name in ("budget", "sequences"):
+        if getattr(engine, name) is not None:
+            yield f"stack.defaults.{row}.{name}", f"stack.{name} is stated"
+    if engine.captured is not None:
+        yield from ((f"stack.defaults.{row}.{name}", "stack.captured is stated") for name in _CAPTURED)
+    elif picked.captured_of_few is not None:
+        few = np.concatenate([np.asarray(layout.tp < FEW_RANKS) for layout in columns])
+        if not np.any(few):
+            yield f"stack.defaults.{row}.captured_of_few", f"plan.tp is not under {FEW_RANKS:g}"
+        elif np.all(few) and (engine.memory.graph is None or not engine.graphs):
+            yield f"stack.defaults.{row}.captured", f"plan.tp under {FEW_RANKS:g} takes captured_of_few"
+    if not _sized_by_graphs(inputs) and (not engine.graphs or engine.launch is None or engine.launch.prompts is None):
+        reason = "no share follows from stack.thumb_rule, nor memory of graphs"
+        yield from (
+            (path, reason) for path in ("stack.captured", *(f"stack.defaults.{row}.{name}" for name in _CAPTURED))
+        )
+
+
+def _sized_by_graphs(inputs: ServingInputs) -> bool:
+    """Whether memory depends on how many graphs are captured."""
+    engine = inputs.engine
+    shared = engine.memory.definition == _OF_FREE and engine.memory.share is None and engine.thumb_rule is not None
+    return shared or (engine.memory.graph is not None and engine.graphs)
+
+
+def _of_captured(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float], stated: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """The largest captured batch, if no step that counts is larger and would wait for launches."""
+    paths = [path for path in sorted(stated) if path.startswith("stack.") and path.rpartition(".")[2] in _CAPTURED]
+    if not paths or _sized_by_graphs(inputs) or len(columns) > 1:
+        return
+    whole = replace(inputs, engine=inputs.engine.model_copy(update={"captured": Figure(math.inf)}))
+    with untraced():
+        other = evaluate(whole, columns[0]).results.row()
+    if all(np.isclose(costs[name], other[name], rtol=_SAME, atol=0.0, equal_nan=True) for name in _OF_EXPERTS):
+        yield from ((path, "no step waits longer for launches without a graph") for path in paths)
+
+
+def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+    """Keys that have an effect only under another kind of load."""
+    workload, engine = inputs.case.scenario.workload, inputs.engine
+    if workload.traffic != "burst":
+        yield "stack.burst", "workload.traffic is not burst"
+    if workload.requests is None:
+        yield "workload.output.law", "no batch is stated (requests)"
+    if workload.turns == 1:
+        yield "stack.host_cache", "workload.turns is 1, so no turn comes back"
+    if workload.turns == 1 and not (workload.shared_prefix or workload.beginnings or engine.prefix_cache):
+        yield "stack.prefix_cache", "no prompts share a prefix, and workload.turns is 1"
+    if workload.single_token:
+        yield from ((f"limits.{name}", "an answer is one token, and none follows it") for name in BETWEEN_TOKENS)
+    sized = workload.turns > 1 and workload.rate is not None  # by what turns find on several replicas
+    if all(np.all(layout.replicas == 1) for layout in columns) and not sized:
+        yield "assume.routing", "one replica gets all requests"
+    elif workload.turns == 1 and (len(columns) > 1 or workload.at_once is not None):
+        yield "assume.routing", "workload.turns is 1, and each replica gets as many requests as the others"
+    elif workload.turns == 1 and inputs.case.scenario.assume.routing == "cache-aware" and not workload.beginnings:
+        yield "assume.routing", "workload.turns is 1, so requests go at random"
+    if len(columns) == 1:
+        yield "assume.cache_transfer", "no instances for prompts are apart"
+
+
+def _of_reuse(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+    """Keys of cached prompts, if the engine has no prefix cache or all replicas cache the same."""
+    workload, routing = inputs.case.scenario.workload, inputs.case.scenario.assume.routing
+    if not inputs.engine.prefix_cache:
+        off = "stack.prefix_cache is false"
+        if workload.turns == 1:
+            yield from ((f"workload.{name}", off) for name in ("shared_prefix", "beginnings"))
+        elif workload.users is None:
+            yield "workload.think_time", off
+        if routing == "cache-aware":
+            yield "assume.routing", off
+    if workload.turns > 1 and workload.at_once is not None and routing == "least-loaded":
+        yield "assume.routing", "each replica has as many requests as the others"
+
+
+def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+    """Keys of collectives that the layout or the model does not use."""
+    sent = [bool(np.all(dispatches(inputs, layout))) for layout in columns]
+    if inputs.experts is None:
+        of_experts = ("stack.expert_ranks", "stack.dispatch", "stack.spread.experts")
+        yield from ((path, "the model has no experts") for path in of_experts)
+    else:
+        yield "stack.spread.tpot", "that of models with experts is stack.spread.experts"
+        if not any(sent):
+            yield "stack.dispatch", "tokens are gathered, as their experts lie on one node or are cut by tp"
+        if all(np.all(layout.ep == 1) for layout in columns):
+            yield "assume.experts.imbalance", "plan.ep is 1"
+    if all(np.all(layout.dp_attention == 1) for layout in columns):
+        yield "stack.prompt_wait", "plan.dp_attention is 1"
+    if all(np.all((layout.tp == 1) | (layout.tp > inputs.domain)) for layout in columns):
+        yield "stack.kernels.own_all_reduce", "plan.tp is 1, or more than a domain has"
+    if not any(layout.shares_context for layout in columns):
+        yield "stack.decode_context", "plan.dcp is 1"
+    if all(_stays_in_domain(inputs, layout, each) for layout, each in zip(columns, sent, strict=True)):
+        yield "assume.network_share", "no collective leaves its domain"
+
+
+def _of_experts(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
+    """The key plan.ep, if experts sharded by tp give identical results."""
+    if len(columns) > 1 or np.all(columns[0].ep == 1) or np.any(columns[0].redundant_experts):
+        return
+    with untraced():
+        other = evaluate(inputs, replace(columns[0], ep=np.ones_like(columns[0].ep))).results.row()
+    if all(np.isclose(costs[name], other[name], rtol=_SAME, atol=0.0, equal_nan=True) for name in _OF_EXPERTS):
+        yield (
+            "plan.ep",
+            "figures are those of plan.ep 1; unequal load of experts (assume.experts.imbalance) makes them differ",
+        )
+
+
+def _of_cap(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
+    """The key for the concurrency cap, if the rate alone keeps fewer requests in flight."""
+    loads = loads_of(inputs)
+    if loads is None or costs["requests_per_s"] < float(inputs.case.scenario.workload.rate or 0.0):
+        return
+    with untraced():
+        if len(columns) == 1:
+            alone = evaluate(loads[0], columns[0]).results.row()
+        else:
+            alone = evaluate_apart(loads[0], *columns, compared=False).results.row()
+    if all(np.isclose(costs[name], alone[name], rtol=_SAME, atol=0.0, equal_nan=True) for name in OF_CAP):
+        yield "workload.concurrency", f"{significant(alone['concurrency'])} are in flight of a replica at that rate"
+
+
+def _stays_in_domain(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:
+    """Whether all collectives stay in a domain; dispatch to experts and pipeline sends do not count."""
+    ranks = layout.tp if sent else layout.stage_ranks
+    return bool(np.all(ranks <= inputs.domain))

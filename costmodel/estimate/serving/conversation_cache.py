@@ -15,9 +15,8 @@ from costmodel.equations.serving.serving_economics import prompt_cost
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.operating_point import ExactSteps, OperatingPoint, context_of, micro_batch
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, rows_of, where_rows
 from costmodel.estimate.serving.prefill_decode_instances import prompt_time
-from costmodel.estimate.serving.replica_kinds import rows_of, where_rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.solvers import last_within

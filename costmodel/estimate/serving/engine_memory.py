@@ -1,4 +1,4 @@
-"""Memory of an engine's most loaded accelerator: weights, a step, the runtime, and the cache pool."""
+"""Memory of an engine's most loaded accelerator: weights, adapters, a step, the runtime, and the cache pool."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.model import Layers
-from costmodel.equations.layers.parameters import norm_parameters, table_parameters
+from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.kernels.roofline import matmul_time
+from costmodel.equations.layers.parameters import adapter_parameters, norm_parameters, table_parameters
 from costmodel.equations.memory.kv_cache import block_tokens, block_waste, mean_context
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.equations.run.economics import share
@@ -23,10 +25,12 @@ from costmodel.equations.serving.cache_pool import (
     static_fraction,
     worst_concurrency,
 )
-from costmodel.equations.serving.engine_step import fastest_user_rate, mixed_weight_bytes
+from costmodel.equations.serving.engine_step import experts_read, fastest_user_rate, mixed_weight_bytes
 from costmodel.equations.serving.serving_economics import engine_start_time
-from costmodel.estimate.model.feeds import expert_tables, has_hashed_experts, inner_widths
+from costmodel.estimate.model.feed_forward_kinds import expert_tables, has_hashed_experts, inner_widths
+from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import (
+    MIXING,
     Shard,
     entry_tables,
     layer_count,
@@ -35,7 +39,6 @@ from costmodel.estimate.model.shards import (
     stream_width,
     vision_parameters,
 )
-from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.element_types import narrow_parameters
 from costmodel.estimate.serving.expert_step import with_copies
 from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, compresses, rank_cache, token_cache
@@ -43,6 +46,58 @@ from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, engine_defaults
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
+
+# --- LoRA adapters in an engine: memory of their slots, and two thin products per linear map
+
+
+_ALONE = frozenset({"router", MIXING})  # matrices that no adapter stands beside
+FUSED = {"qkv": 3.0, "mlp up": 2.0}  # maps in one matrix, each with an adapter of its own
+
+
+def adapter_memory(inputs: ServingInputs, matrix: Matmul) -> Number:
+    """Bytes of all adapter slots for one matrix; engines reserve every slot at the largest rank."""
+    adapters = inputs.case.scenario.workload.adapters
+    if adapters is None or matrix.name in _ALONE:
+        return 0.0
+    with term("adapters"):
+        each = _parameters(inputs, adapters.rank, matrix)
+        return adapters.count * (inputs.types.wide * each)
+
+
+def adapter_time(inputs: ServingInputs, rows: Number, matrix: Matmul) -> Number:
+    """Time of an adapter's two products for one matrix, if requests name adapters at random."""
+    adapters, types = inputs.case.scenario.workload.adapters, inputs.types
+    if adapters is None or matrix.name in _ALONE:
+        return 0.0
+    columns, fit = matrix.split * matrix.n, types.fit_wide
+    with term("adapters"):
+        read = experts_read(rows, 1.0, adapters.count) * _parameters(inputs, adapters.rank, matrix)
+        passed = rows * (columns + matrix.k)
+        flop = matmul_flop(rows, adapters.rank, matrix.k) + matmul_flop(rows, columns, adapters.rank)
+        launches = 2.0 * fit.start
+        return matmul_time(
+            flop,
+            types.wide * (read + passed),
+            types.peak_wide,
+            inputs.memory_bandwidth,
+            fit.compute_share,
+            fit.memory_share,
+            launches,
+            fit.exponent,
+            1.0,
+        )
+
+
+def _parameters(inputs: ServingInputs, rank: float, matrix: Matmul) -> Number:
+    """Parameters of one adapter for a matrix; each of several fused maps has an inner matrix."""
+    dense = [kind.dense for kind in inputs.model.layers if kind.dense is not None]
+    maps = FUSED.get(matrix.name, 1.0)
+    if matrix.name == "mlp up":
+        maps = float(max((len(feed.projected) for feed in dense), default=1))
+    return adapter_parameters(rank, matrix.split * matrix.n, maps * matrix.k)
+
+
+# --- memory of an engine's most loaded accelerator: weights, a step, the runtime, and the cache pool
 
 
 @record

@@ -14,13 +14,21 @@ from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.conversation_cache import cached_cost_apart
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
-from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.limits_chance import OWN, columns_in_time, is_asked
 from costmodel.estimate.serving.load import LEAST, cap_binds, loads_of, most_requests, under_cap
 from costmodel.estimate.serving.measured_spreads import endless, with_beyond
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
+from costmodel.estimate.serving.plan_columns import (
+    SIZES,
+    PlanColumns,
+    Rows,
+    cuts_of,
+    distinct,
+    numbered_factors,
+    rows_of,
+    where_rows,
+    with_straddling,
+)
 from costmodel.estimate.serving.prefill_decode_instances import (
     FEWEST_PER_S,
     ApartRates,
@@ -32,12 +40,11 @@ from costmodel.estimate.serving.prefill_decode_instances import (
     cache_transfer,
     prompt_time,
 )
-from costmodel.estimate.serving.replica_kinds import cuts_of, distinct, numbered_factors, rows_of, where_rows
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load, wanted_rate
+from costmodel.estimate.serving.service_limits import OWN, columns_in_time, is_asked
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_table import ARRIVING, USERS, load_factor
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.shared.results import Costs, stated_limits
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 

@@ -16,7 +16,7 @@ from costmodel.equations.serving.engine_step import speculation_speedup
 from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
 from costmodel.equations.serving.steady_state import interference_share
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.serving.concurrency import closed_loop, in_line
+from costmodel.estimate.serving.closed_loop import OfflineBatch, closed_loop, in_line, offline_batch, offline_state
 from costmodel.estimate.serving.conversation_cache import (
     by_replicas,
     cached_cost,
@@ -26,10 +26,8 @@ from costmodel.estimate.serving.conversation_cache import (
     shared_tokens,
 )
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_columns
-from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import host_columns
-from costmodel.estimate.serving.limits_chance import OWN, columns_in_time
 from costmodel.estimate.serving.load import (
     BINDING,
     COMPUTE_BOUND,
@@ -45,7 +43,6 @@ from costmodel.estimate.serving.load import (
     with_preemption,
 )
 from costmodel.estimate.serving.measured_spreads import endless
-from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
 from costmodel.estimate.serving.operating_point import (
     FEWEST,
     ExactSteps,
@@ -55,9 +52,8 @@ from costmodel.estimate.serving.operating_point import (
     operating_point,
     worst_gap,
 )
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, where_rows, with_straddling
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_of, chance_of_limits
-from costmodel.estimate.serving.replica_kinds import where_rows
 from costmodel.estimate.serving.replicas_for_load import (
     busy_share,
     energy_per_token,
@@ -65,10 +61,10 @@ from costmodel.estimate.serving.replicas_for_load import (
     rent_needed,
     replicas_for_load,
 )
+from costmodel.estimate.serving.service_limits import OWN, columns_in_time
 from costmodel.estimate.serving.serving_inputs import ServingInputs, without_speculation
-from costmodel.estimate.serving.steady_state import SteadyState, prompts_between, replica_rate, steady_state
+from costmodel.estimate.serving.steady_state import SteadyState, prompts_between, replica_rate, steady_state, token_p99
 from costmodel.estimate.serving.step_table import step_table
-from costmodel.estimate.serving.token_time_tail import token_p99
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, leaf, term, untraced
 from costmodel.ground.record import record

@@ -21,9 +21,8 @@ from costmodel.equations.serving.engine_step import (
 )
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, SentTokens, Transfer, dispatch_time
-from costmodel.estimate.model.feeds import MlpFeed, expert_hidden, reached
-from costmodel.estimate.serving.engine_placement import engine_group
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.model.feed_forward_kinds import MlpFeed, expert_hidden, reached
+from costmodel.estimate.serving.plan_columns import PlanColumns, engine_group
 from costmodel.estimate.serving.serving_inputs import ServingInputs, has_own_exchange
 from costmodel.ground.equation import Number, term
 

@@ -33,9 +33,9 @@ from costmodel.equations.serving.engine_step import (
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.number_formats import vector_rate
 from costmodel.estimate.machine.process_groups import Group, Transfer
-from costmodel.estimate.model.mixers.kinds import COMPRESSED, LATENT, SELECTIVE_SCAN
 from costmodel.estimate.model.mixers.mixer import CacheWidth, Mixer
-from costmodel.estimate.model.mixers.table import (
+from costmodel.estimate.model.mixers.mixer_kinds import COMPRESSED, LATENT, SELECTIVE_SCAN
+from costmodel.estimate.model.mixers.mixing_half import (
     cache_read,
     core_flop,
     mixer_cache,
@@ -45,8 +45,7 @@ from costmodel.estimate.model.mixers.table import (
     without_scan,
 )
 from costmodel.estimate.model.shards import Shard
-from costmodel.estimate.serving.engine_placement import engine_group
-from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
+from costmodel.estimate.serving.plan_columns import PlanColumns, engine_group, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record

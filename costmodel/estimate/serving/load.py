@@ -16,13 +16,17 @@ from costmodel.equations.serving.closed_loop import full_step_concurrency, time_
 from costmodel.equations.serving.queues import waiting_probability
 from costmodel.equations.serving.steady_state import whole_prompt_slots
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
-from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point, worst_gap
-from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.replica_kinds import rows_of, where_rows
+from costmodel.estimate.serving.engine_step import step_budget
+from costmodel.estimate.serving.operating_point import (
+    OperatingPoint,
+    Steps,
+    operating_point,
+    whole_prompts_decoded,
+    worst_gap,
+)
+from costmodel.estimate.serving.plan_columns import PlanColumns, rows_of, where_rows
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, full_steps, replica_rate, steady_state
-from costmodel.estimate.serving.step_batch import step_budget
-from costmodel.estimate.serving.unchunked_prefill import whole_prompts_decoded
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, tracing, untraced
 from costmodel.ground.record import record

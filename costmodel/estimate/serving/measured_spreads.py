@@ -16,10 +16,9 @@ from costmodel.documents.schemas.efficiency import CollectiveFit, Fitted, OwnRed
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, earlier_spread, residual_spread, slower_spread
 from costmodel.equations.serving.service_level import remaining_error
-from costmodel.estimate.serving.engine_placement import crosses_domains, engine_group
 from costmodel.estimate.serving.engine_step import prompt_time
 from costmodel.estimate.serving.expert_step import dispatches
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, crosses_domains, engine_group
 from costmodel.estimate.serving.serving_inputs import ServingInputs, never_fitted
 from costmodel.estimate.shared.fit_ranges import error_outside, is_outside
 from costmodel.ground.equation import Number, term, untraced

@@ -12,17 +12,14 @@ from numpy.typing import NDArray
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.serving.serving_schema import BETWEEN_TOKENS, LOADS, Instances, ServingPlan
+from costmodel.documents.schemas.serving import BETWEEN_TOKENS, LOADS, Instances, ServingPlan
 from costmodel.estimate.machine.price import odd_price
-from costmodel.estimate.serving.constraints import invalid, invalid_halves
+from costmodel.estimate.serving.constraints import invalid, invalid_halves, without_effect
 from costmodel.estimate.serving.conversation_cache import conversing
 from costmodel.estimate.serving.element_types import needs_other_checkpoint
-from costmodel.estimate.serving.engine_placement import crosses_domains, filled_with, with_straddling
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
-from costmodel.estimate.serving.goodput import percentile_of_kinds
 from costmodel.estimate.serving.kv_cache import narrow_cache_without_gain
-from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.measured_spreads import (
     is_new_ground,
     never_ran,
@@ -30,19 +27,24 @@ from costmodel.estimate.serving.measured_spreads import (
     of_unlike_batch,
     spreads_beyond,
 )
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.replica_kinds import rows_of
+from costmodel.estimate.serving.operating_point import REMARKED, longer_than_a_step, near_budget
+from costmodel.estimate.serving.plan_columns import (
+    SIZES,
+    PlanColumns,
+    crosses_domains,
+    filled_with,
+    rows_of,
+    with_straddling,
+)
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
+from costmodel.estimate.serving.service_limits import OWN, asking_chance, percentile_of_kinds
 from costmodel.estimate.serving.serving_error_band import banded, beyond_fits, outside_any_fit, with_ends
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
-from costmodel.estimate.serving.unchunked_prefill import REMARKED, longer_than_a_step, near_budget
-from costmodel.estimate.serving.unused_serving_keys import without_effect
 from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside_assumptions
 from costmodel.estimate.shared.reasons import REFUSALS as TRAINING
 from costmodel.estimate.shared.reasons import Reason
-from costmodel.estimate.shared.result_limits import Limit, stated_limits
-from costmodel.estimate.shared.results import Costs, number
+from costmodel.estimate.shared.results import Costs, Limit, number, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail

@@ -29,18 +29,39 @@ from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.machine.process_groups import inside_bandwidth, interface_rate
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_columns
-from costmodel.estimate.serving.engine_step import StepTime, prompt_step
-from costmodel.estimate.serving.goodput import IN_TIME, in_time
+from costmodel.estimate.serving.engine_step import StepTime, prompt_piece, prompt_step, step_budget
 from costmodel.estimate.serving.host_loading import HOST_COLUMNS
 from costmodel.estimate.serving.kv_cache import sequence_cache
-from costmodel.estimate.serving.limits_chance import OWN, Reached, limits_chance, over_limits, service_limits
 from costmodel.estimate.serving.load import LEAST
-from costmodel.estimate.serving.operating_point import Steps, gaps_of_line, micro_batch
+from costmodel.estimate.serving.operating_point import (
+    Steps,
+    filled_room,
+    gaps_of_line,
+    micro_batch,
+    part_of_prompt,
+    steps_with_prompt,
+)
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.replicas_for_load import busy_share_apart, energy_per_token, rent_columns, rent_needed
+from costmodel.estimate.serving.service_limits import (
+    IN_TIME,
+    OWN,
+    Reached,
+    in_time,
+    limits_chance,
+    over_limits,
+    service_limits,
+)
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, without_speculation
-from costmodel.estimate.serving.steady_state import TAIL, at_random, calmness, later_tokens, line_of_one, meeting
-from costmodel.estimate.serving.step_batch import prompt_piece, step_budget
+from costmodel.estimate.serving.steady_state import (
+    TAIL,
+    at_random,
+    calmness,
+    later_tokens,
+    line_of_one,
+    meeting,
+    token_p99_apart,
+)
 from costmodel.estimate.serving.step_table import (
     LOADED,
     NEAR_ENOUGH,
@@ -49,9 +70,7 @@ from costmodel.estimate.serving.step_table import (
     over_bound,
     step_table,
 )
-from costmodel.estimate.serving.token_time_tail import token_p99_apart
-from costmodel.estimate.serving.unchunked_prefill import filled_room, part_of_prompt, steps_with_prompt
-from costmodel.estimate.shared.result_limits import Limit
+from costmodel.estimate.shared.results import Limit
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import NEAR, last_within

@@ -1,31 +1,42 @@
-"""What replicas are whatever their load: memory, steps, bounds of sequences in flight, and the state at saturation.
-
-What was found of replicas is known to later answers of the process: searches for another number of them, on more nodes
-or at another rate look at the same ones again. It follows from their sizes, the documents, the requests and the limits.
-"""
+"""What replicas are whatever their load: memory, steps, bounds of sequences in flight, saturation, traffic within."""
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.serving.serving_schema import LOADS, ServingScenario
+from costmodel.documents.schemas.serving import LOADS, ServingScenario
+from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.run.economics import share
+from costmodel.estimate.machine.collective_time import send_time
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.model.shards import stream_width
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
-from costmodel.estimate.serving.engine_placement import with_straddling
-from costmodel.estimate.serving.limits_chance import OWN, is_asked, limits_chance, over_limits, service_limits
+from costmodel.estimate.serving.engine_step import all_reduce, own_sequences, reductions
+from costmodel.estimate.serving.expert_step import expert_transfers
+from costmodel.estimate.serving.kv_cache import prompt_transfer, row_transfers
 from costmodel.estimate.serving.load import LEAST, Column, Engines, bounds_of, of_each, with_blocking, with_link
 from costmodel.estimate.serving.measured_spreads import with_beyond
-from costmodel.estimate.serving.operating_point import ExactSteps
-from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.replica_kinds import ReplicaKinds, of_each_plan, replica_kinds, rows_of, shared_cuts
+from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
+from costmodel.estimate.serving.plan_columns import (
+    PlanColumns,
+    ReplicaKinds,
+    engine_group,
+    of_each_plan,
+    replica_kinds,
+    rows_of,
+    shard_of,
+    shared_cuts,
+    with_straddling,
+)
+from costmodel.estimate.serving.service_limits import OWN, is_asked, limits_chance, over_limits, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import (
@@ -38,9 +49,13 @@ from costmodel.estimate.serving.step_table import (
     result_at,
     step_table,
 )
-from costmodel.estimate.shared.result_limits import Limit, stated_limits
+from costmodel.estimate.shared.results import Limit, stated_limits
 from costmodel.ground.equation import Number, term, tracing, untraced
+from costmodel.ground.record import record
 from costmodel.ground.solvers import Places
+
+# --- what replicas are whatever their load
+
 
 FEW = 5  # loads that a search evaluates together at first, where each takes a search for every limit
 
@@ -294,3 +309,70 @@ def _keys(inputs: ServingInputs, layout: PlanColumns) -> list[bytes]:
     rows[:, -2] = 1.0 if layout.time_factor is None else layout.time_factor
     rows[:, -1] = 0.0 if layout.straddles is None else layout.straddles
     return [row.tobytes() for row in rows]
+
+
+# --- traffic between the accelerators of a replica: in a decode step, and for one whole prompt
+
+
+Moment = Literal["step", "prompt"]
+
+
+@record
+class ServingTransfer:
+    """One kind of collective, with whether it belongs to a decode step or to the prefill of a prompt."""
+
+    moment: Moment
+    transfer: Transfer
+
+
+def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> Iterator[ServingTransfer]:
+    """All collectives of one prompt, and of a decode step of one micro-batch with so many sequences in flight."""
+    queries = inputs.load.queries * micro_batch(layout, decodes)
+    moments: tuple[tuple[Moment, Number], ...] = (("step", queries), ("prompt", inputs.load.computed))
+    for moment, tokens in moments:
+        own = tokens if moment == "prompt" else own_sequences(layout, tokens)
+        for transfer in _collectives_of(inputs, layout, tokens, own, prompts=moment == "prompt"):
+            if np.all(np.asarray(transfer.count) > 0):
+                yield ServingTransfer(moment, transfer)
+
+
+def _collectives_of(
+    inputs: ServingInputs, layout: PlanColumns, tokens: Number, own: Number, *, prompts: bool
+) -> Iterator[Transfer]:
+    """Collectives for the given number of tokens, `own` of them in the busiest attention group."""
+    tp = engine_group(inputs, layout, "tp", layout.tp)
+    message = activation_message(own, inputs.model.hidden, inputs.types.wide)
+    count: Number = 0.0
+    for kind in inputs.model.layers:
+        count = count + kind.count * reductions(layout, kind)
+    talking = np.where(layout.tp > 1, count, 0.0)
+    yield Transfer(tp, "all_reduce", message, all_reduce(inputs, tp, message), talking)
+    yield from _dcp_collectives(inputs, layout, own, prompts=prompts)
+    routed = [kind for kind in inputs.model.layers if kind.experts is not None]
+    layers = sum(kind.count for kind in routed)
+    for kind in routed[:1]:
+        assert kind.experts is not None
+        for each in expert_transfers(inputs, layout, kind.experts, tokens, prompts=prompts):
+            named = "ep" if np.any(np.asarray(layout.ep) > 1) else "experts"  # which are cut by width without ep
+            yield replace(each, count=layers * each.count, group=replace(each.group, name=named))
+    stages = engine_group(inputs, layout, "pp", layout.pp, layout.stage_ranks)
+    message = activation_message(own, stream_width(inputs.model), inputs.types.wide)
+    yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)
+
+
+def _dcp_collectives(
+    inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: bool
+) -> Iterator[Transfer]:
+    """Collectives of dcp, of one layer for each kind of attention, counted for all its layers."""
+    if not layout.shares_context:
+        return
+    for name in ("attention", "latent"):
+        kinds = [kind for kind in inputs.model.layers if getattr(kind, name) is not None]
+        layers = sum(kind.count for kind in kinds)
+        for kind in kinds[:1]:
+            part = shard_of(inputs.model, layout, kind)
+            found = row_transfers(inputs, layout, part, tokens)
+            if prompts and kind.latent is not None:
+                found = iter((prompt_transfer(inputs, layout, kind, tokens),))
+            for each in found:
+                yield replace(each, count=layers * each.count)

@@ -22,7 +22,7 @@ from costmodel.equations.serving.serving_economics import (
     token_energy,
 )
 from costmodel.estimate.machine.price import price_of_unit, price_per_accelerator
-from costmodel.estimate.serving.limits_chance import OWN, service_limits
+from costmodel.estimate.serving.service_limits import OWN, service_limits
 from costmodel.estimate.serving.serving_inputs import ENOUGH_UP, ServingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record

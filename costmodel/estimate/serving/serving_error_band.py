@@ -26,8 +26,6 @@ from costmodel.equations.run.uncertainty import (
 from costmodel.equations.serving.closed_loop import answer_time_of_users
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
-from costmodel.estimate.serving.goodput import IN_TIME, in_time, request_limits
-from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.load import loads_of
 from costmodel.estimate.serving.measured_spreads import (
     ENDLESS,
@@ -42,12 +40,11 @@ from costmodel.estimate.serving.measured_spreads import (
     spreads,
     widest,
 )
-from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.replica_kinds import where_rows
+from costmodel.estimate.serving.plan_columns import PlanColumns, where_rows
+from costmodel.estimate.serving.service_limits import IN_TIME, OWN, in_time, request_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.estimate.shared.results import Costs, number
+from costmodel.estimate.shared.results import Costs, number, stated_limits
 from costmodel.ground.equation import Number, is_any, term
 
 Evaluation = ServingEvaluation | ApartEvaluation

@@ -18,10 +18,12 @@ from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.engine_step import (
+    AttentionGroups,
     Launches,
     StepTime,
     context_time,
     decode_time,
+    groups_of,
     head_time,
     host_time,
     launch_wait,
@@ -31,23 +33,20 @@ from costmodel.estimate.serving.engine_step import (
     rows_time,
 )
 from costmodel.estimate.serving.expert_step import dispatches, halved
-from costmodel.estimate.serving.goodput import (
+from costmodel.estimate.serving.load import LEAST, POINTS, Column, Engines
+from costmodel.estimate.serving.operating_point import context_of
+from costmodel.estimate.serving.plan_columns import PlanColumns, cuts_of, distinct, longer
+from costmodel.estimate.serving.service_limits import (
     IN_TIME,
+    Reached,
     RequestLimits,
     in_time,
     request_limits,
     with_longer_times,
 )
-from costmodel.estimate.serving.limits_chance import Reached
-from costmodel.estimate.serving.load import LEAST, POINTS, Column, Engines
-from costmodel.estimate.serving.operating_point import context_of
-from costmodel.estimate.serving.plan_columns import PlanColumns, longer
-from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.steady_state import SteadyState, prompts_between
-from costmodel.estimate.serving.step_batch import AttentionGroups, groups_of
-from costmodel.estimate.serving.token_time_tail import token_p99
-from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.serving.steady_state import SteadyState, prompts_between, token_p99
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.ground.equation import Number, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import Curves, Jumps, Line, Places, closer_to_end, last_within

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.documents.schemas.scenario import Training, batch_fit
-from costmodel.equations.data_parallel.batch_size import critical_batch_of_loss, fitted_batch
+from costmodel.equations.data_parallel import critical_batch_of_loss, fitted_batch
 from costmodel.ground.equation import Number
 from costmodel.ground.units import significant
 

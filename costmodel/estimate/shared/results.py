@@ -1,16 +1,20 @@
-"""Costs: the results of a block of plans as columns."""
+"""Costs: the results of a block of plans as columns, and the limits of a scenario on them."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.schemas.base import Document
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 from costmodel.ground.shared_columns import Factored
+
+# --- costs: the results of a block of plans as columns
 
 
 def number(value: Number) -> float:
@@ -47,3 +51,51 @@ class Costs:
     def row(self, index: int = 0) -> dict[str, float]:
         """One plan's results as plain numbers: seconds, bytes, FLOP/s, shares of one, USD."""
         return {name: at_row(value, index) for name, value in self.columns.items()}
+
+
+# --- limits of a scenario on columns of results
+
+
+Kind = Literal["at_most", "at_least", "target"]
+
+
+KINDS: tuple[Kind, ...] = ("at_most", "at_least", "target")
+
+
+@record
+class Limit:
+    """One limit on one column of results, with the key it was written under."""
+
+    key: str
+    column: str
+    kind: Kind
+    value: float
+    within: float = 0.0
+
+    @property
+    def of_memory(self) -> bool:
+        """Whether the limit is on memory or on the chance to fit."""
+        return self.column.startswith("memory") or self.column == "fit_chance"
+
+    def kept(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Mask of the values that meet the limit; an unknown value does not meet it."""
+        if self.kind == "at_most":
+            return values <= self.value
+        if self.kind == "at_least":
+            return values >= self.value
+        return np.asarray(np.abs(values - self.value) <= self.within * self.value)
+
+    def holds(self, value: float) -> bool:
+        """Whether one value meets the limit."""
+        return bool(self.kept(np.array([value]))[0])
+
+
+def stated_limits(limits: Document) -> Iterator[Limit]:
+    """Every limit of a scenario."""
+    stated = limits.model_fields_set
+    for key in (name for name in type(limits).model_fields if name in stated):
+        bound, column = getattr(limits, key), "memory_share" if key == "memory" else key
+        for kind in KINDS:
+            value = getattr(bound, kind)
+            if value is not None:
+                yield Limit(key, column, kind, value, bound.within or 0.0)

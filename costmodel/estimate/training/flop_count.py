@@ -22,8 +22,8 @@ from costmodel.equations.memory.activations import mlp_activations
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.parallelism.counts import padded_vocab, tokens_in_micro_batch
 from costmodel.equations.run.economics import tokens_per_step
-from costmodel.estimate.model.feeds import ROUTED
-from costmodel.estimate.model.mixers.table import core_flop, mixer
+from costmodel.estimate.model.feed_forward_kinds import ROUTED
+from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer
 from costmodel.estimate.model.shards import (
     counted_kinds,
     layer_count,
@@ -45,11 +45,11 @@ from costmodel.estimate.shared.plan_batch import (
     memoized,
     summed,
 )
-from costmodel.estimate.training.memory.activations import layer_activations, whole_activations
+from costmodel.estimate.training.layer_kernels import plain_product
+from costmodel.estimate.training.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.recompute import again_of, dropped, partial, reached_of_all
+from costmodel.estimate.training.saved_activations import layer_activations, whole_activations
 from costmodel.estimate.training.stage_parameters import thin_flop, useful_flop
-from costmodel.estimate.training.time.layer_kernels import plain_product
-from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record

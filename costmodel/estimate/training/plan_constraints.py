@@ -28,7 +28,7 @@ from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.machine.price import odd_price, servers_of
 from costmodel.estimate.machine.process_groups import held_by_host_link
-from costmodel.estimate.model.feeds import inner_widths
+from costmodel.estimate.model.feed_forward_kinds import inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.shared.plan_batch import (

@@ -16,9 +16,9 @@ from costmodel.equations.parallelism.recompute import (
     up_projection_bytes,
 )
 from costmodel.equations.run.economics import share
-from costmodel.estimate.model.feeds import LATENT, ROUTED, Feed
+from costmodel.estimate.model.feed_forward_kinds import LATENT, ROUTED, Feed
 from costmodel.estimate.model.mixers.mixer import Mixer
-from costmodel.estimate.model.mixers.table import narrow_width, score_heads
+from costmodel.estimate.model.mixers.mixing_half import narrow_width, score_heads
 from costmodel.estimate.model.shards import Shard, additions, exchanges, matmuls, shard, stream_width
 from costmodel.estimate.shared.plan_batch import Block, Structure, summed
 from costmodel.estimate.training.parallelism.pipeline import stage_layers

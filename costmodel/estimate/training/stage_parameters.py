@@ -23,7 +23,7 @@ from costmodel.equations.layers.parameters import (
 from costmodel.equations.parallelism.counts import padded_vocab, tokens_in_micro_batch
 from costmodel.equations.parallelism.recompute import activation_output_bytes, norm_output_bytes
 from costmodel.equations.run.economics import share, tokens_per_step
-from costmodel.estimate.model.feeds import ROUTED, Feed, Routed
+from costmodel.estimate.model.feed_forward_kinds import ROUTED, Feed, Routed
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import (
     Shard,

@@ -26,14 +26,14 @@ from costmodel.estimate.machine.price import price_of, price_per_accelerator, pr
 from costmodel.estimate.shared.plan_batch import added, summed
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.flop_count import work_of_step
-from costmodel.estimate.training.memory.activations import page_time
-from costmodel.estimate.training.memory.breakdown import Ledger, fit_chance, ledger
+from costmodel.estimate.training.memory_breakdown import Ledger, fit_chance, ledger
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, stage_layers
 from costmodel.estimate.training.plan_constraints import micro_batches
+from costmodel.estimate.training.saved_activations import page_time
 from costmodel.estimate.training.stage_parameters import stage_parameters
-from costmodel.estimate.training.time.stage_time import used_share
-from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step, with_sites
+from costmodel.estimate.training.stage_time import used_share
 from costmodel.estimate.training.training_inputs import TrainingInputs, mean_of_groups
+from costmodel.estimate.training.training_step import TERMS, TrainingStep, training_step, with_sites
 from costmodel.ground.counts import EXCHANGING
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from costmodel.estimate.run.whole_run import RunFigures
     from costmodel.estimate.shared.plan_batch import Block, Mask
-    from costmodel.estimate.training.time.unequal_stages import KindStages
     from costmodel.estimate.training.training_inputs import TrainingInputs
+    from costmodel.estimate.training.unequal_nodes import KindStages
 
 FITS, TIGHT = 0.90, 1.00
 
@@ -146,7 +146,7 @@ def memory_shares(inputs: TrainingInputs, block: Block) -> NDArray[np.float64]:
 
 def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     """Evaluates plans on nodes of several kinds: a step ends when its slowest kind of nodes ends."""
-    from costmodel.estimate.training.time.unequal_groups import of_slowest
+    from costmodel.estimate.training.unequal_nodes import of_slowest
 
     each = _over_groups(inputs, block) if block.structure.shares == "stages" else _beside_groups(inputs, block)
     columns = of_slowest([found.costs.columns for found in each])
@@ -161,7 +161,7 @@ def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
 
 def _beside_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
     """One evaluation per kind of node if each replica lies on nodes of one kind."""
-    from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
+    from costmodel.estimate.training.unequal_nodes import micro_batches_of_groups
 
     shares = micro_batches_of_groups(inputs, block)
     return [_of_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
@@ -169,7 +169,7 @@ def _beside_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
 
 def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
     """One evaluation per kind of node if pipelines span all kinds."""
-    from costmodel.estimate.training.time.unequal_stages import kinds_of_stages, over_stages
+    from costmodel.estimate.training.unequal_nodes import kinds_of_stages, over_stages
 
     count = micro_batches(inputs, block)
     across = over_stages(inputs)

@@ -19,8 +19,8 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions, unused_keys
 from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.estimate.training.memory.breakdown import unmeasured_memory
+from costmodel.estimate.shared.results import stated_limits
+from costmodel.estimate.training.memory_breakdown import unmeasured_memory
 from costmodel.estimate.training.parallelism.data import warm_up
 from costmodel.estimate.training.parallelism.pipeline import FOLDED, fewer_at_ends
 from costmodel.estimate.training.plan_constraints import refusals, remarks

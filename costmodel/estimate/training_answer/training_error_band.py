@@ -44,17 +44,17 @@ from costmodel.equations.run.uncertainty import (
     tenth_percentile,
     term_error,
 )
-from costmodel.estimate.model.mixers.table import mixer_kinds, mixer_matmuls
+from costmodel.estimate.model.mixers.mixing_half import mixer_kinds, mixer_matmuls
 from costmodel.estimate.model.shards import layer_count, shard
 from costmodel.estimate.shared.fit_ranges import NOTICEABLE, OutsideFit, outside, widened
 from costmodel.estimate.shared.plan_batch import STAGES, Block, added, largest, summed
 from costmodel.estimate.shared.results import Costs, number
 from costmodel.estimate.training.flop_count import CORE, cores, flop_of_shapes
-from costmodel.estimate.training.memory.breakdown import LINES, absorbed, memory_band
+from costmodel.estimate.training.layer_kernels import slowed_core
+from costmodel.estimate.training.memory_breakdown import LINES, absorbed, memory_band
 from costmodel.estimate.training.plan_constraints import micro_batches
-from costmodel.estimate.training.time.layer_kernels import slowed_core
-from costmodel.estimate.training.time.step import TERMS, TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.training_step import TERMS, TrainingStep
 from costmodel.estimate.training_answer.evaluate_training import Evaluation, cost_columns, throughput
 from costmodel.ground.counts import EXCHANGING
 from costmodel.ground.equation import Number, term

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import is_near, is_shipped, places
-from costmodel.documents.reader.library import UNMEASURED
+from costmodel.documents.reader.library import UNMEASURED, CachedReader
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.base import OWN
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
@@ -28,10 +27,18 @@ from costmodel.evidence.validate.outcomes import (
     meant,
     nothing_chosen,
 )
-from costmodel.evidence.validate.serving.benchmarks import Figures, Predicted, case_of_group, groups, of_group
-from costmodel.evidence.validate.serving.serving_rows import ServingRow, serving_row
-from costmodel.evidence.validate.serving.validate_serving import COLUMN, measured, plausible
+from costmodel.evidence.validate.serving_rows import ServingRow, serving_row
 from costmodel.evidence.validate.spelling import CannotModel, SkippedRow
+from costmodel.evidence.validate.validate_serving import (
+    COLUMN,
+    Figures,
+    Predicted,
+    case_of_group,
+    groups,
+    measured,
+    of_group,
+    plausible,
+)
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import stem
 from costmodel.exchange.tables.run_table import Table

@@ -12,17 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import is_near
-from costmodel.documents.reader.library import UNMEASURED, bibliography, efficiency_of, names
+from costmodel.documents.reader.library import UNMEASURED, CachedReader, bibliography, efficiency_of, names
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.prior import Prior
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import FREEDOM, combined_error, heavy_tail_spread
-from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
-from costmodel.evidence.calibrate.fabric_check import SizeComparison, Soundness, beside, soundness
+from costmodel.evidence.calibrate.fit_from_kernels import Calibrated, Fit, SizeComparison, Soundness, beside, soundness
 from costmodel.evidence.calibrate.kernel_fits import link_of
 from costmodel.evidence.calibrate.regression_problem import (
     APART,

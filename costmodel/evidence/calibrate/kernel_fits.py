@@ -8,8 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import efficiency_of, names
+from costmodel.documents.reader.library import CachedReader, efficiency_of, names
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Node
@@ -30,8 +29,7 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import group
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.evidence.calibrate.regression import Array, Columns, Constant, FittedForm
-from costmodel.evidence.calibrate.samples import (
+from costmodel.evidence.calibrate.measured_kernels import (
     DECODE,
     EXPERTS,
     PRECISIONS,
@@ -41,6 +39,7 @@ from costmodel.evidence.calibrate.samples import (
     decode_columns,
     expert_columns,
 )
+from costmodel.evidence.calibrate.regression import Array, Columns, Constant, FittedForm
 from costmodel.ground.record import record
 from costmodel.ground.units import show
 

@@ -13,10 +13,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import has, places
-from costmodel.documents.reader.library import UNMEASURED, document_of
+from costmodel.documents.reader.library import UNMEASURED, CachedReader, document_of
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.base import OWN
 from costmodel.documents.schemas.efficiency import Efficiency
@@ -28,10 +27,10 @@ from costmodel.documents.text.yaml_editor import Changes, document_text, place_o
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.machine.number_formats import by_power, unmeasured_shares
-from costmodel.estimate.model.mixers.table import layer_words
+from costmodel.estimate.model.mixers.mixing_half import layer_words
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training.training_step import TrainingStep
 from costmodel.estimate.training_answer.evaluate_training import step_of
 from costmodel.estimate.training_answer.predict_training import own_plan, plan_block
 from costmodel.estimate.training_answer.training_error_band import kind_spread, time_spread

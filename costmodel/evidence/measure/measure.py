@@ -1,4 +1,4 @@
-"""Times the operations of a training step on a GPU, for the table that calibrate reads."""
+"""Times the operations, layers and collectives of a training step on GPUs, for the table that calibrate reads."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ import datetime
 import functools
 import itertools
 import math
+import os
+import queue
+import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, field, replace
 from typing import Any
 
-from costmodel.documents.reader.cached_reader import accelerator_named
+from costmodel.documents.reader.library import accelerator_named, names, read
+from costmodel.documents.reader.load_scenario import load
+from costmodel.documents.schemas.hardware import Node
 from costmodel.equations.kernels.flop import attention_flop, matmul_flop
+from costmodel.estimate.model.shards import shard
+from costmodel.estimate.shared.plan_batch import ForwardBackward
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.layer_kernels import layer_pass
+from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training_answer.predict_training import own_plan, plan_block
 from costmodel.evidence.measure.stopwatch import (
     Device,
     HostIsSlower,
@@ -22,7 +34,11 @@ from costmodel.evidence.measure.stopwatch import (
     copies,
     torch_module,
 )
+from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
+
+# --- times the operations of a training step on a GPU, for the table that calibrate reads
+
 
 # The operations of a training step over a spread of shapes: matrix products, attention, streams, whole layers.
 
@@ -392,3 +408,166 @@ def misnamed(device: Device, gpu: str | None) -> str:
     if not stated or not found or stated == found:
         return ""
     return f"the driver calls this device {device.name}, which is {found}; its rows are named {gpu}"
+
+
+# --- compares whole layers with the sum of their parts, to check the fits of calibrate
+
+
+STACK = "ddp"  # kernels of PyTorch one by one
+
+
+def with_predictions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, with predictions for layers where a node with the accelerator is known."""
+    nodes = {name: _node_of(name) for name in {row["gpu"] for row in rows if row["op"] == "block"}}
+    return [
+        row | _predicted_time(row, node)
+        if row["op"] == "block" and row["kind"] == "gpu" and (node := nodes[row["gpu"]])
+        else row
+        for row in rows
+    ]
+
+
+def _node_of(gpu: str) -> str:
+    """A node with the accelerator of that name; empty when there is none."""
+    accelerator = gpu if gpu in names("accelerator") else accelerator_named(gpu)
+    nodes: dict[str, Node] = {name: read("node", name) for name in names("node")}
+    return next((name for name, node in nodes.items() if node.accelerator == accelerator), "")
+
+
+def _predicted_time(row: dict[str, Any], node: str) -> dict[str, float]:
+    """Microseconds in both directions; None for an accelerator without a rate for this type."""
+    try:
+        both = _layer_from_kernels(node, row["dim"], row["h"], row["l"])
+    except CostModelError:
+        return {}
+    times = {"predicted_fwd_us": both.forward.device, "predicted_bwd_us": both.backward.device}
+    return {name: number(1e6 * seconds) for name, seconds in times.items()}
+
+
+def _layer_from_kernels(node: str, hidden: int, heads: int, tokens: int) -> ForwardBackward:
+    """A layer as measured: alone, without rotary embedding, gradients written once in the weight type."""
+    layer = "model.layers.0"
+    changes = {
+        "cluster.node": node,
+        "cluster.nodes": 1,
+        "stack": STACK,
+        "plan.tp": 1,
+        "workload.sequence": tokens,
+        "model.positions": "alibi",
+        "model.hidden": hidden,
+        f"{layer}.attention.heads": heads,
+        f"{layer}.attention.kv_heads": heads,
+        f"{layer}.mlp.ffn_hidden": 7 * hidden // 2,
+        "assume.sustained": 1,
+        "assume.variation": 0,
+    }
+    adding = training_inputs(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
+    widths = adding.widths
+    inputs = replace(
+        adding, widths=replace(widths, gradient=float(widths.element / 2.0))
+    )  # half of what is read and written
+    block, _ = plan_block(inputs, own_plan(inputs))
+    return layer_pass(inputs, shard(inputs.model, inputs.model.layers[0], block.tp, block.ep, block.etp), block)
+
+
+# --- times collectives between the GPUs of one machine, one process per rank, for the table that calibrate reads
+
+
+SMALLEST, LARGEST, FACTOR = 1 << 10, 1 << 29, 4
+LARGEST_OF_A_PROCESSOR = 1 << 20
+REPEATS, CALLS = 7, 20
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
+BF16_BYTES = 2
+LOOKED_AFTER, LEAVE = 0.5, 20.0
+
+
+def measured_collectives(device: Device, ranks: int | None, stopped: Callable[[], bool]) -> MeasuredKernels:
+    """Time of every operation at every size and number of ranks; sizes in the convention of nccl-tests."""
+    torch = torch_module()
+    ranks = ranks or (torch.cuda.device_count() if not device.is_processor else 2)
+    if ranks < 2 or (not device.is_processor and ranks > torch.cuda.device_count()):
+        raise fail("C009", f"collectives between {ranks} ranks cannot be measured here", Place("command line"))
+    context = torch.multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    port = _free_port()
+    workers = [context.Process(target=_rank, args=(rank, ranks, port, device.kind, answers)) for rank in range(ranks)]
+    for worker in workers:
+        worker.start()
+    try:
+        times = list(_answers(answers, workers, stopped))
+    finally:
+        _wait_for_ranks(workers, at_once=stopped())
+    noted = {"torch": device.torch, "driver": device.driver}
+    noted |= {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+    shape = {"gpu": device.name, "n_gpus": ranks, "dtype": "bf16"}
+    rows = [shape | {"op": operation, "bytes": size, "time_us": time} | noted for operation, size, time in times]
+    return MeasuredKernels(rows, stopped=stopped())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers(answers: Any, workers: list[Any], stopped: Callable[[], bool]) -> Iterator[tuple[str, int, float]]:
+    """The messages of the first rank until it ends or the user stops; a fault if a rank fails."""
+    while not stopped():
+        try:
+            answer = answers.get(timeout=LOOKED_AFTER)
+        except queue.Empty:
+            if any(worker.exitcode for worker in workers):
+                sentence = "a rank of the collectives failed; its output is above"
+                raise fail("C009", sentence, Place("command line")) from None
+            continue
+        if answer is None:
+            return
+        yield answer
+
+
+def _wait_for_ranks(workers: list[Any], *, at_once: bool) -> None:
+    """Wait until every rank has ended; terminate ranks after a failure or a stop."""
+    for worker in workers:
+        if not at_once and not any(other.exitcode for other in workers):
+            worker.join(LEAVE)
+        worker.kill()
+        worker.join()
+
+
+def _rank(rank: int, ranks: int, port: int, kind: str, answers: Any) -> None:
+    """One process: joins the group and runs every collective; the first rank reports the times."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch = torch_module()
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    if kind == "cuda":
+        torch.cuda.set_device(rank)
+    torch.distributed.init_process_group("nccl" if kind == "cuda" else "gloo", rank=rank, world_size=ranks)
+    for timed in _timed_messages(torch, kind, ranks):
+        if rank == 0:
+            answers.put(timed)
+    if rank == 0:
+        answers.put(None)
+    torch.distributed.destroy_process_group()
+
+
+def _timed_messages(torch: Any, kind: str, ranks: int) -> Iterator[tuple[str, int, float]]:
+    """Operation, bytes and microseconds of each collective on this rank, with growing messages."""
+    size, stopwatch = SMALLEST, Stopwatch(kind)
+    while size <= (LARGEST if kind == "cuda" else LARGEST_OF_A_PROCESSOR):
+        whole = torch.ones(size // BF16_BYTES // ranks * ranks, dtype=torch.bfloat16, device=kind)
+        for operation in OPERATIONS:
+            call = _call(torch.distributed, operation, whole, whole.chunk(ranks))
+            yield operation, size, 1e6 * stopwatch.median_time([call] * CALLS, REPEATS)
+        size *= FACTOR
+
+
+def _call(distributed: Any, operation: str, whole: Any, parts: Any) -> Callable[[], object]:
+    """A call that runs the collective on a buffer of the total size."""
+    piece, back = parts[0].clone(), whole.clone()
+    if operation == "all_reduce":
+        return lambda: distributed.all_reduce(whole)
+    if operation == "all_gather":
+        return lambda: distributed.all_gather_into_tensor(back, piece)
+    if operation == "reduce_scatter":
+        return lambda: distributed.reduce_scatter_tensor(piece, whole)
+    return lambda: distributed.all_to_all_single(back, whole)

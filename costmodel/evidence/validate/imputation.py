@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal, TypeVar, get_args
 
-from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.hub_names import squeezed
+from costmodel.documents.reader.library import CachedReader, accelerator_named
 from costmodel.documents.schemas.base import ReleaseLaunch, Releases
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.precision import Narrow

@@ -8,15 +8,15 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import CachedReader
 from costmodel.estimate.shared.plan_batch import Block, Rows
 from costmodel.estimate.training.plan_constraints import refused_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import Evaluation, evaluate
 from costmodel.estimate.training_answer.predict_training import own_plan, plan_block
 from costmodel.estimate.training_answer.training_error_band import banded
-from costmodel.evidence.validate.rows import COLUMN, RowScenario, row_inputs, row_scenario
 from costmodel.evidence.validate.spelling import CannotModel, invalid
+from costmodel.evidence.validate.training_rows import COLUMN, RowScenario, row_inputs, row_scenario
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Number

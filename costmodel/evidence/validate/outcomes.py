@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
+from costmodel.documents.reader.library import CachedReader, accelerator_named
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.scenario import FlopConvention
@@ -26,7 +26,7 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block, Rows, memoized, summed
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
-from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED, Ledger, memory_band
+from costmodel.estimate.training.memory_breakdown import ALLOCATED, LINES, RESERVED, Ledger, memory_band
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import Evaluation
 from costmodel.evidence.validate.modelled_rows import Modelled, modelled_rows

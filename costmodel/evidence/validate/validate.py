@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.library import CachedReader, names, read
 from costmodel.documents.reader.measured_cases import cases, serves
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.equations.run.uncertainty import slowed_step
-from costmodel.estimate.model.mixers.table import layer_words
+from costmodel.estimate.model.mixers.mixing_half import layer_words
+from costmodel.estimate.shared.answer_facts import subject_of
 from costmodel.estimate.training_answer.predict_training import Answer, predict
-from costmodel.estimate.training_answer.training_facts import subject_of
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.modelled_rows import Modelled, RowCount, modelled_rows, uncounted
 from costmodel.evidence.validate.outcomes import (
@@ -54,7 +53,7 @@ from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
-    from costmodel.evidence.validate.serving.validate_serving import Ends
+    from costmodel.evidence.validate.validate_serving import Ends
 
 
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {  # results of measured documents, by what they are about
@@ -112,7 +111,7 @@ def _predicted_run(
             return invalid(iteration.refused[0])
         return {name: (costs[name], costs[f"{name}_low"], costs[f"{name}_high"]) for name in names}, {}
     if not isinstance(case, ResolvedScenario):
-        from costmodel.evidence.validate.serving.validate_serving import predicted_figures
+        from costmodel.evidence.validate.validate_serving import predicted_figures
 
         served = predicted_figures(case, names)
         return served if isinstance(served, CannotModel) else (served, {})
@@ -265,7 +264,7 @@ def _validated_table(
 ) -> Validated:
     """The figures of one table or document with their predictions."""
     if isinstance(table, ServingTable):
-        from costmodel.evidence.validate.serving.validate_serving import compared_serving
+        from costmodel.evidence.validate.validate_serving import compared_serving
 
         return compared_serving(table, quantity, where, shelf, count)
     if isinstance(table, MeasuredTable):

@@ -13,7 +13,7 @@ from typing import Any
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping
-from costmodel.exchange.huggingface.choose import (
+from costmodel.exchange.huggingface.choose_family import (
     APPROXIMATED,
     CANNOT_BE_SAID,
     OTHER_PARTS,
@@ -25,9 +25,10 @@ from costmodel.exchange.huggingface.choose import (
 from costmodel.exchange.huggingface.family import Config, Family, Half, Refusal
 from costmodel.exchange.huggingface.stored_weights import KEYS, stored_weights
 from costmodel.exchange.import_result import VERDICTS, Imported, Loss, Origin, OriginValue, StatedKey, Verdict
-from costmodel.exchange.values.foreign_values import (
+from costmodel.exchange.values import (
     LONGEST_NAME,
     document_name,
+    gathered,
     likely_name,
     parse_json,
     placed,
@@ -35,7 +36,6 @@ from costmodel.exchange.values.foreign_values import (
     shown,
     unknown_names,
 )
-from costmodel.exchange.values.layer_kinds import gathered
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 _OF_WRAPPERS = ("architectures", "model_type", "tie_word_embeddings", "vision_config", *KEYS)

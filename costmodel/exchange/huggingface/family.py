@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.import_result import Loss, Origin, OriginValue
-from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values import shown
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 from costmodel.documents.schemas.model import Attention, Experts, LatentAttention, Layers, Mlp, Model
 from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.megatron.options import OF_MODEL
-from costmodel.exchange.megatron.stated import MegatronFlags
+from costmodel.exchange.megatron.stated_options import MegatronFlags
 from costmodel.exchange.training.job import TrainingRemarks
-from costmodel.exchange.values.layer_kinds import gathered
+from costmodel.exchange.values import gathered
 
 _ROUNDED = 64  # what the width of a gated MLP is rounded down to where it is left out
 _ROWS = 128  # what stacks of Megatron-LM pad the vocabulary to, times tp

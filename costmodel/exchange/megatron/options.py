@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.exchange.option_rows import Kind, choice, gone, known, lost, one_of, option, part, quiet, switch
-from costmodel.exchange.values.integer_expressions import evaluated
+from costmodel.exchange.values import evaluated
 
 NAME, TITLE, VERSION = "Megatron-LM", "options of Megatron-LM", "Megatron-LM d98e8a64dd (2026-08-22)"
 

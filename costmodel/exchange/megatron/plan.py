@@ -8,7 +8,7 @@ from typing import Any
 
 from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.megatron.options import ENDS, EXCHANGES, MODULES, NAME, OF_LAYOUT, SHARDED, SPLITS, spelling
-from costmodel.exchange.megatron.stated import MegatronFlags
+from costmodel.exchange.megatron.stated_options import MegatronFlags
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.ground.errors import Place
 

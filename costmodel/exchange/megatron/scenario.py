@@ -34,10 +34,10 @@ from costmodel.exchange.megatron.options import (
     spelling,
 )  # fmt: skip
 from costmodel.exchange.megatron.plan import plan, written_plan
-from costmodel.exchange.megatron.stated import MegatronFlags, accelerators, read_statement
+from costmodel.exchange.megatron.stated_options import MegatronFlags, accelerators, read_statement
 from costmodel.exchange.option_rows import Table, hint_of_gone, written
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
-from costmodel.exchange.values.foreign_values import document_name, likely_name, placed, shown, unknown_names
+from costmodel.exchange.values import document_name, likely_name, placed, shown, unknown_names
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 

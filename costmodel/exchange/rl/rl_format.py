@@ -8,10 +8,10 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from costmodel.documents.schemas.base import InTokens
+from costmodel.documents.schemas.engine import Engine
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.rl.rl_schema import ModelRanks, Rl, RlStack, RolloutPlan
+from costmodel.documents.schemas.rl import ModelRanks, Rl, RlStack, RolloutPlan
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.exchange.foreign_keys import ForeignKeys, Format, because
 from costmodel.exchange.import_result import OriginValue
 from costmodel.exchange.option_rows import NOTHING, Row, Table, choice, lost, nested, part

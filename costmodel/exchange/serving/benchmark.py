@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.option_rows import known, lost, part
-from costmodel.exchange.remarks import Remarks, comment_lines
+from costmodel.exchange.option_rows import Remarks, comment_lines, known, lost, part
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import ServingJob, lines_of
 from costmodel.exchange.training.file_facts import Layer, with_remarks

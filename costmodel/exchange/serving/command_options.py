@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from costmodel.documents.text.yaml_tree import Mapping, Text, key_at
 from costmodel.exchange.option_rows import Row, Table
 from costmodel.exchange.shell import Doubt, Word
-from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values import shown
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping as AnyMapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from costmodel.documents.reader.engine_releases import stack_of_release
+from costmodel.documents.reader.find_documents import stack_of_release
 from costmodel.documents.text.yaml_tree import Mapping, parse
 from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.serving.deployments import GPUS, MARKS, copies_of, deployments, listed_words, place_of
 from costmodel.exchange.shell import Doubt, Word, read_script
 from costmodel.exchange.training.merge_training import Settled
-from costmodel.exchange.values.foreign_values import printable
+from costmodel.exchange.values import printable
 from costmodel.ground.errors import Fault, Place
 
 # The release of an engine that the tag of a container's image states, and the stack that stands for it.

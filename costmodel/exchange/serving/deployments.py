@@ -17,7 +17,7 @@ from costmodel.exchange.import_result import Origin, OriginValue
 from costmodel.exchange.option_rows import Row, Table, known, lost, part, quiet
 from costmodel.exchange.shell import Word
 from costmodel.exchange.training.file_facts import Layer, with_remarks
-from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values import shown
 from costmodel.ground.errors import CostModelError, Place, fail
 
 MARKS = ("servingEngineSpec", "modelArtifacts", "predictor", "InferenceService", "DynamoGraphDeployment")

@@ -1,10 +1,15 @@
-"""Commands that start vLLM, SGLang or TensorRT-LLM, and files of their options, to a serving scenario."""
+"""Commands that start engines, files of their options and a benchmark beside them, to one serving scenario."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.serving import ACCEPTED, ServingPlan
 from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.exchange.import_result import Imported, Origin, OriginValue
 from costmodel.exchange.launcher_options import of_environment
 from costmodel.exchange.serving import benchmark, sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.command_options import OptionWords, option_words, unknown_value
@@ -18,11 +23,23 @@ from costmodel.exchange.serving.containers import (
     is_manifest,
     manifest_trees,
     serve_commands,
+    settle_release,
 )
 from costmodel.exchange.serving.deployments import APART, APART_HINT, keys_around
+from costmodel.exchange.serving.engine_options import (
+    ADAPTERS,
+    RANK,
+    cache_of_checkpoint,
+    experts_of_checkpoint,
+    types_of_checkpoint,
+)
 from costmodel.exchange.training.config_text import tree_of
 from costmodel.exchange.training.file_facts import Layer
-from costmodel.ground.errors import Place, fail
+from costmodel.exchange.training.merge_training import Settled, nested_facts
+from costmodel.ground.errors import CostModelError, Place, fail
+
+# --- commands that start vLLM, SGLang or TensorRT-LLM, and files of their options, to a serving scenario
+
 
 _TABLES = {
     VLLM: (vllm.TABLE, vllm.SPELLING, vllm.read_vllm),
@@ -132,3 +149,150 @@ def read_option_file(text: str, file: str, engine: str) -> Layer:
         between.place = tree.place
         tree = between
     return _defaults_give_way(_TABLES[engine][2](tree, file))
+
+
+# --- layers of a serving command, its files and its benchmark to one scenario
+
+
+_TREE = ("model", "workload", "stack", "plan", "assume", "limits")
+_LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
+
+
+def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
+    """A scenario from layers in order of priority.
+
+    model: the model, if it is known. shipped: its name in the library.
+    """
+    found = Settled(layers, file)
+    if found.faults:
+        raise CostModelError(*found.faults)
+    _replicas(found, model)
+    found.warnings += settle_release(found)
+    _types(found, model, shipped)
+    _settle_context(found, model)
+    for path, what, hint in (
+        ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
+        ("workload.prompt", "the tokens of a prompt are not stated", "--prompt 2048, for example"),
+        ("workload.output", "the tokens of an answer are not stated", "--answer 512, for example"),
+    ):
+        if path not in found.facts and f"{path}.mean" not in found.facts:
+            found.need(what, hint)
+    stated = any(f"plan.speculation.{name}" in found.facts for name in ACCEPTED)
+    if "plan.speculation.draft" in found.facts and not stated:
+        hint = "--set plan.speculation.acceptance='70 %' as vLLM prints it, or length=2.7 as SGLang does"
+        found.need("how many drafted tokens are accepted is not stated", hint)
+    if ADAPTERS in found.facts and RANK not in found.facts:
+        found.need("the rank of the adapters is not stated", f"--set {RANK}=16, for example")
+    if not any(path in found.facts for path in _LOADS):
+        found.need("the load is not stated", "--rate 8 or --concurrency 64, for example")
+    if found.faults:
+        raise CostModelError(*found.faults, *found.missing)
+    return found.imported(_scenario_tree(found), ServingPlan, ("accelerators",))
+
+
+def _replicas(found: Settled, model: Model | None) -> None:
+    """Fills degrees that depend on the model or on each other, and the accelerators of all replicas."""
+    facts = found.facts
+    sparse = model is not None and model.has_experts
+    whole = facts.pop("tp_size", None)
+    apart = facts.pop("attention_apart", None)
+    if whole is not None:  # of TensorRT-LLM
+        spread = apart is not None and apart.value
+        facts["plan.dp_attention" if spread else "plan.tp"] = whole
+        if spread:
+            facts["plan.tp"] = whole._replace(value=1, origin=Origin("derived", "each rank attends apart", whole.place))
+    copies, together = facts.pop("data_parallel", None), facts.pop("expert_parallel", None)
+    if copies is not None and copies.value > 1:  # of vLLM
+        facts["plan.dp_attention" if sparse else "plan.replicas"] = copies
+        if model is None:
+            found.need("whether data-parallel-size are replicas hangs on the model", "--set model=NAME")
+    _copies(found)
+    if (kept := facts.pop("device_experts", None)) is not None:  # of each layer, by SGLang
+        counts = [kind.experts.count for kind in model.layers if kind.experts is not None] if model is not None else []
+        if not counts or not 0 <= kept.value <= min(counts):
+            found.refuse("X005", f"{kept.value} experts on the device: the model has {min(counts, default=0):g}", "")
+            return
+        share = 1.0 - kept.value / min(counts)
+        facts["plan.host_experts"] = kept.derived(share, f"{kept.value} of {min(counts):g} experts on the device")
+    if any(found.number(f"plan.{key}") < 1 for key in ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")):
+        found.refuse("X005", "a degree of parallelism is 0", "plan.tp")
+        return
+    group = found.number("plan.tp") * found.number("plan.dp_attention")
+    if together is not None and together.value and sparse:
+        facts["plan.ep"] = together.derived(group, "enable-expert-parallel: all ranks")
+    if model is not None and not sparse:
+        facts.pop("plan.ep", None)
+    for key in ("ep", "dp_attention", "dcp", "pp"):
+        if found.number(f"plan.{key}") == 1:
+            facts.pop(f"plan.{key}", None)
+    _machine(found, group * found.number("plan.pp"))
+
+
+def _copies(found: Settled) -> None:
+    """Multiplies the replicas of the command by the replicas of the manifest, unless the user gives the number."""
+    facts, copies = found.facts, found.facts.pop("copies", None)
+    own = facts.get("plan.replicas")
+    if copies is None or (own is not None and own.origin.kind == "assumed"):
+        return
+    if copies.value < 1:
+        raise fail("X005", "the manifest runs no replica", copies.place, "state one or more, or --set plan.replicas=…")
+    each = found.number("plan.replicas")
+    text = "replicas of the manifest" if each == 1 else f"replicas of the manifest, {each} of a command in each"
+    facts["plan.replicas"] = copies.derived(copies.value * each, text)
+
+
+def _machine(found: Settled, ranks: int) -> None:
+    """Fills the accelerators of all replicas; if more are given, the number of replicas that they hold."""
+    facts, world = found.facts, found.facts.get("accelerators")
+    stated = facts.get("plan.replicas")
+    least = ranks * found.number("plan.replicas")
+    seen = facts.pop("visible", None)
+    if seen is not None and seen.value < ranks and found.number("nodes") == 1:
+        where = f" ({seen.place.file}:{seen.place.line})" if seen.place is not None else ""
+        sentence = f"a command for {ranks} accelerators, of which {seen.origin.text} names {seen.value}{where}"
+        found.refuse("X004", sentence, "plan.tp", "keep one of the two")
+    at = facts.get("plan.tp")
+    place = at.place if at is not None else None
+    if world is None:
+        facts["accelerators"] = OriginValue(least, Origin("derived", "ranks of all replicas", place))
+    elif world.value < least:
+        sentence = f"a command for {least} accelerators, of which {world.value} are given"
+        found.refuse("X005", sentence, "plan.tp", "name more with --nodes")
+    if stated is None:
+        held = 1 if world is None else max(1, world.value // ranks)
+        text = "one command starts one" if world is None else f"as many as {world.value} accelerators hold"
+        facts["plan.replicas"] = OriginValue(held, Origin("derived", text, place))
+
+
+def _types(found: Settled, shape: Model | None, shipped: str) -> None:
+    """Fills the types of the checkpoint if no option states them."""
+    facts, model = found.facts, found.facts.get("model")
+    precision, weights = facts.get("workload.precision"), facts.get("workload.weights")
+    named, experts = types_of_checkpoint(shape, shipped), experts_of_checkpoint(shape, shipped)
+    made = Origin("assumed", "the checkpoint, by its name", model.place if model is not None else None)
+    plain = precision is None or precision.value in ("bf16", "fp16")
+    if weights is None and plain and named.precision is not None:
+        facts["workload.precision"] = OriginValue(named.precision, made)
+    if weights is None and plain and named.weights is not None:
+        facts["workload.weights"] = OriginValue(named.weights, made)
+    if experts is not None and "workload.expert_weights" not in facts:
+        facts["workload.expert_weights"] = OriginValue(experts, made)
+    if "workload.precision" not in facts:
+        facts["workload.precision"] = OriginValue("bf16", Origin("assumed", "a checkpoint in 16 bits"))
+    if "workload.cache" not in facts:
+        kind, why = cache_of_checkpoint(shape, str(facts["workload.precision"].value))
+        facts["workload.cache"] = OriginValue(kind, Origin("default", why))
+
+
+def _settle_context(found: Settled, model: Model | None) -> None:
+    longest = None if model is None else model.max_sequence
+    if "workload.context" not in found.facts and longest is not None:
+        origin = Origin("default", "the longest sequence of the model")
+        found.facts["workload.context"] = OriginValue(round(longest), origin)
+
+
+def _scenario_tree(found: Settled) -> dict[str, Any]:
+    tree = nested_facts(found.facts, _TREE)
+    kind = OriginValue("serving", Origin("class", "a serving program"))
+    tree["workload"] = {"kind": kind, **tree.get("workload", {})}
+    return tree

@@ -7,13 +7,12 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from costmodel.documents.schemas.engine import Engine
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.precision import RECIPES, STORED, STORED_EXPERTS
-from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_schema import ACCEPTED, BURSTS, Serving, ServingPlan
+from costmodel.documents.schemas.serving import ACCEPTED, BURSTS, Serving, ServingPlan
 from costmodel.exchange.foreign_keys import ForeignKeys, Format
-from costmodel.exchange.option_rows import When, choice
-from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.option_rows import Remarks, When, choice
 from costmodel.exchange.training.file_facts import Layer
 from costmodel.ground.record import record
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.option_rows import known, lost, option, part, quiet, switch, written
-from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.option_rows import Remarks, known, lost, option, part, quiet, switch, written
 from costmodel.exchange.serving.benchmark import benchmark, commented, pool_words
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import (

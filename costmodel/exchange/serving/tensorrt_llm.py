@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.option_rows import known, lost, nested, option, part, quiet, switch, written
-from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.option_rows import Remarks, known, lost, nested, option, part, quiet, switch, written
 from costmodel.exchange.serving.benchmark import benchmark, commented, pool_words
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import (

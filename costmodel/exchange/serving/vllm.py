@@ -7,8 +7,7 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Text
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.option_rows import NOTHING, known, lost, option, part, quiet, switch, written
-from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.option_rows import NOTHING, Remarks, known, lost, option, part, quiet, switch, written
 from costmodel.exchange.serving.benchmark import benchmark, commented, pool_words
 from costmodel.exchange.serving.command_options import Spelling
 from costmodel.exchange.serving.engine_options import (

@@ -1,6 +1,5 @@
 """Commands of a shell script, read and never run: variables, lists, quotes, conditions on the text's own values."""
 
-from costmodel.exchange.shell.script import Script, ShellCommand, Word, read_script
-from costmodel.exchange.shell.values import Doubt
+from costmodel.exchange.shell.script import Doubt, Script, ShellCommand, Word, read_script
 
 __all__ = ["Doubt", "Script", "ShellCommand", "Word", "read_script"]

@@ -29,6 +29,7 @@ from costmodel.exchange.option_rows import (
 )
 from costmodel.exchange.serving.command_options import Spelling, option_words
 from costmodel.exchange.shell import ShellCommand, Word, read_script
+from costmodel.exchange.training.config_text import call_tree
 from costmodel.exchange.training.file_facts import Layer, fill_rows, with_remarks
 from costmodel.exchange.training.job import (
     NOWHERE,
@@ -38,7 +39,6 @@ from costmodel.exchange.training.job import (
     check_offload,
     check_whole_layers,
 )
-from costmodel.exchange.training.recipe_text import call_tree
 from costmodel.exchange.write_yaml import document_text
 from costmodel.ground.errors import Fault, Place, fail
 

@@ -13,7 +13,7 @@ from costmodel.exchange.megatron.plan import check_pipeline, counted_ends, offlo
 from costmodel.exchange.option_rows import NOTHING, choice, known, one_of, option, part, quiet, switch, written
 from costmodel.exchange.training.file_facts import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.job import NOWHERE, Job, TrainingFormat, TrainingRemarks
-from costmodel.exchange.values.foreign_values import Lines
+from costmodel.exchange.values import Lines
 
 TITLE, VERSION = "overrides of Megatron-Bridge", "Megatron-Bridge 0.3.1"
 

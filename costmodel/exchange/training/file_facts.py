@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.import_result import Imported, Loss, OriginValue, StatedKey
 from costmodel.exchange.option_rows import NOTHING
-from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values import shown
 from costmodel.ground.errors import Fault, Place
 
 

@@ -1,7 +1,15 @@
-"""The formats that start a training, and the layer that a text of one of them is."""
+"""The formats that start a training: the layer that a text of one is, and a job as its file, checked and read back."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.scenario import Plan
+from costmodel.exchange.import_result import Imported, Origin, OriginValue
+from costmodel.exchange.megatron.scenario import FORMAT as MEGATRON
+from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.training import (
     accelerate,
     axolotl,
@@ -15,11 +23,26 @@ from costmodel.exchange.training import (
     transformers,
 )
 from costmodel.exchange.training.accelerate import arguments_of, is_call, is_command
-from costmodel.exchange.training.config_text import is_toml, tree_of
+from costmodel.exchange.training.config_text import is_toml, recipe_tree, tree_of
 from costmodel.exchange.training.file_facts import Layer
-from costmodel.exchange.training.job import TrainingFormat
-from costmodel.exchange.training.recipe_text import recipe_tree
-from costmodel.exchange.values.foreign_values import as_placed
+from costmodel.exchange.training.job import (
+    Job,
+    TrainingFormat,
+    TrainingRemarks,
+    called,
+    check_plan,
+    check_stack,
+    check_workload,
+    effective,
+)
+from costmodel.exchange.training.merge_training import UNDER_TRANSFORMERS, settled
+from costmodel.exchange.values import as_placed
+from costmodel.exchange.write_yaml import shape
+from costmodel.ground.errors import CostModelError, Fault
+from costmodel.ground.record import record
+
+# --- the formats that start a training, and the layer that a text of one of them is
+
 
 _TREES = {
     deepspeed.TITLE: deepspeed.read_deepspeed,
@@ -53,3 +76,115 @@ def read_layer(text: str, file: str, title: str) -> Layer:
     if "--training." in text or "--parallelism." in text:
         return torchtitan.read_torchtitan(as_placed(torchtitan.flags_tree(text), file), file, "flags")
     return torchtitan.read_torchtitan(recipe_tree(text, file), file, "recipe")
+
+
+# --- A job as the file of a format, checked before it is written and read back
+
+
+TARGETS: dict[str, TrainingFormat] = {
+    entry.name: entry for entry in (MEGATRON, *LAYERED.values()) if entry.write is not None
+}
+
+
+@record
+class Exported:
+    """An exported file: its text, keys of the scenario that it cannot express, and notes for its reader."""
+
+    target: TrainingFormat
+    text: str
+    faults: tuple[Fault, ...]
+    notes: tuple[str, ...]
+
+
+def exported(target: TrainingFormat, job: Job) -> Exported:
+    """The job in a format, checked by reading it back if the format can express it."""
+    remarks = TrainingRemarks(job)
+    check_stack(target, remarks, TARGETS.values())
+    check_plan(target, remarks)
+    check_workload(target, remarks)
+    text = target.write(job, remarks) if target.write is not None else ""
+    if not remarks.faults:
+        check_read_back(target, text, remarks)
+    calls = [f"the program has to state {', '.join(keys)}: {call}" for call, keys in called(target, job).items()]
+    notes = [*calls, *_unwritten_keys_note(target, job), *remarks.notes]
+    return Exported(target, text, tuple(remarks.faults), tuple(notes))
+
+
+def _unwritten_keys_note(target: TrainingFormat, job: Job) -> list[str]:
+    """A note on the keys of the scenario that no training file states, such as a price."""
+    overlap = {f"assume.overlap.{key}" for key, value in job.assume.overlap if value is not None}
+    experts = {f"assume.experts.{key}" for key, value in job.assume.experts if value is not None}
+    experts -= {"assume.experts.deduplicated", "assume.experts.capacity"} if target.name == "megatron" else set()
+    price = {"assume.price"} if job.assume.price is not None else set()
+    remarks = sorted(overlap | experts | price)
+    return [f"not stated by this file: {', '.join(remarks)}"] if remarks else []
+
+
+_FILE = "export"  # what the text is called while it is read
+_PAIRS = (("accelerate", transformers.FORMAT), ("hf", accelerate.FORMAT))  # two files that start one job
+_WORKLOAD = ("sequence", "global_batch", "precision", "gradients", "optimizer")
+
+
+# Stacks that train models of transformers, with the engine that a file states.
+_ENGINES = {stack: (engine,) for engine, stack in UNDER_TRANSFORMERS.items()}
+
+
+def check_read_back(target: TrainingFormat, text: str, remarks: TrainingRemarks) -> None:
+    """Records a fault for every key that the text states differently or leaves out."""
+    job = remarks.job
+    try:
+        found = _read_back(target, text, job)
+    except CostModelError as error:
+        for fault in error.faults:
+            remarks.refuse("plan", f"the file would break a rule of its own format: {fault.sentence}", fault.hint)
+        return
+    for fault in found.missing:
+        remarks.refuse("plan", f"read back, the file leaves something open: {fault.sentence}")
+    for loss in found.losses:
+        if loss.kind != "ignored":
+            remarks.note(f"read back, {loss.kind}: {loss.sentence}")
+    for path, ours, theirs in differences(found.document, job):
+        remarks.refuse(path, f"{ours} comes back as {theirs}")
+
+
+def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, object, object]]:
+    """Keys that differ between a document read back and the job, with both values."""
+    experts = job.model.has_experts
+    ours = effective(job.plan, experts=experts)
+    theirs = effective(Plan.model_validate(document["plan"]), experts=experts)
+    for key in sorted(ours.keys() | theirs.keys()):
+        if ours.get(key) != theirs.get(key):
+            yield f"plan.{key}", ours.get(key), theirs.get(key)
+    wanted = job.workload.model_dump() | {"gradients": job.gradients, "optimizer": job.optimizer}
+    for key in _WORKLOAD:
+        if key in document["workload"] and document["workload"][key] != wanted[key]:
+            yield f"workload.{key}", wanted[key], document["workload"][key]
+    same = {job.stack, UNDER_TRANSFORMERS.get(job.stack), *_ENGINES.get(job.stack, ())}
+    if document.get("stack", job.stack) not in same:
+        yield "stack", job.stack, document["stack"]
+    if "model" in document and shape(Model.model_validate(document["model"])) != shape(job.model):
+        yield "model", "the shape of the model", "another"
+
+
+def _read_back(target: TrainingFormat, text: str, job: Job) -> Imported:
+    """The scenario read back from a text, with the facts of its program and of a companion file."""
+    if target.name == "megatron":
+        return read_options(text, _FILE)
+    layers = [read_layer(text, _FILE, target.title)]
+    for name, other in _PAIRS:
+        if name == target.name and other.write is not None:
+            layers.append(read_layer(other.write(job, TrainingRemarks(job)), _FILE, other.title))
+    known = Origin("assumed", "the program states it")
+    given = {
+        "accelerators": OriginValue(job.accelerators, known),
+        "workload.sequence": OriginValue(round(job.workload.sequence), known),
+        "model": OriginValue(job.model.name, known),
+    }
+    given |= {
+        f"plan.{key}": OriginValue(value, known)
+        for key, value in job.effective.items()
+        if f"plan.{key}" in target.calls
+    }
+    found = settled([*layers, Layer("", given)], _FILE, round(sum(kind.count for kind in job.model.layers)))
+    del found.document["model"]
+    return found

@@ -10,8 +10,7 @@ from typing import Any
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Assumptions, Plan, Training
 from costmodel.exchange.foreign_keys import Format, because
-from costmodel.exchange.option_rows import When
-from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.option_rows import Remarks, When
 from costmodel.ground.counts import OF_ITSELF_ONE
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costmodel.documents.reader.validation_errors import validate
-from costmodel.documents.schemas.rl.rl_schema import Rl, RlPlan
+from costmodel.documents.schemas.rl import Rl, RlPlan
 from costmodel.documents.schemas.scenario import Plan, Training
-from costmodel.documents.schemas.serving.serving_schema import Serving, ServingPlan
+from costmodel.documents.schemas.serving import Serving, ServingPlan
 from costmodel.exchange.import_result import Imported, Origin, OriginValue
 from costmodel.exchange.training import accelerate, axolotl, llama_factory, transformers
 from costmodel.exchange.training.file_facts import Layer
-from costmodel.exchange.values.foreign_values import placed, shown
+from costmodel.exchange.values import placed, shown
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 _DEGREES = ("tp", "cp", "pp")

@@ -12,7 +12,7 @@ from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.shared.result_limits import Limit, stated_limits
+from costmodel.estimate.shared.results import Limit, stated_limits
 from costmodel.explore.compare.compare import Input, MovedFigure, moved, named_documents
 from costmodel.explore.workload_interface import PlanAnswer, Workload
 from costmodel.ground.errors import Place

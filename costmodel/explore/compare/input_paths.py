@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from costmodel.documents.keys import paths
-from costmodel.documents.keys.references import REFERENCES, holder
+from costmodel.documents.keys.paths import REFERENCES, holder
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.ground.errors import CostModelError, Place
 from costmodel.ground.record import record

@@ -1,14 +1,18 @@
-"""The plan that a scenario speaks of: its own, the best of its space, or the one of a rank."""
+"""The plan that a scenario speaks of, and the sides of a comparison by name: a scenario, a rank, or a stored result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.documents.schemas.scenario import Plan
+from costmodel.estimate.shared.answer_facts import Facts, facts_of
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
@@ -22,11 +26,16 @@ from costmodel.estimate.training_answer.predict_training import (
     unacceptable,
     withheld,
 )
+from costmodel.explore.compare.compare import MEMORY, TRAFFIC, MovedFigure, Side, is_stored, moved, side
+from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.search.scenario_variants import not_to_vary
-from costmodel.explore.search.search import listed_by_search, search
+from costmodel.explore.search.search import TrainingSearch, listed_by_search, search
 from costmodel.explore.search.training_space import Ranked
 from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
+from costmodel.ground.parsing import parse
+
+# --- the plan that a scenario speaks of: its own, the best of its space, or the one of a rank
 
 
 def answered(case: ResolvedScenario, *, best: bool = False, bands: bool = True) -> Answer:
@@ -93,3 +102,98 @@ def row_results(inputs: TrainingInputs, result: str, rows: int) -> list[float]:
     broken = [[code for code, mask in against if mask[row]] for row in range(rows)]
     values = costs.column(result)
     return [float(withheld({result: value}, codes)[result]) for value, codes in zip(values, broken, strict=True)]
+
+
+# --- sides of a comparison by name
+
+
+def training_side(name: str, case: ResolvedScenario, rank: int | None, *, changed: bool) -> Side:
+    """A scenario as a side; a stored result if nothing is changed, or the plan of a rank of its search."""
+    stored = next(iter(case.trees.values()), None)
+    if isinstance(stored, dict) and is_stored(case) and not changed:
+        return _stored_side(name, case, stored, 1 if rank is None else rank)
+    return side(name, answered(case) if rank is None else ranked(case, rank))
+
+
+def advantage(search_result: TrainingSearch) -> list[MovedFigure]:
+    """Results in which the best plan of a search differs from the scenario's own plan, if that one is ranked."""
+    if search_result.yours is None or search_result.your_rank is None or not search_result.best:
+        return []
+    rows = search_result.yours.evaluation.costs.row(), search_result.best[0].costs
+    before, after = ({machine_name(name): value for name, value in row.items()} for row in rows)
+    return moved(before, after)
+
+
+def _stored_side(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: int) -> Side:
+    """A stored result as a side, with the figures that it had when it was written."""
+    plans = result.get("plans")
+    plans = plans if isinstance(plans, list) else []
+    if not 1 <= rank <= len(plans) or not isinstance(plans[rank - 1], dict):
+        hint = "write it again with --json, or ask for another rank"
+        raise fail("C004", f"this result has {len(plans)} plans, so none of rank {rank}", Place(name), hint)
+    plan = plans[rank - 1]
+    values = {path: value for path, value in leaves(case).items() if not path.startswith("plan.")}
+    stated = {key: value for key, value in plan.items() if key in Plan.model_fields and value is not None}
+    values |= {f"plan.{key}": InputValue(_plain_text(value)) for key, value in stated.items()}
+    digests = {str(item.get("name")): str(item.get("digest")) for item in _rows_of_result(result, "documents")}
+    held = {key: float(plan[key]) for key in map(machine_name, TRAINING_COLUMNS) if _is_number(plan.get(key))}
+    held |= _ledger_of_stages(_rows_of_result(result, "ledger")) | _bytes_by_transfer(
+        _rows_of_result(result, "transfers")
+    )
+    assumed = {str(item.get("path")): str(item.get("value")) for item in _rows_of_result(result, "assumed")}
+    parts = tuple(part for part, key in ((MEMORY, "ledger"), (TRAFFIC, "transfers")) if key in result)
+    return Side(name, values, held, digests, assumed=assumed, facts=_facts(case, plan), parts=parts)
+
+
+def _facts(case: ResolvedScenario, plan: Mapping[str, Any]) -> Facts:
+    """The facts of a case, at the price with which the stored result was made."""
+    facts, each, source = facts_of(case), plan.get("price_usd_per_gpu_h"), plan.get("price_source")
+    if not _is_number(each) or not isinstance(source, str):
+        return facts
+    price = replace(
+        facts.price,
+        each=parse(f"{each!r} USD/h", "USD/s"),
+        stated=source,
+        foreign=(),
+        assumed=bool(plan.get("price_assumed")),
+        others=None,
+    )
+    return replace(facts, price=price)
+
+
+def _plain_text(value: Any) -> Any:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    return float(value) if _is_number(value) else value if isinstance(value, bool) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _rows_of_result(result: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    rows = result.get(key)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _ledger_of_stages(stages: list[dict[str, Any]]) -> dict[str, float]:
+    """Bytes of each memory line on the fullest stage of a stored result."""
+    peaks = [stage for stage in stages if _is_number(stage.get("peak_bytes"))]
+    worst = max(peaks, key=lambda stage: float(stage["peak_bytes"]), default={})
+    names = [name for name in worst if name.endswith("_bytes") and name != "peak_bytes" and _is_number(worst[name])]
+    return {f"{MEMORY}{name}": float(worst[name]) for name in names}
+
+
+def _bytes_by_transfer(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Seconds and bytes of each collective of a stored result, by name."""
+    totals: dict[str, float] = {}
+    for row in rows:
+        if not all(_is_number(row.get(key)) for key in ("time_s", "count", "volume_bytes")):
+            continue
+        name = f"{TRAFFIC}{row.get('group')} {row.get('operation')}".replace("_", "-")
+        for key, value in (
+            (f"{name}.time_s", row["time_s"] * row["count"]),
+            (f"{name}.volume_bytes", row["volume_bytes"]),
+        ):
+            totals[key] = totals.get(key, 0.0) + value
+    return totals

@@ -24,7 +24,7 @@ from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import measured_run, trainer_log
 from costmodel.exchange.tables.csv_cells import row_of, sheet
 from costmodel.exchange.tables.run_table import COLUMNS
-from costmodel.explore.answer_text.answer_labels import meaning_of
+from costmodel.explore.answer_labels import meaning_of
 from costmodel.explore.compare.input_paths import changed
 from costmodel.ground.counts import EXCHANGING, number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail

@@ -10,14 +10,17 @@ import numpy as np
 
 from costmodel.documents.schemas.base import InTokens, StragglerAssumption
 from costmodel.documents.schemas.sync import USUAL, sync_of
-from costmodel.equations.data_parallel.batch_size import (
+from costmodel.equations.data_parallel import (
     best_batch,
+    break_even_bandwidth,
     carried_learning_rate,
+    largest_gathered_group,
+    local_traffic_share,
+    mean_staleness,
     samples_for_batch,
+    staleness_break_even,
     steps_for_batch,
 )
-from costmodel.equations.data_parallel.gradient_compression import break_even_bandwidth, largest_gathered_group
-from costmodel.equations.data_parallel.synchronisation import local_traffic_share, mean_staleness, staleness_break_even
 from costmodel.equations.parallelism.counts import remainder
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted, other_meaning
@@ -30,8 +33,8 @@ from costmodel.estimate.training.parallelism.data import (
     warm_up,
 )
 from costmodel.estimate.training.plan_constraints import replicas_of
-from costmodel.estimate.training.time.step import exchange, to_use_well
 from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training.training_step import exchange, to_use_well
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.estimate.training_answer.predict_training import answer as answered
 from costmodel.ground.record import record
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.documents.schemas.base import Sites
     from costmodel.estimate.machine.process_groups import Transfer
-    from costmodel.explore.explain.run_levers import RunOutlook
+    from costmodel.explore.explain.fixes import RunOutlook
     from costmodel.explore.search.cheapest_changes import Remedy
 
 
@@ -175,7 +178,7 @@ def _of_sites(answer: Answer, sites: Sites) -> Effect:
 
 def _of_shares(answer: Answer) -> Iterator[str]:
     """The share of the batch that each kind of nodes takes."""
-    from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
+    from costmodel.estimate.training.unequal_nodes import micro_batches_of_groups
 
     inputs, block = answer.inputs, answer.evaluation.block
     taken = [
@@ -191,7 +194,7 @@ def _of_shares(answer: Answer) -> Iterator[str]:
 
 def _equal_layers(answer: Answer) -> float:
     """The step time with equal layers on all stages, set by the slowest kind; NaN where they do not divide."""
-    from costmodel.estimate.training.time.unequal_stages import CROSSED_BY_STAGES
+    from costmodel.estimate.training.unequal_nodes import CROSSED_BY_STAGES
 
     inputs, block = answer.inputs, answer.evaluation.block
     if number(remainder(layer_count(inputs.model), block.pp)):
@@ -202,7 +205,7 @@ def _equal_layers(answer: Answer) -> float:
 
 def _of_stages(answer: Answer) -> Iterator[str]:
     """The layers of the stages on each kind of nodes."""
-    from costmodel.estimate.training.time.unequal_stages import stages_of_groups
+    from costmodel.estimate.training.unequal_nodes import stages_of_groups
 
     inputs, block = answer.inputs, answer.evaluation.block
     for (nodes, kind), found in zip(inputs.groups, stages_of_groups(inputs, block), strict=True):
@@ -306,7 +309,7 @@ def explained(answer: Answer) -> ExplainedAnswer:
 
         fixes_by_code = {code: tuple(remedies(answer, code)) for code in against}
     if answer.inputs.run is not None:
-        from costmodel.explore.explain.run_levers import outlook
+        from costmodel.explore.explain.fixes import outlook
 
         of_run = outlook(answer)
     return ExplainedAnswer(**vars(answer), fixes=fixes_by_code, effects=tuple(effects(answer)), outlook=of_run)

@@ -12,7 +12,7 @@ from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.memory_breakdown import LINES
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, evaluate
 from costmodel.estimate.training_answer.predict_training import plan_block
 from costmodel.estimate.training_answer.training_error_band import banded

@@ -16,7 +16,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.text.files import file_text
 from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
 from costmodel.estimate.model.mixers.mixer import CacheWidth
-from costmodel.estimate.model.mixers.table import CacheKind, cache_kinds, mixer_cache, token_bytes
+from costmodel.estimate.model.mixers.mixing_half import CacheKind, cache_kinds, mixer_cache, token_bytes
 from costmodel.estimate.model.shards import model_active_parameters, model_parameters
 from costmodel.ground.record import record
 

@@ -15,7 +15,6 @@ from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.keys.suggestions import alike
-from costmodel.documents.reader.answered_questions import AnsweredQuestion, question_of, questions
 from costmodel.documents.reader.find_documents import title_of
 from costmodel.documents.reader.folders import FOLDER_OF, has, names
 from costmodel.documents.reader.library import (
@@ -30,21 +29,29 @@ from costmodel.documents.reader.sources import labels
 from costmodel.documents.schemas.results import RL_RESULTS as RL_RESULTS
 from costmodel.documents.schemas.results import SERVING_RESULTS as SERVING_RESULTS
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
-from costmodel.documents.schemas.rl.rl_schema import RlScenario
+from costmodel.documents.schemas.rl import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.schemas.serving.serving_schema import ServingScenario
+from costmodel.documents.schemas.serving import ServingScenario
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.predict_serving import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
-from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.memory_breakdown import LINES
 from costmodel.evidence.validate.imputation import RULES
-from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES
+from costmodel.evidence.validate.serving_rows import RULES as SERVING_RULES
 from costmodel.evidence.validate.spelling import REASONS
 from costmodel.exchange.tables.kernel_table import told_kinds
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
-from costmodel.explore.answer_text.answer_labels import fit_page, meaning_of
-from costmodel.explore.explain.phrases import Found, is_sure, nearest_pages, page_of_phrase
+from costmodel.explore.answer_labels import fit_page, meaning_of
+from costmodel.explore.explain.phrases import (
+    AnsweredQuestion,
+    Found,
+    is_sure,
+    nearest_pages,
+    page_of_phrase,
+    question_of,
+    questions,
+)
 from costmodel.explore.purchase.offers import COLUMNS as OFFER_COLUMNS
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError, fail

@@ -21,17 +21,16 @@ from costmodel.estimate.training.stack_in_use import gradient_types
 from costmodel.estimate.training_answer.predict_training import Answer, plan_to_mapping
 from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.import_result import GivenSize
-from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.option_rows import Remarks
 from costmodel.exchange.rl.rl_format import RlFormat, RlJob
-from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
+from costmodel.exchange.training.formats import TARGETS, Exported, exported
 from costmodel.exchange.training.job import Job, called
 from costmodel.exchange.write_yaml import checkpoint_name
-from costmodel.explore.answer_text.answer_summaries import both_words
+from costmodel.explore.answer_summaries import both_words
 from costmodel.explore.compare.select_plan import answered, ranked
-from costmodel.explore.import_export.import_rl import rl_of_files
-from costmodel.explore.import_export.import_training import OpenedFile
-from costmodel.explore.rl.search_splits import planned
-from costmodel.explore.rl.search_splits import search as search_splits
+from costmodel.explore.import_export.import_job import OpenedFile, rl_of_files
+from costmodel.explore.rl import planned
+from costmodel.explore.rl import search as search_splits
 from costmodel.ground.counts import SIZES, number_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.reader.library import read
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.engine import Engine, EngineDispatch, EngineHostCache
 from costmodel.documents.schemas.precision import RECIPES
-from costmodel.documents.schemas.serving.engine import Engine, EngineDispatch, EngineHostCache
-from costmodel.documents.schemas.serving.serving_schema import Lengths, Serving
+from costmodel.documents.schemas.serving import Lengths, Serving
 from costmodel.estimate.serving.element_types import multiplies, stored_types
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation

@@ -10,9 +10,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, assign
-from costmodel.documents.reader.cached_reader import accelerator_named
 from costmodel.documents.reader.folders import NO_FILES, SUFFIXES
-from costmodel.documents.reader.library import DocumentReader, names, read
+from costmodel.documents.reader.library import DocumentReader, accelerator_named, names, read
 from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.reader.resolved_scenario import PART
 from costmodel.documents.reader.serving_scenario import serving
@@ -27,13 +26,20 @@ from costmodel.exchange.machine_shape import TOOLS, MachineShape, machine_shape
 from costmodel.exchange.megatron.options import TITLE as MEGATRON
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.serving.containers import is_manifest, selected_accelerators
-from costmodel.exchange.values.foreign_values import document_name, placed, shown
+from costmodel.exchange.values import document_name, placed, shown
 from costmodel.exchange.write_yaml import document_text, twin_of
-from costmodel.explore.flags.default_node import node_of_gpu
+from costmodel.explore.default_node import node_of_gpu
 from costmodel.explore.import_export.import_command_line import refuse_unquoted
-from costmodel.explore.import_export.import_rl import is_reinforced, rl_of_files
-from costmodel.explore.import_export.import_serving import invalid_plan, is_served, served
-from costmodel.explore.import_export.import_training import OpenedFile, layered, opened
+from costmodel.explore.import_export.import_job import (
+    OpenedFile,
+    invalid_plan,
+    is_reinforced,
+    is_served,
+    layered,
+    opened,
+    rl_of_files,
+    served,
+)
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from costmodel.documents.text.files import digest, file_head
 from costmodel.documents.text.yaml_editor import in_use
-from costmodel.evidence.calibrate.calibrate import Calibrated, calibrated
 from costmodel.evidence.calibrate.engine_fit import EngineFit, engine_fit, engine_texts
+from costmodel.evidence.calibrate.fit_from_kernels import Calibrated, calibrated
 from costmodel.evidence.calibrate.fit_from_runs import Decision, Refined, decide, refine, texts, updated_document
 from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.logs.step_lines import read_log

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.library import CachedReader, DocumentReader
 from costmodel.documents.reader.load_scenario import any_from, load_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.documents.reader.serving_scenario import serving
@@ -17,8 +16,8 @@ from costmodel.documents.text.files import MAXIMUM_BYTES, file_head
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled
-from costmodel.evidence.validate.rows import BETWEEN
 from costmodel.evidence.validate.spelling import CannotModel
+from costmodel.evidence.validate.training_rows import BETWEEN
 from costmodel.exchange.import_result import Loss, StatedKey
 from costmodel.exchange.logs.benchmark_result import BenchmarkRow, benchmark_results
 from costmodel.exchange.logs.step_lines import Log, read_log

@@ -13,7 +13,7 @@ from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.plan_batch import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
-from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.memory_breakdown import LINES
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, missing_input
 from costmodel.estimate.training_answer.predict_training import Answer

@@ -7,15 +7,15 @@ import math
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.replica_traffic import transfers
+from costmodel.estimate.serving.replica_capacity import transfers
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.page.transfer_nodes import transfer_nodes
 from costmodel.explore.purchase.smallest_size import tried
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
+from costmodel.explore.serving.remedy_trials import CacheLever, levers
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.search_remedies import with_search_remedies
-from costmodel.explore.serving.serving_levers import CacheLever, levers
 from costmodel.explore.serving.serving_search_result import ServiceSearch
 from costmodel.explore.vary.scale import Scaled, scale
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity

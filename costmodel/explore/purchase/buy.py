@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.library import read
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import is_money
 from costmodel.equations.kernels.flop import optimal_parameters, optimal_tokens, six_n_flop
@@ -31,8 +31,8 @@ from costmodel.equations.run.economics import (
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import Price, hourly_price, listed_price, rated_power
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
+from costmodel.estimate.shared.results import stated_limits
+from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.purchase.offers import (
     ON_DEMAND,
     STATED_API,

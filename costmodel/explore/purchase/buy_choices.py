@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.equations.run.economics import rate, run_cost, run_time, share, tokens_per_step
 from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.explore.flags.workload_flags import keys_of
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.purchase.buy import OTHER_TERMS, SIZE, Bought, Choice, Purchase
 from costmodel.explore.purchase.offers import Machine
 from costmodel.explore.purchase.smallest_size import tried
 from costmodel.explore.search.required_chance import stated_chance
+from costmodel.explore.workload_flags import keys_of
 from costmodel.explore.workload_interface import KnownPlans, SmallestPlans
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record

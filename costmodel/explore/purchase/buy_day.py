@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.equations.run.economics import autoscaled_cost, cost_difference, rate, run_cost, share
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
 from costmodel.explore.purchase.buy import SIZE, Bought, Rent

@@ -15,10 +15,9 @@ from typing import get_args
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.keys.suggestions import nearest
-from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import shipped_file
 from costmodel.documents.reader.hub_names import shape_of
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.library import CachedReader, names, read
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.sources import bibliography, keys_of_bibliography
 from costmodel.documents.schemas.hardware import Node, Sold
@@ -26,7 +25,7 @@ from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.estimate.machine.price import hourly_price
 from costmodel.exchange.logs.request_trace import is_trace, rates_of_trace
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, Sheet, cell_at, repeated, row_of, sheet
-from costmodel.explore.flags.default_node import node_of_gpu
+from costmodel.explore.default_node import node_of_gpu
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail, quoted_value
 from costmodel.ground.record import record
 

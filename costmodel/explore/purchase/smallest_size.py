@@ -11,15 +11,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.run.uncertainty import chance_within, end_spread
-from costmodel.estimate.shared.result_limits import Limit, stated_limits
+from costmodel.estimate.shared.results import Limit, stated_limits
 from costmodel.explore.compare.input_paths import leaves
-from costmodel.explore.search.range_samples import doubled, values_of
 from costmodel.explore.search.rank import Watcher
+from costmodel.explore.search.value_ranges import doubled, values_of
 from costmodel.explore.workload_interface import (
     RANKS,
     KnownPlans,

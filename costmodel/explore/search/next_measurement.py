@@ -160,7 +160,7 @@ def advised(
 
 def logged_pool_ratio(found: SearchResult[Any, Any], line: int, name: str, place: Place) -> float:
     """The KV-cache pool in a start-up log over the predicted one; a fault where the log is of another plan."""
-    from costmodel.evidence.validate.serving.validate_serving import logged_pool
+    from costmodel.evidence.validate.validate_serving import logged_pool
     from costmodel.exchange.logs.trainer_log import is_engine_start
     from costmodel.exchange.tables.serving_table import read_serving_runs
 

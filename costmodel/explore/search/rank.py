@@ -70,9 +70,7 @@ def two_results(text: str, columns: Mapping[str, ResultColumn]) -> tuple[str, st
 
 def _results_labelled(word: str, named: Mapping[str, str]) -> list[str]:
     """The results that answers print under a word, as `in_flight` for the requests in flight."""
-    from costmodel.explore.answer_text.answer_labels import (
-        meaning_of,  # of all answers, and read for a word that no result has alone
-    )
+    from costmodel.explore.answer_labels import meaning_of
 
     spellings = dict.fromkeys((word, word.replace("_", " ")))
     meaning, see = next(filter(None, map(meaning_of, spellings)), ("", ""))

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import SAFE
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.explore.flags.workload_flags import keys_of
+from costmodel.estimate.shared.results import stated_limits
+from costmodel.explore.workload_flags import keys_of
 from costmodel.ground.record import record
 
 Case = TypeVar("Case", bound=LoadedScenario)

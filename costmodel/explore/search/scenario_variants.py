@@ -10,9 +10,9 @@ from dataclasses import field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.explore.search.range_samples import OF_A_VALUE, Axis, at_option, cells_at, count_combinations, values_at
+from costmodel.explore.search.value_ranges import OF_A_VALUE, Axis, at_option, cells_at, count_combinations, values_at
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 

@@ -12,7 +12,7 @@ from itertools import islice
 
 import numpy as np
 
-from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.load_scenario import vary
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.machine.price import price_of
@@ -30,7 +30,6 @@ from costmodel.explore.search.cheapest_changes import (
     Remedy,
 )
 from costmodel.explore.search.next_measurement import first_better
-from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import NO_VARIANT, Top, axes
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
@@ -38,6 +37,7 @@ from costmodel.explore.search.stream import PlanErrors, SearchOptions, SearchRes
 from costmodel.explore.search.training_candidates import candidates, grids
 from costmodel.explore.search.training_remedies import what_would_be_valid, what_would_work
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, with_bands
+from costmodel.explore.search.value_ranges import Axis
 from costmodel.ground.counts import EXCHANGING, SIZES
 from costmodel.ground.errors import CostModelError, fail
 

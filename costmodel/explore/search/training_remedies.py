@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.load_scenario import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan, Space
 from costmodel.estimate.shared.plan_batch import Structure

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.results import BAND_ENDS, OF_RUN, OF_STEP, TRAINING_COLUMNS, ResultColumn, machine_name
 from costmodel.equations.run.economics import share
+from costmodel.estimate.shared.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.plan_batch import Block, Mask, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.plan_constraints import remarks
-from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.training_step import TrainingStep
 from costmodel.estimate.training_answer.evaluate_training import evaluate, over_peak
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE, TOO_LARGE, unacceptable
 from costmodel.estimate.training_answer.training_error_band import banded, kind_errors, working
-from costmodel.estimate.training_answer.training_facts import facts_of, row_facts
 from costmodel.explore.search.rank import Axes, Front, Order, Tally, Top
 from costmodel.explore.search.space_interface import Keep, Space
 from costmodel.explore.search.training_candidates import PartialPlans, SubSpace, grids, stem, valid_blocks

@@ -10,21 +10,19 @@ import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.load_scenario import any_from
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import any_from, vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.documents.schemas.serving.serving_schema import ServingPlan
+from costmodel.documents.schemas.serving import ServingPlan
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.constraints import invalid
-from costmodel.estimate.serving.engine_placement import filled_with
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
+from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns, filled_with
 from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.search.scenario_variants import Variants
+from costmodel.explore.serving.fleet_size import sizes_of_cluster
 from costmodel.explore.serving.layout_candidates import candidates
-from costmodel.explore.serving.replica_counts import sizes_of_cluster
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.serving_search_result import RankedPlan, ServiceSearch
 from costmodel.ground.errors import COMMAND_LINE, Place, fail

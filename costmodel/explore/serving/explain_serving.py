@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS
-from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, chance_alone, evaluate, money_at_rate
-from costmodel.estimate.serving.limits_chance import OWN, asking_chance
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, with_straddling
 from costmodel.estimate.serving.predict_serving import ServingAnswer, filled, halves_of, layout_of, own_plan, routed
+from costmodel.estimate.serving.service_limits import OWN, asking_chance
 from costmodel.estimate.serving.serving_error_band import banded, end_factors
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs

@@ -1,25 +1,32 @@
-"""How many replicas the plans of a search have: all that the limits leave room for, or as few as the rate needs."""
+"""Replicas: how many a plan has, how many its load needs, and how many the plans of a search have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.reader.resolved_scenario import NODES, PART, counted_by_gpus
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.serving import ServingPlan
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.serving.engine_placement import filled_with
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, filled_with
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, routed_parts, unacceptable
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom, by_whole_nodes, without_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.shared.results import Costs, stated_limits
 from costmodel.explore.serving.serving_search_result import RankedPlan, columns_of
+from costmodel.ground.record import record
+
+# --- how many replicas the plans of a search have
+
 
 BY_FEWEST = frozenset({"gpus_needed", "rent_per_month", "energy_per_token"})  # objectives, which an idle replica harms
 EASED = {
@@ -171,3 +178,95 @@ def _needed_halves(inputs: ServingInputs, found: list[ApartEvaluation]) -> tuple
     together = [np.concatenate(pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
     unique = np.unique(np.concatenate(together, axis=1), axis=1)
     return PlanColumns(*unique[:count]), PlanColumns(*unique[count:])
+
+
+# --- how many replicas a plan has and how many its load needs
+
+
+# Larger clusters for a remedy: more nodes, or more GPUs where the command line counts those.
+
+
+@record
+class ClusterSizes:
+    """Sizes that a cluster may have, by number: parts of a node in powers of two where --gpus may ask for one, then
+    whole nodes.
+    """
+
+    node: int
+    parts: tuple[int, ...] = ()
+
+    def gpus(self, number: int) -> int:
+        """Accelerators of a size.
+
+        >>> [ClusterSizes(8, (1, 2, 4)).gpus(number) for number in range(5)], ClusterSizes(8).gpus(0)
+        ([1, 2, 4, 8, 16], 8)
+        """
+        return self.parts[number] if number < len(self.parts) else (number - len(self.parts) + 1) * self.node
+
+    def number(self, gpus: float) -> int:
+        """The number of the smallest size with at least `gpus` accelerators."""
+        small = next((place for place, part in enumerate(self.parts) if part >= gpus), None)
+        return len(self.parts) + max(math.ceil(gpus / self.node), 1) - 1 if small is None else small
+
+    def settings(self, number: int) -> tuple[str, ...]:
+        """Settings for a cluster of that size."""
+        gpus = self.gpus(number)
+        nodes = (f"{NODES}={max(gpus // self.node, 1)}",)
+        return (*nodes, f"{PART}={min(gpus, self.node)}") if self.parts else nodes
+
+
+def sizes_of_cluster(case: ServingCase) -> ClusterSizes:
+    """The sizes that a remedy may name."""
+    each = int(case.node.accelerators)
+    if not counted_by_gpus(case):
+        return ClusterSizes(each)
+    whole = int(case.node.built)
+    powers = itertools.takewhile(lambda part: part < whole, (2**power for power in itertools.count()))
+    return ClusterSizes(whole, tuple(powers)) if each < whole else ClusterSizes(whole)
+
+
+APART = ("prefill", "decode")
+
+
+def counts_of(plan: ServingPlan, costs: Mapping[str, float]) -> dict[str, float]:
+    """The numbers of replicas of a plan, by the key that states them."""
+    if plan.prefill is None or plan.decode is None:
+        return {"plan.replicas": costs["replicas"]}
+    halves = zip(APART, (plan.prefill, plan.decode), strict=True)
+    return {f"plan.{name}.replicas": float(half.replicas) for name, half in halves}
+
+
+def counts_needed(costs: Mapping[str, float]) -> dict[str, float]:
+    """The numbers of replicas that the load needs, by the key that states them."""
+    found = {f"plan.{name}.replicas": costs[f"{name}_needed"] for name in APART}
+    apart = all(count == count for count in found.values())  # not a number where both are done together
+    return found if apart else {"plan.replicas": costs["replicas_needed"]}
+
+
+def gpus_of(answer: ServingAnswer, counts: Mapping[str, float]) -> float:
+    """The accelerators of a plan with these numbers of replicas."""
+    costs, plan = answer.costs, answer.plan
+    if plan.prefill is None or plan.decode is None:
+        return counts["plan.replicas"] * costs["gpus"] / costs["replicas"]
+    halves = zip(counts.values(), (plan.prefill, plan.decode), strict=True)
+    return sum(count * float(half.tp * half.dp_attention) for count, half in halves)
+
+
+def settings_of(counts: Mapping[str, float]) -> tuple[str, ...]:
+    """Settings for these numbers of replicas."""
+    return tuple(f"{key}={count:.0f}" for key, count in counts.items())
+
+
+def more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """Settings for the replicas that the load needs; for disaggregated plans also with fewer of one kind."""
+    case, now, needed = answer.inputs.case, counts_of(answer.plan, answer.costs), counts_needed(answer.costs)
+    if not all(map(math.isfinite, needed.values())):
+        return
+    room, sizes = float(answer.inputs.ranks), sizes_of_cluster(case)
+    more = {name: max(count, now[name]) for name, count in needed.items()}
+    fleets = [more, needed] if gpus_of(answer, more) <= room or gpus_of(answer, needed) > room else [needed, more]
+    for fleet in (counts for counts in fleets if counts != now):
+        changed = {name: count for name, count in fleet.items() if count != now[name]}
+        number = sizes.number(gpus_of(answer, fleet))
+        more_nodes = sizes.settings(number) if number > sizes.number(room) else ()
+        yield (*settings_of(changed), *more_nodes)

@@ -9,13 +9,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
-from costmodel.documents.schemas.serving.serving_schema import GAPS
+from costmodel.documents.schemas.serving import GAPS
 from costmodel.estimate.serving.constraints import invalid_halves
-from costmodel.estimate.serving.engine_placement import prefill_beside
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, prefill_beside
 from costmodel.estimate.serving.predict_serving import apart_is_modelled
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.serving.fleet_size import most_accelerators, with_most_replicas
 from costmodel.ground.errors import CostModelError, fail
 

@@ -11,24 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.results import SERVING_RESULTS
-from costmodel.documents.schemas.serving.serving_schema import LOADS as LOAD_KEYS
+from costmodel.documents.schemas.serving import LOADS as LOAD_KEYS
 from costmodel.estimate.serving.evaluate_disaggregated import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.goodput import IN_TIME
-from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_at_any_load
+from costmodel.estimate.serving.service_limits import IN_TIME, OWN, asking_chance
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.explore.search.range_samples import Axis
 from costmodel.explore.search.rank import Front, Top, axes
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
 from costmodel.explore.search.space_interface import Keep
 from costmodel.explore.search.stream import HERE, SearchOptions, through
+from costmodel.explore.search.value_ranges import Axis
 from costmodel.explore.serving.layout_candidates import valid_pairs
-from costmodel.explore.serving.ranked_plan_bands import banded_plans
 from costmodel.explore.serving.search_layouts import (
     UNSTABLE,
     OwnPlan,
@@ -41,6 +39,7 @@ from costmodel.explore.serving.serving_search_result import (
     RankedPlan,
     ServiceSearch,
     ServiceTally,
+    banded_plans,
     fail_without_figures,
     inputs_of_service,
     listed_by_search,

@@ -9,27 +9,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.documents.schemas.serving.serving_schema import LOADS, ServingPlan
+from costmodel.documents.schemas.serving import LOADS, ServingPlan
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.load import loads_of
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, own_plan
 from costmodel.estimate.serving.replica_capacity import capacity_at_any_load
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
+from costmodel.estimate.serving.service_limits import OWN, asking_chance
 from costmodel.estimate.serving.serving_error_band import outside_any_fit
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.shared.results import number
 from costmodel.explore.purchase.smallest_size import trial_of
-from costmodel.explore.search.range_samples import doubled_to_end, rates_of, values_of
 from costmodel.explore.search.rank import Watcher
 from costmodel.explore.search.required_chance import demand_of, preferred_chance
+from costmodel.explore.search.value_ranges import doubled_to_end, rates_of, values_of
 from costmodel.explore.serving.best_layout import by_search, plan_settings, with_best_layout
+from costmodel.explore.serving.fleet_size import counts_needed, gpus_of, settings_of
 from costmodel.explore.serving.remedy_trials import ServingTrial, tried, without_load
-from costmodel.explore.serving.replica_counts import counts_needed, gpus_of, settings_of
 from costmodel.explore.serving.search_layouts import search, valid_layouts
 from costmodel.explore.workload_interface import SizedTrial, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, fail

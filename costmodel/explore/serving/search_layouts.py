@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.keys.paths import at
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
-from costmodel.documents.schemas.serving.serving_schema import LOADS
+from costmodel.documents.schemas.serving import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance, over_limits, service_limits
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, sizes_of
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, distinct, sizes_of
 from costmodel.estimate.serving.predict_serving import (
     OVERLOAD,
     AnyEvaluation,
@@ -36,20 +35,19 @@ from costmodel.estimate.serving.predict_serving import (
     within_limits,
 )
 from costmodel.estimate.serving.replica_capacity import remember_rates
-from costmodel.estimate.serving.replica_kinds import distinct
+from costmodel.estimate.serving.service_limits import OWN, asking_chance, demanding_chance, over_limits, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.search.range_samples import OF_A_VALUE, Axis, count_combinations, values_at
 from costmodel.explore.search.rank import Axes, Top
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
 from costmodel.explore.search.space_interface import Keep, Space
 from costmodel.explore.search.stream import HERE, SearchOptions, through
+from costmodel.explore.search.value_ranges import OF_A_VALUE, Axis, count_combinations, values_at
 from costmodel.explore.serving.fleet_size import counts_fleets, counts_replicas, sized, sized_apart, with_counts
 from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
-from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
-from costmodel.explore.serving.ranked_plan_bands import with_bands
 from costmodel.explore.serving.serving_search_result import (
     RankedPlan,
+    Result,
     ServiceCounts,
     ServiceSearch,
     ServiceTally,
@@ -58,7 +56,10 @@ from costmodel.explore.serving.serving_search_result import (
     fail_without_figures,
     inputs_of_service,
     lacks_figure,
+    limit_distance,
     listed_by_search,
+    shown_digits,
+    with_bands,
 )
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record

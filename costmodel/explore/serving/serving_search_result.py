@@ -1,30 +1,33 @@
-"""What a search of a serving scenario finds: the best plans, the fleets that they need, and what became of all."""
+"""What a search of a serving scenario finds: the best plans, their bands, how far others miss the limits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import serving
-from costmodel.documents.schemas.results import SERVING_RESULTS, without_money
+from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, without_money
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.serving.limits_chance import OWN
-from costmodel.estimate.serving.measured_spreads import spreads
-from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import ServingAnswer, evaluated
+from costmodel.estimate.serving.measured_spreads import spreads, spreads_beyond
+from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns, crosses_domains
+from costmodel.estimate.serving.predict_serving import ServingAnswer, evaluated, evaluated_with_bands
+from costmodel.estimate.serving.service_limits import OWN, service_limits
 from costmodel.estimate.serving.serving_error_band import term_spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.estimate.shared.results import number
+from costmodel.estimate.shared.results import Limit, number, stated_limits
 from costmodel.explore.search.rank import PlanCounts, Tally
 from costmodel.explore.search.scenario_variants import Variants
 from costmodel.explore.search.stream import PlanErrors, PoolError, SearchResult
 from costmodel.ground.equation import untraced
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
+
+# --- what a search of a serving scenario finds
 
 
 @record
@@ -219,3 +222,92 @@ def fail_without_figures(variants: Variants[ServingInputs], names: Iterable[str]
             listed = "costmodel list nodes shows those with a list price"
             what, hint = "price", f"--price 2.50USD/GPU/h sets one for all; {listed}"
         raise fail("C004", f"plans are compared by {name}, but no {what} is known for {nodes}", None, hint)
+
+
+# --- how far plans are from the limits of a service: what makes one of them the nearest
+
+
+Values = NDArray[np.float64]
+Result = Callable[[str], Values]
+
+
+def limit_distance(inputs: ServingInputs, result: Result, unstable: NDArray[np.bool_]) -> tuple[Values, Values]:
+    """Whether each plan misses a limit other than the chance, and by how much it misses its limits; 0 if it meets all.
+
+    Chances that are too small differ by whole tenths of the limit on them: plans about as sure compare by the
+    objective. A plan that cannot answer the rate is as far as it falls short of it, since its times grow without end.
+    """
+    rows, stated = len(unstable), list(stated_limits(inputs.case.scenario.limits))
+    rate, of_rate = inputs.case.scenario.workload.rate, service_limits(inputs)
+    firm = [limit for limit in stated if limit.column != OWN]
+    beyond = limit_misses(firm, result, rows)
+    missing = unstable | (beyond > 0)
+    if rate is not None:
+        with np.errstate(divide="ignore"):
+            short = np.maximum(rate / np.maximum(result("rate_within_slo_per_s"), 0.0) - 1.0, 0.0)
+        others = [limit for limit in firm if limit not in of_rate]
+        beyond = np.maximum(limit_misses(others, result, rows), np.nan_to_num(short, nan=np.inf, posinf=np.inf))
+    elif unstable.any():
+        beyond = np.where(unstable, np.inf, beyond)
+    chance = np.ceil(10.0 * limit_misses([limit for limit in stated if limit.column == OWN], result, rows)) / 10.0
+    return missing.astype(np.float64), shown_digits(np.where(missing, beyond, chance))
+
+
+def limit_misses(limits: Iterable[Limit], result: Result, rows: int) -> Values:
+    """The largest relative excess over a limit for each row; 0 where all limits are met.
+
+    >>> limits = [Limit("tpot", "tpot", "at_most", 0.025), Limit("ttft", "ttft", "at_most", 1.0)]
+    >>> columns = {"tpot": np.array([0.020, 0.030, 0.025]), "ttft": np.array([0.5, 1.1, np.nan])}
+    >>> limit_misses(limits, columns.__getitem__, 3).round(3).tolist()
+    [0.0, 0.2, inf]
+    """
+    found = np.zeros(rows)
+    for limit in limits:
+        values = np.asarray(result(limit.column), dtype=np.float64)
+        over = {"at_most": values - limit.value, "at_least": limit.value - values}.get(limit.kind)
+        if over is None:
+            over = np.abs(values - limit.value) - limit.within * limit.value
+        beyond = np.nan_to_num(over / (abs(limit.value) or 1.0), nan=np.inf, posinf=np.inf)
+        found = np.maximum(found, np.where(limit.kept(values), 0.0, beyond))
+    return found
+
+
+def shown_digits(values: Values) -> Values:
+    """Values to three digits, as they are shown: plans that look alike are ordered by their times."""
+    known = np.isfinite(values) & (values != 0)
+    unit = 10.0 ** (np.floor(np.log10(np.abs(np.where(known, values, 1.0)))) - 2)
+    return np.where(known, np.round(values / unit) * unit, values)
+
+
+# --- bands of ranked plans, and their chance to keep the limits; only plans that are shown get them
+
+
+def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -> list[RankedPlan]:
+    """Adds both ends of every band to plans, each under the load of its scenario."""
+    found = list(plans)
+    for variant in dict.fromkeys(plan.variant for plan in plans):
+        places = [place for place, plan in enumerate(plans) if plan.variant == variant]
+        rows = banded_plans(variants.of(variant), [plans[place] for place in places])
+        for place, row in zip(places, rows, strict=True):
+            found[place] = row
+    return found
+
+
+def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
+    """Plans of one scenario with bands; disaggregated plans are evaluated by their number of prefill instances."""
+    found = list(plans)
+    beyond = [tuple(map(number, spreads_beyond(inputs, columns_of([plan]), plan.costs.__getitem__))) for plan in plans]
+    crossing = [any(crosses_domains(inputs, half).any() for half in columns_of([plan])) for plan in plans]
+    prompts = [None if plan.prefill is None else plan.prefill["replicas"] for plan in plans]
+    kinds = list(zip(prompts, beyond, crossing, strict=True))
+    for kind in dict.fromkeys(kinds):
+        places = [place for place, other in enumerate(kinds) if other == kind]
+        columns = columns_of([plans[place] for place in places])
+        _, (steps, first), crosses = kind
+        with np.errstate(all="ignore"):
+            wider = replace(inputs, beyond=steps, beyond_first=first, crosses=crosses)
+            _, results = evaluated_with_bands(wider, *columns, compared=False)
+        for row, place in enumerate(places):
+            whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
+            found[place] = replace(plans[place], costs={name: whole[name] for name in SERVING_COLUMNS if name in whole})
+    return found

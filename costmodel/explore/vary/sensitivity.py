@@ -14,8 +14,7 @@ from costmodel.documents.schemas.efficiency import Fitted
 from costmodel.estimate.machine.number_formats import by_best_matmul
 from costmodel.explore.compare.input_paths import InputValue, Variant, changed, holding, leaves, variant
 from costmodel.explore.search.rank import UNWATCHED, Watcher
-from costmodel.explore.vary.varied_input import TENTH, Knob, scaled
-from costmodel.explore.workload_interface import PlanAnswer, Workload
+from costmodel.explore.workload_interface import TENTH, Knob, PlanAnswer, Workload, scaled
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 

@@ -17,13 +17,15 @@ from pydantic import BaseModel
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import choices_of, examples_of
-from costmodel.documents.reader.override_case import vary_any as varied
+from costmodel.documents.reader.load_scenario import vary_any as varied
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.estimate.machine.price import Price
-from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.purchase.smallest_size import trial_of, tried
-from costmodel.explore.search.range_samples import (
+from costmodel.explore.search.rank import UNWATCHED, Target, Watcher, target_of
+from costmodel.explore.search.required_chance import EXPECTED, Safety
+from costmodel.explore.search.value_ranges import (
     SAMPLES,
     Span,
     at_option,
@@ -40,8 +42,6 @@ from costmodel.explore.search.range_samples import (
     samples_beyond,
     span,
 )
-from costmodel.explore.search.rank import UNWATCHED, Target, Watcher, target_of
-from costmodel.explore.search.required_chance import EXPECTED, Safety
 from costmodel.explore.search.worker_pools import SearchStopped
 from costmodel.explore.workload_interface import KeptAnswer, PlanAnswer, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, Place, fail

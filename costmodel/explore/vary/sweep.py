@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from costmodel.explore.purchase.smallest_size import tried
-from costmodel.explore.search.range_samples import Axis, combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.rank import UNWATCHED, Watcher, shown_results
+from costmodel.explore.search.value_ranges import Axis, combinations, count_combinations, fail_without_answers
 from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.record import record
 

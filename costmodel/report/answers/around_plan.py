@@ -28,9 +28,9 @@ from costmodel.report.answers.search import (
 from costmodel.report.answers.sensitivity import sensitivity, tornado
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
-from costmodel.report.terminal.style.document_lines import document_lines
-from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Abridged, Line, styled
+from costmodel.report.terminal.document_lines import document_lines
+from costmodel.report.terminal.head import price_lines
+from costmodel.report.terminal.layout import Abridged, Line, styled
 from costmodel.report.trials import heads_of, trial_settings
 from costmodel.report.workload_words import words_of
 

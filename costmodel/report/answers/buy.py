@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.serving.predict_serving import OVERLOAD
 from costmodel.estimate.shared.reasons import REMARKS
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
+from costmodel.estimate.shared.results import stated_limits
+from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.purchase.buy import Bought, Purchase, Rent
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import ON_DEMAND, HostedOffer, source_url
@@ -61,16 +61,8 @@ from costmodel.report.document import (
     chance_verdict,
     plain,
 )
-from costmodel.report.terminal.style.head import (
-    command,
-    hourly,
-    origin_lines,
-    price_source,
-    prices,
-    subject_words,
-    years_of,
-)
-from costmodel.report.terminal.style.layout import BAD, Abridged, CellTable, Line, shorter, styled, typed
+from costmodel.report.terminal.head import command, hourly, origin_lines, price_source, prices, subject_words, years_of
+from costmodel.report.terminal.layout import BAD, Abridged, CellTable, Line, shorter, styled, typed
 from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
 from costmodel.report.workload_words import words_of
 

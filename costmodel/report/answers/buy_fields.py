@@ -12,8 +12,8 @@ from costmodel.explore.purchase.buy import Bought, Choice, Purchase
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.report.answers.buy import VARIED, against, hosted_source
 from costmodel.report.data_formats.answer_fields import known, notes
-from costmodel.report.terminal.style.head import price_fields
-from costmodel.report.terminal.style.layout import head
+from costmodel.report.terminal.head import price_fields
+from costmodel.report.terminal.layout import head
 from costmodel.report.workload_words import subject_fields, words_of
 
 

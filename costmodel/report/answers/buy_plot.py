@@ -13,7 +13,7 @@ from costmodel.explore.purchase.buy_choices import MachineCurve, PublishedRun, c
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import significant
-from costmodel.report.terminal.style.layout import Line, styled
+from costmodel.report.terminal.layout import Line, styled
 from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class TradeOff:
 
     def lines(self) -> list[Line]:
         """The figure for a terminal: a letter for each accelerator."""
-        from costmodel.report.terminal.style.charts import ScatterPoint, scatter
+        from costmodel.report.terminal.charts import ScatterPoint, scatter
 
         words, columns = words_of(self.found.asked.case.kind), self.found.asked.columns
         result = words.result

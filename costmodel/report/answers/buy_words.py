@@ -14,8 +14,8 @@ from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import excess, share
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.explore.flags.flag_defaults import TOKENS_PER_PARAMETER
+from costmodel.estimate.shared.results import stated_limits
+from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
 from costmodel.explore.purchase.buy import MISS, Bought, Choice, Purchase, Rent, money_of
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import HostedOffer, Machine
@@ -24,8 +24,8 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
 from costmodel.report.document import Cell, Column, Headline, Section, Sentence, Table, Value, plain
-from costmodel.report.terminal.style.head import hourly, price_source, written_off, years_of
-from costmodel.report.terminal.style.layout import HEAD, styled
+from costmodel.report.terminal.head import hourly, price_source, written_off, years_of
+from costmodel.report.terminal.layout import HEAD, styled
 from costmodel.report.workload_words import MONTHLY, band_cells, words_of
 
 _WORTH_SAYING = 0.05  # judged: of a budget, from which what is left has a sentence

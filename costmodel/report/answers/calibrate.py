@@ -19,15 +19,15 @@ from costmodel.explore.serving.benchmark_points import BenchmarkPoint
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.document import AnswerDocument, Section, Table, columns
-from costmodel.report.terminal.documents.skipped_runs import mistaken, not_modelled
-from costmodel.report.terminal.style.formatting import signed
-from costmodel.report.terminal.style.layout import DIM, HEAD, WARN, Abridged, Line, head, styled
+from costmodel.report.terminal.formatting import signed
+from costmodel.report.terminal.layout import DIM, HEAD, WARN, Abridged, Line, head, styled
+from costmodel.report.terminal.skipped_runs import mistaken, not_modelled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
     from costmodel.evidence.calibrate.engine_fit import EngineFit
+    from costmodel.evidence.calibrate.fit_from_kernels import Calibrated, Fit
     from costmodel.evidence.calibrate.fit_from_runs import Decision, Posterior, Refined
     from costmodel.evidence.calibrate.regression import Error
     from costmodel.explore.import_export.import_log_folder import FollowedFolder

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.baseline import Baseline
 from costmodel.documents.schemas.results import BAND_ENDS, COLUMNS, is_money
-from costmodel.estimate.training_answer.training_facts import row_facts
+from costmodel.estimate.shared.answer_facts import row_facts
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure, plan_in_words
 from costmodel.ground.counts import number_of
@@ -21,7 +21,7 @@ from costmodel.ground.units import gib, percent, rounded_percent
 from costmodel.report.answers.compare import figures_json, inputs, inputs_json, moved
 from costmodel.report.data_formats.answer_fields import flags_json, known
 from costmodel.report.data_formats.ci_formats import RunnerCase, RunnerSuite
-from costmodel.report.data_formats.formats import json_text, markdown_text
+from costmodel.report.data_formats.json_csv_markdown import json_text, markdown_text
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -33,21 +33,10 @@ from costmodel.report.document import (
     chance_verdict,
     explained,
 )
-from costmodel.report.terminal.style.document_lines import section_lines
-from costmodel.report.terminal.style.formatting import signed
-from costmodel.report.terminal.style.head import command, job_lines
-from costmodel.report.terminal.style.layout import (
-    BAD,
-    DIM,
-    GOOD,
-    HEAD,
-    WARN,
-    CellTable,
-    Line,
-    chance_style,
-    head,
-    styled,
-)
+from costmodel.report.terminal.document_lines import section_lines
+from costmodel.report.terminal.formatting import signed
+from costmodel.report.terminal.head import command, job_lines
+from costmodel.report.terminal.layout import BAD, DIM, GOOD, HEAD, WARN, CellTable, Line, chance_style, head, styled
 from costmodel.report.workload_words import subject_fields, varied_head, words_of
 
 _BOUNDS = {"at_most": "≤", "at_least": "≥", "target": "≈"}

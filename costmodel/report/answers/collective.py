@@ -1,4 +1,4 @@
-"""A collective by size: time with its band, nccl-tests' bandwidths, levels and algorithm, and how to measure it."""
+"""A collective by size: time with its band, bandwidths, levels and algorithm; a ring step by step."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.estimate.machine.collective_time import ALGORITHMS, FITTED
-from costmodel.explore.collective import signed_error
+from costmodel.evidence.measure.ring import RingRun
+from costmodel.explore.collective import Ring, signed_error
 from costmodel.ground.parsing import parse
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.answers.explain import figure_rows, figure_table, tree_section
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
-from costmodel.report.terminal.style.charts import line
-from costmodel.report.terminal.style.formatting import BAND, between, signed
-from costmodel.report.terminal.style.head import machine_words
-from costmodel.report.terminal.style.layout import HEAD, WARN, head, styled, typed
+from costmodel.report.terminal.charts import line
+from costmodel.report.terminal.formatting import BAND, between, signed
+from costmodel.report.terminal.head import machine_words
+from costmodel.report.terminal.layout import HEAD, WARN, CellTable, Line, head, styled, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from costmodel.explore.collective import CollectiveAnswer, SizeRow
     from costmodel.explore.explain.explain import ExplainedFigure
-    from costmodel.report.terminal.style.layout import Line
+
+
+# --- A collective by size
+
 
 _PROGRAMS = {"send": "sendrecv_perf", "all_to_all": "alltoall_perf"}
 _FASTER = 0.98  # of the time alone, under which a step counts a collective as faster: judged
@@ -296,4 +302,81 @@ def _measured_json(answer: CollectiveAnswer) -> dict[str, Any] | None:
         "error": soundness.error,
         "apart": soundness.apart,
         "verdict": soundness.verdict,
+    }
+
+
+# --- the table of a ring all-reduce: a step a row, a rank a column
+
+
+_ACROSS, _ACROSS_BESIDE = 8, 5  # ranks of which each has a column; beside measured times
+
+
+def ring_table(found: Ring, origin: str = "", ran: RingRun | None = None) -> list[Line]:
+    """Which rank sends which chunk in each step, and the total time; ran: a real run to compare with.
+
+    origin: where the rate of a link comes from, if it is not stated
+    """
+    chunk = show(found.message / found.ranks, "B")
+    link = f"{show(found.bandwidth, 'B/s')}{f' ({origin})' if origin else ''}"
+    lines: list[Line] = [
+        Text.assemble(("ring-all-reduce", HEAD), f"  {found.ranks} ranks, {show(found.message, 'B')} each"),
+        Text(),
+        styled(f"  The buffer is cut into {found.ranks} chunks of {chunk}. In each step every rank sends one chunk to"),
+        styled("  the next rank: n − 1 steps add the chunks up, n − 1 more pass the sums on."),
+        styled(f"  A step takes {show_time(found.each)}: {show_time(found.latency)} and {chunk} over {link}."),
+        Text(),
+    ]
+    across = _ACROSS if ran is None else _ACROSS_BESIDE
+    shown = range(min(found.ranks, across))
+    took = [()] * len(found.steps) if ran is None else [(show_time(each),) for each in ran.steps]
+    rows = [
+        (
+            f"{place}",
+            "adds" if step.half == "scatter" else "passes on",
+            show_time(step.starts),
+            *took[place - 1],
+            *(f"{step.chunks[rank]} → {(rank + 1) % found.ranks}" for rank in shown),
+        )
+        for place, step in enumerate(found.steps, 1)
+    ]
+    names = ("step", "", "starts", *(["took"] if ran else []), *(f"rank {rank}" for rank in shown))
+    lines.append(CellTable(names, rows, f"rlr{'r' * (len(names) - 3)}"))
+    if found.ranks > across:
+        lines.append(styled(f"  ranks {across} to {found.ranks - 1} likewise: rank r sends one chunk further on"))
+    sent = show(found.message * 2 * (found.ranks - 1) / found.ranks, "B")
+    lines += [Text(), styled(f"  all {len(found.steps)} steps take {show_time(found.total)}; each rank sends {sent}")]
+    lines += _measured_lines(found, ran) if ran else []
+    lines += [styled("  a cell is the chunk and the rank it goes to; formula: costmodel explain ring_time")]
+    return lines
+
+
+def _measured_lines(found: Ring, ran: RingRun) -> list[Line]:
+    """Lines on the measured time of the real run and on its results."""
+    times = f"  measured here: {show_time(ran.total)}, predicted {found.total / ran.total - 1:+.0%}"
+    sums = "every rank has the sums" if ran.summed else "a rank does not have the sums"
+    lines: list[Line] = [styled(f"{times}; each rank sent {show(float(ran.sent), 'B')}; {sums}")]
+    if found.ranks > ran.processors:
+        sentence = f"  {found.ranks} processes share {ran.processors} processors, so steps vary"
+        lines.append(styled(f"{sentence}; steps that add take longer", WARN))
+    return lines
+
+
+def ring_json(found: Ring, ran: RingRun | None = None) -> dict[str, Any]:
+    """The ring all-reduce as plain values."""
+    real: dict[str, Any] = {}
+    if ran is not None:
+        real = {"total_s": ran.total, "steps_s": list(ran.steps), "sent_bytes": ran.sent, "summed": ran.summed}
+    return {
+        **head("costmodel/ring/v1"),
+        "ranks": found.ranks,
+        "message_bytes": found.message,
+        "bandwidth_bytes_per_s": found.bandwidth,
+        "latency_s": found.latency,
+        "step_s": found.each,
+        "total_s": found.total,
+        "steps": [
+            {"half": step.half, "step": step.number, "starts_s": step.starts, "chunks": list(step.chunks)}
+            for step in found.steps
+        ],
+        **({"measured": real} if real else {}),
     }

@@ -26,7 +26,7 @@ from costmodel.report.document import (
     made_of,
     traced,
 )
-from costmodel.report.terminal.style.layout import HEAD, styled
+from costmodel.report.terminal.layout import HEAD, styled
 
 
 def communication(view: PlanView) -> AnswerDocument:

@@ -11,7 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.results import COLUMNS, is_money, machine_name
-from costmodel.estimate.training_answer.training_facts import row_facts
+from costmodel.estimate.shared.answer_facts import row_facts
 from costmodel.explore.compare.compare import (
     MEMORY,
     TRAFFIC,
@@ -26,8 +26,8 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, show, significant
 from costmodel.report.data_formats.answer_fields import flags_json
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained, table_of
-from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
-from costmodel.report.terminal.style.head import (
+from costmodel.report.terminal.formatting import ENDS, TIME_TERMS, result
+from costmodel.report.terminal.head import (
     command,
     fact_fields,
     flag_lines,
@@ -36,7 +36,7 @@ from costmodel.report.terminal.style.head import (
     left_out_words,
     with_facts,
 )
-from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, Abridged, Detail, Line, head, styled
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, Abridged, Detail, Line, head, styled
 from costmodel.report.trials import range_figures
 from costmodel.report.workload_words import money_words, words_of
 

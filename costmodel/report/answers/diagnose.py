@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from costmodel.estimate.training_answer.training_facts import facts_of
+from costmodel.estimate.shared.answer_facts import facts_of
 from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, Explanation
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.answers.plan_answer import following
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, explained
-from costmodel.report.terminal.style.formatting import between
-from costmodel.report.terminal.style.head import command, fact_fields, title
-from costmodel.report.terminal.style.layout import BAD, GOOD, WARN, Abridged, Line, head, styled
+from costmodel.report.terminal.formatting import between
+from costmodel.report.terminal.head import command, fact_fields, title
+from costmodel.report.terminal.layout import BAD, GOOD, WARN, Abridged, Line, head, styled
 from costmodel.report.workload_words import words_of
 
 _SHOWN = 5

@@ -13,9 +13,9 @@ from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.plan_answer import PlanView, standing
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, traced
-from costmodel.report.terminal.documents.trace_tree import TreeDrawing
-from costmodel.report.terminal.style.head import title
-from costmodel.report.terminal.style.layout import BAD, Line, head, shorter, styled
+from costmodel.report.terminal.head import title
+from costmodel.report.terminal.layout import BAD, Line, head, shorter, styled
+from costmodel.report.terminal.trace_tree import TreeDrawing
 from costmodel.report.workload_words import plan_fields, plan_head, words_of
 
 _DEPTH = 3  # of a tree, unless another is asked for

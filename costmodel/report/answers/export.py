@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.exchange.remarks import comment_lines
+from costmodel.exchange.option_rows import comment_lines
 from costmodel.explore.import_export.export_plan import ExportedIteration, ExportedPlan
 from costmodel.explore.import_export.export_serving import ExportedEngine
 from costmodel.report.document import AnswerDocument, Section
-from costmodel.report.terminal.style.layout import BAD, DIM, WARN, Line, drawn, head, styled, typed
+from costmodel.report.terminal.layout import BAD, DIM, WARN, Line, drawn, head, styled, typed
 from costmodel.report.workload_words import words_of
 
 Found = ExportedPlan | ExportedEngine | ExportedIteration

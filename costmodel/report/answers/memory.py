@@ -13,12 +13,12 @@ from costmodel.report.answers.plan_answer import PlanView, plan_answer, plan_row
 from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, made_of, traced
-from costmodel.report.terminal.style.formatting import BAND
-from costmodel.report.terminal.style.head import assumed_lines
-from costmodel.report.terminal.style.layout import HEAD, Detail, bar, styled
+from costmodel.report.terminal.formatting import BAND
+from costmodel.report.terminal.head import assumed_lines
+from costmodel.report.terminal.layout import HEAD, Detail, bar, styled
 
 if TYPE_CHECKING:
-    from costmodel.explore.serving.smallest_cluster import ServedOn
+    from costmodel.explore.serving.best_fleets import ServedOn
 
 _BAR = 20
 _LARGEST, _SMALL = 3, 0.05  # lines of a short answer that does not fit, and the share of the sum that each exceeds

@@ -25,9 +25,9 @@ from costmodel.ground.units import counted, percent, rounded_dollars, rounded_pe
 from costmodel.report.answers.search import SearchWords
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Cell, Column, Section, Table, Value
-from costmodel.report.terminal.style.formatting import joined
-from costmodel.report.terminal.style.head import command
-from costmodel.report.terminal.style.layout import DIM, HEAD, Line, styled, typed
+from costmodel.report.terminal.formatting import joined
+from costmodel.report.terminal.head import command
+from costmodel.report.terminal.layout import DIM, HEAD, Line, styled, typed
 
 _SHOWN = 6  # measurements in a terminal
 _ODD = 10.0  # times the prediction, or less, from which a time is of something else

@@ -15,8 +15,8 @@ from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.answers.plan_answer import plan_answer, plan_rows
 from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, traced
-from costmodel.report.terminal.style.head import title
-from costmodel.report.terminal.style.layout import DIM, HEAD, WidthDrawing, bar, drawn, laid, styled, visible
+from costmodel.report.terminal.head import title
+from costmodel.report.terminal.layout import DIM, HEAD, WidthDrawing, bar, drawn, laid, styled, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.training_answer.training_facts import row_facts
+from costmodel.estimate.shared.answer_facts import row_facts
 from costmodel.explore.workload_interface import PlanAnswer, Workload
 from costmodel.ground.record import record
 from costmodel.report.answers.plan_parts import TimePart
@@ -26,9 +26,9 @@ from costmodel.report.document import (
     chance_verdict,
     traced,
 )
-from costmodel.report.terminal.style.formatting import BAND, ENDS, between
-from costmodel.report.terminal.style.head import assumed_job, assumed_lines, command, title, with_facts
-from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, Abridged, Detail, Line, bar, styled, typed
+from costmodel.report.terminal.formatting import BAND, ENDS, between
+from costmodel.report.terminal.head import assumed_job, assumed_lines, command, title, with_facts
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, Abridged, Detail, Line, bar, styled, typed
 from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
     from costmodel.report.document import Headline, Section
-    from costmodel.report.terminal.style.layout import Line
+    from costmodel.report.terminal.layout import Line
 
 
 @record

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from costmodel.estimate.machine.process_groups import Transfer
     from costmodel.report.document import Cell, Section
-    from costmodel.report.terminal.style.layout import Line
+    from costmodel.report.terminal.layout import Line
 
 
 @record

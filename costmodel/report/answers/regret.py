@@ -13,7 +13,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import show
 from costmodel.report.answers.validate import without_fields, without_lines
 from costmodel.report.document import AnswerDocument, Section, Table, columns
-from costmodel.report.terminal.style.layout import head, styled
+from costmodel.report.terminal.layout import head, styled
 
 _LEGEND = (
     "mean, median, worst: how much longer the picked layout ran than the fastest. ranks: Spearman's correlation. "

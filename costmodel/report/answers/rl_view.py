@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.results import RL_COLUMNS, ResultColumn, machine_name
-from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.documents.schemas.rl import PHASES
 from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
+from costmodel.estimate.shared.answer_facts import subject_of
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training_answer.training_facts import subject_of
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, show, show_time
 from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, plan_json, result_cell
 from costmodel.report.answers.plan_parts import PlanRun, RunFigure
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Draw, Headline, Section, chance_verdict
-from costmodel.report.terminal.rl import rl_estimate
-from costmodel.report.terminal.rl.rl_estimate import NAMES, result
-from costmodel.report.terminal.style.formatting import ENDS, between
-from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Abridged, Line, styled
+from costmodel.report.terminal import rl_estimate
+from costmodel.report.terminal.formatting import ENDS, between
+from costmodel.report.terminal.head import price_lines
+from costmodel.report.terminal.layout import Abridged, Line, styled
+from costmodel.report.terminal.rl_estimate import NAMES, result
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
@@ -120,13 +120,13 @@ class RlView:
 
     def ledger(self) -> MemoryLedger:
         """The memory breakdown while generating and while updating."""
-        from costmodel.report.terminal.rl.rl_tables import rl_ledger
+        from costmodel.report.terminal.rl_tables import rl_ledger
 
         return rl_ledger(self.answer)
 
     def traffic(self) -> PlanTraffic:
         """The communication of the trainer and the engines."""
-        from costmodel.report.terminal.rl.rl_tables import rl_traffic
+        from costmodel.report.terminal.rl_tables import rl_traffic
 
         return rl_traffic(self.answer)
 

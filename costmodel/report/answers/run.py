@@ -11,7 +11,7 @@ from typing import Any
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.purchase.smallest_size import chance_to_keep
 from costmodel.ground.units import percent, rounded_percent, show_time
 from costmodel.report.answers.plan_answer import PlanView, parts_section, plan_answer
@@ -29,9 +29,9 @@ from costmodel.report.document import (
     traced,
 )
 from costmodel.report.page.document_page import settings_of
-from costmodel.report.terminal.style.formatting import BAND
-from costmodel.report.terminal.style.head import assumed_lines, command
-from costmodel.report.terminal.style.layout import Line, styled
+from costmodel.report.terminal.formatting import BAND
+from costmodel.report.terminal.head import assumed_lines, command
+from costmodel.report.terminal.layout import Line, styled
 from costmodel.report.trials import range_figures
 from costmodel.report.workload_words import words_of
 

@@ -7,15 +7,15 @@ from functools import partial
 from typing import Any
 
 from costmodel.documents.schemas.results import is_money
-from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, significant
 from costmodel.report.data_formats.answer_fields import known, notes
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
-from costmodel.report.terminal.style.formatting import joined
-from costmodel.report.terminal.style.head import assumed_of_all, command, subject_words
-from costmodel.report.terminal.style.layout import BAD, Line, bar, head, styled
+from costmodel.report.terminal.formatting import joined
+from costmodel.report.terminal.head import assumed_of_all, command, subject_words
+from costmodel.report.terminal.layout import BAD, Line, bar, head, styled
 from costmodel.report.trials import (
     against_words,
     aside_lines,

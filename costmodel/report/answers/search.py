@@ -17,7 +17,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import COLUMNS, ResultColumn, is_money, machine_name
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.reasons import Reason
-from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.search.rank import Front, Plan, PlanCounts
 from costmodel.explore.search.scenario_variants import Inputs
@@ -40,11 +40,10 @@ from costmodel.report.document import (
     Verdict,
     chance_verdict,
 )
-from costmodel.report.terminal.search.varied_keys import few, headings
-from costmodel.report.terminal.style.charts import ScatterPoint, scatter
-from costmodel.report.terminal.style.formatting import spaced
-from costmodel.report.terminal.style.head import command, price_varies, prices, title
-from costmodel.report.terminal.style.layout import (
+from costmodel.report.terminal.charts import ScatterPoint, scatter
+from costmodel.report.terminal.formatting import spaced
+from costmodel.report.terminal.head import command, price_varies, prices, title
+from costmodel.report.terminal.layout import (
     BAD,
     DIM,
     HEAD,
@@ -58,7 +57,7 @@ from costmodel.report.terminal.style.layout import (
     styled,
     typed,
 )
-from costmodel.report.trials import plan_sides, range_figures
+from costmodel.report.trials import few, headings, plan_sides, range_figures
 from costmodel.report.workload_words import held_lines, varied_head, words_of
 
 MOST_VALUES = 24  # shown of keys that vary

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.search.rank import Front, Plan, PlanCounts
 from costmodel.explore.search.scenario_variants import Inputs
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.search import SearchWords, example_of
 from costmodel.report.data_formats.answer_fields import assumed_json, frame
-from costmodel.report.terminal.style.head import assumed_job
+from costmodel.report.terminal.head import assumed_job
 
 
 def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:

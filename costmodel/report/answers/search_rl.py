@@ -9,22 +9,22 @@ from typing import Any
 
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import machine_name
-from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.documents.schemas.rl import PHASES
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.explore.answer_text.answer_summaries import both_words, rl_degrees, rl_settings
-from costmodel.explore.rl.search_splits import RankedSplit, RlSearch, RlSearched
+from costmodel.explore.answer_summaries import both_words, rl_degrees, rl_settings
+from costmodel.explore.rl import RankedSplit, RlSearch, RlSearched
 from costmodel.ground.counts import ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, rounded_percent, show_time
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Cell, Column
-from costmodel.report.terminal.rl.rl_estimate import NAMES, reason, result
-from costmodel.report.terminal.style.formatting import fit_words, spaced
-from costmodel.report.terminal.style.head import remarks
-from costmodel.report.terminal.style.layout import BAD, WARN, Line, styled
+from costmodel.report.terminal.formatting import fit_words, spaced
+from costmodel.report.terminal.head import remarks
+from costmodel.report.terminal.layout import BAD, WARN, Line, styled
+from costmodel.report.terminal.rl_estimate import NAMES, reason, result
 
 
 def rl_plan_fields(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:

@@ -1,25 +1,26 @@
-"""How answers of a search speak of plans that serve."""
+"""How answers of a search speak of plans that serve, in words and as JSON."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rich.text import Text
 
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.serving.serving_schema import LOADS, usual_objective
+from costmodel.documents.schemas.results import machine_name
+from costmodel.documents.schemas.serving import LOADS, usual_objective
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit, service_limits
-from costmodel.estimate.serving.plan_columns import RARE
-from costmodel.estimate.serving.predict_serving import OVERLOAD, REFUSALS, remarks
+from costmodel.estimate.serving.plan_columns import RARE, SIZES, sizes_of
+from costmodel.estimate.serving.predict_serving import OVERLOAD, REFUSALS, ServingAnswer, known_costs, remarks
 from costmodel.estimate.serving.replicas_for_load import fleet_of
+from costmodel.estimate.serving.service_limits import OWN, breaks_exact_limit, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.result_limits import Limit
-from costmodel.estimate.training_answer.training_facts import subject_of, varies
-from costmodel.explore.answer_text.answer_summaries import layout_words
+from costmodel.estimate.shared.answer_facts import subject_of, varies
+from costmodel.estimate.shared.results import Limit
+from costmodel.explore.answer_summaries import halves, layout_words
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.rank import PlanCounts
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
@@ -28,11 +29,14 @@ from costmodel.ground.counts import number_of, ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, percent, significant
 from costmodel.report.answers.search import PlanColumn, SearchWords, without_safety
-from costmodel.report.data_formats.answer_fields import notes
-from costmodel.report.data_formats.serving_json import plan as plan_fields
+from costmodel.report.data_formats.answer_fields import known, notes
 from costmodel.report.document import Cell, Column
-from costmodel.report.terminal.search.varied_keys import headings
-from costmodel.report.terminal.serving.serving_formatting import (
+from costmodel.report.terminal.formatting import spaced
+from costmodel.report.terminal.head import command, options_of, origin_lines, price_fields, price_varies, subject_words
+from costmodel.report.terminal.head import price_lines as own_price
+from costmodel.report.terminal.head import remarks as remark_lines
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, Abridged, CellTable, Detail, Line, styled, typed
+from costmodel.report.terminal.serving_formatting import (
     bound_words,
     brief,
     chance_of,
@@ -54,18 +58,44 @@ from costmodel.report.terminal.serving.serving_formatting import (
     whole_nodes_words,
     without_room,
 )
-from costmodel.report.terminal.style.formatting import spaced
-from costmodel.report.terminal.style.head import (
-    command,
-    options_of,
-    origin_lines,
-    price_fields,
-    price_varies,
-    subject_words,
-)
-from costmodel.report.terminal.style.head import price_lines as own_price
-from costmodel.report.terminal.style.head import remarks as remark_lines
-from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, Abridged, CellTable, Detail, Line, styled, typed
+from costmodel.report.trials import headings
+
+# --- answers about serving as JSON
+
+
+def plan_fields(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
+    """A serving plan for JSON: its sizes, its known results, and whether it fits in memory."""
+    degrees = {name: int(size) if float(size).is_integer() else size for name, size in sizes.items()}
+    results = known_costs(dict(costs))
+    figures = {machine_name(name): known(value) for name, value in results.items() if name not in SIZES}
+    return {**degrees, **figures, "fits": costs["memory_share"] <= 1}
+
+
+def own_plan(answer: ServingAnswer) -> dict[str, Any]:
+    """The scenario's plan with its results, those of its prefill and decode halves, and its bottleneck."""
+    if answer.groups:
+        groups = [
+            {"node": group.inputs.case.node.name, "nodes": float(group.inputs.case.cluster.nodes), "share": group.share,
+             **own_plan(group)}
+            for group in answer.groups
+        ]  # fmt: skip
+        return {**plan_fields({}, answer.costs), "groups": groups}
+    held = plan_fields(sizes_of(answer.evaluation.layout), answer.costs)
+    return {**held, **halves(answer.plan), "binds": None if "M001" in answer.broken else answer.binding}
+
+
+def fixes(answer: ServingAnswer) -> dict[str, Any]:
+    """Settings that each remove a reason against the plan, as plain values, with the chance then."""
+    offered = enumerate(zip(answer.remedies, answer.chances, strict=True))
+    remedies = [
+        {"set": list(first), "limits_chance": chance, "only_fits": place < answer.partial}
+        for place, ((first, *_), chance) in offered
+    ]
+    return {"remedies": remedies}
+
+
+# --- how answers of a search speak of plans that serve
+
 
 PAID = "GPUs paid"
 OF_FLEETS = ("gpus_needed", "rent_per_month")  # objectives beside which the GPUs that a load needs have their rent

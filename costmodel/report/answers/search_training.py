@@ -11,19 +11,19 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn, is_money, machine_name
+from costmodel.estimate.shared.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import verdict
 from costmodel.estimate.training_answer.predict_training import usual_etp
-from costmodel.estimate.training_answer.training_facts import facts_of, row_facts
-from costmodel.explore.answer_text.answer_summaries import brief_words
-from costmodel.explore.answer_text.plan_choice_text import CHOICES, choice_words, short_words, split_words
+from costmodel.explore.answer_summaries import brief_words
 from costmodel.explore.compare.compare import plan_in_words
-from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.compare.select_plan import advantage
 from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.plan_choice_text import CHOICES, choice_words, short_words, split_words
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
 from costmodel.explore.search.training_remedies import plan_settings
 from costmodel.explore.search.training_space import Ranked, unsure
@@ -32,15 +32,15 @@ from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
 from costmodel.report.answers.compare import difference, figure_row
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
-from costmodel.report.data_formats import json_answer
+from costmodel.report.data_formats import training_json
 from costmodel.report.data_formats.answer_fields import notes
 from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
-from costmodel.report.terminal.plan.plan_lines import plan_words
-from costmodel.report.terminal.search.refusals import largest_part, reason, reason_of, remedies_json, remedy_lines
-from costmodel.report.terminal.search.varied_keys import headings
-from costmodel.report.terminal.style.formatting import TIME_TERMS, fit_words, result, spaced
-from costmodel.report.terminal.style.head import command, price_fields, remarks
-from costmodel.report.terminal.style.layout import BAD, DIM, WARN, Abridged, CellTable, Detail, Line, styled, typed
+from costmodel.report.terminal.formatting import TIME_TERMS, fit_words, result, spaced
+from costmodel.report.terminal.head import command, price_fields, remarks
+from costmodel.report.terminal.layout import BAD, DIM, WARN, Abridged, CellTable, Detail, Line, styled, typed
+from costmodel.report.terminal.plan_lines import plan_words
+from costmodel.report.terminal.refusals import largest_part, reason, reason_of, remedies_json, remedy_lines
+from costmodel.report.trials import headings
 
 _BEHIND = ALWAYS[1:]  # of tp and the sizes over one
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
@@ -107,7 +107,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return {
             **row_facts(facts),
             **self.found.variants.cells(plan.variant),
-            **json_answer.plan(plan.structure, plan.sizes, plan.costs),
+            **training_json.plan(plan.structure, plan.sizes, plan.costs),
             "first_faster": chances.get(id(plan)),
             **price_fields(facts.price),
         }
@@ -124,7 +124,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def keys(self, plan: Ranked) -> dict[str, Any]:
         """The sizes and choices of a plan."""
-        return json_answer.plan_keys(plan.structure, plan.sizes)
+        return training_json.plan_keys(plan.structure, plan.sizes)
 
     def convention(self) -> str:
         """How FLOP are counted."""
@@ -144,7 +144,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def note_fields(self) -> list[dict[str, str]]:
         """Conflicts between --set and the search, and remarks on the best plans, as plain values."""
-        return [*json_answer.conflicts(self.found.inputs.case), *notes(plan.remarked for plan in self.found.best)]
+        return [*training_json.conflicts(self.found.inputs.case), *notes(plan.remarked for plan in self.found.best)]
 
     def row_facts(self) -> dict[str, Any]:
         """Model, machine and job, without what varies."""
@@ -153,7 +153,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
     def own_fields(self) -> dict[str, Any] | None:
         """The scenario's own plan and its rank as plain values."""
         yours = self.found.yours
-        return None if yours is None else {"rank": self.found.your_rank, **json_answer.answered(yours)}
+        return None if yours is None else {"rank": self.found.your_rank, **training_json.answered(yours)}
 
     def beneath(self, plans: Sequence[Ranked]) -> list[Line]:
         """Remarks; for the ranking also a plan that fits more safely, and the certainty of the order."""

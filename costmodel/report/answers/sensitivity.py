@@ -10,17 +10,17 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import short
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.estimate.training_answer.training_facts import row_facts
+from costmodel.estimate.shared.answer_facts import row_facts
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.vary.sensitivity import Sensitivity
-from costmodel.explore.vary.varied_input import Knob
+from costmodel.explore.workload_interface import Knob
 from costmodel.ground.units import significant
 from costmodel.report.answers.plan_answer import following
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
-from costmodel.report.terminal.style.charts import two_sided
-from costmodel.report.terminal.style.head import command, title, with_facts
-from costmodel.report.terminal.style.layout import DIM, HEAD, Abridged, Line, head, styled
+from costmodel.report.terminal.charts import two_sided
+from costmodel.report.terminal.head import command, title, with_facts
+from costmodel.report.terminal.layout import DIM, HEAD, Abridged, Line, head, styled
 from costmodel.report.trials import short_path
 from costmodel.report.workload_words import plan_fields, plan_head, words_of
 
@@ -104,7 +104,7 @@ def _turned_trace(
 ) -> int:
     """The trace of a change: the result with the input raised or lowered, over the result."""
     from costmodel.documents.reader.sources import provenance
-    from costmodel.report.terminal.documents.trace_tree import written_words
+    from costmodel.report.terminal.trace_tree import written_words
 
     asked, say = knobs.asked, words_of(knobs.asked.case.kind).result
     plan = {} if asked.case.scenario.plan is not None else asked.kept(knobs.answer).settings

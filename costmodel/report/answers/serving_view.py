@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, ResultColumn, machine_name
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
-from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.operating_point import micro_batch
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.replica_traffic import transfers
-from costmodel.estimate.shared.result_limits import stated_limits
-from costmodel.explore.answer_text.answer_summaries import one
+from costmodel.estimate.serving.replica_capacity import transfers
+from costmodel.estimate.serving.service_limits import OWN
+from costmodel.estimate.shared.results import stated_limits
+from costmodel.explore.answer_summaries import one
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time, significant, time_unit
 from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, plan_json, result_cell
 from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage
 from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict
-from costmodel.report.terminal.serving import serving_estimate
-from costmodel.report.terminal.serving.serving_formatting import TERMS, band, limits_on, result
-from costmodel.report.terminal.style.layout import CellTable, Line, styled
+from costmodel.report.terminal import serving_estimate
+from costmodel.report.terminal.layout import CellTable, Line, styled
+from costmodel.report.terminal.serving_formatting import TERMS, band, limits_on, result
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.serving_facts import ServingFacts
-    from costmodel.explore.serving.serving_levers import CacheLever
+    from costmodel.explore.serving.remedy_trials import CacheLever
     from costmodel.report.answers.around_plan import Texts
     from costmodel.report.answers.plan_answer import PlanBeside
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
@@ -84,8 +84,8 @@ class ServingView:
 
     def plain(self) -> dict[str, Any]:
         """The plan's results as plain values."""
+        from costmodel.report.answers.search_service import fixes, own_plan
         from costmodel.report.data_formats.answer_fields import known
-        from costmodel.report.data_formats.serving_json import fixes, own_plan
 
         row, against = partial(own_plan, self.answer), fixes(self.answer)
         found = plan_json(self, row, lambda code: against, columns=SERVING_COLUMNS)
@@ -145,7 +145,7 @@ class ServingView:
     def ledger(self) -> MemoryLedger:
         """The memory breakdown of the most loaded accelerator."""
         from costmodel.report.page.trace import is_light
-        from costmodel.report.terminal.serving.serving_memory import serving_ledger
+        from costmodel.report.terminal.serving_memory import serving_ledger
 
         return serving_ledger(self.answer, self.tried or (() if is_light() else self.facts.levers))
 
@@ -206,12 +206,12 @@ def _limits(facts: ServingFacts) -> Texts:
 
 def _other_loads(facts: ServingFacts) -> Texts:
     """Texts on the plan under lighter and heavier load, and on replicas for other rates."""
-    from costmodel.explore.search.range_samples import Axis
+    from costmodel.explore.search.value_ranges import Axis
     from costmodel.explore.vary.sweep import Swept
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers.scale import scale
     from costmodel.report.answers.sweep import sweep
-    from costmodel.report.terminal.style.document_lines import document_lines
+    from costmodel.report.terminal.document_lines import document_lines
 
     def loads() -> list[Line]:
         """Lines on the plan under lighter and heavier load."""

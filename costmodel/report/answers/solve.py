@@ -11,7 +11,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.estimate.training_answer.training_facts import row_facts
+from costmodel.estimate.shared.answer_facts import row_facts
 from costmodel.explore.search.rank import Target
 from costmodel.explore.vary.solve import ExplainedTrial, ReachableRange, SolveResult
 from costmodel.explore.workload_interface import Trial, Workload
@@ -20,16 +20,9 @@ from costmodel.ground.errors import Fault
 from costmodel.ground.units import percent
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict
-from costmodel.report.terminal.style.formatting import ENDS, between, listed, spaced
-from costmodel.report.terminal.style.head import (
-    command,
-    price_fields,
-    price_lines,
-    price_varies,
-    title,
-    with_facts,
-)
-from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, Abridged, Line, head, styled, typed
+from costmodel.report.terminal.formatting import ENDS, between, listed, spaced
+from costmodel.report.terminal.head import command, price_fields, price_lines, price_varies, title, with_facts
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, Abridged, Line, head, styled, typed
 from costmodel.report.trials import (
     against_words,
     figure_words,

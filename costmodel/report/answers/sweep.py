@@ -17,10 +17,10 @@ from costmodel.ground.errors import fail
 from costmodel.ground.units import percent
 from costmodel.report.data_formats.answer_fields import notes
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table
-from costmodel.report.terminal.style.charts import line
-from costmodel.report.terminal.style.formatting import joined, spaced
-from costmodel.report.terminal.style.head import hourly, price_varies, prices, title
-from costmodel.report.terminal.style.layout import BAD, DIM, WARN, Line, WidthDrawing, bar, head, styled
+from costmodel.report.terminal.charts import line
+from costmodel.report.terminal.formatting import joined, spaced
+from costmodel.report.terminal.head import hourly, price_varies, prices, title
+from costmodel.report.terminal.layout import BAD, DIM, WARN, Line, WidthDrawing, bar, head, styled
 from costmodel.report.trials import (
     against_words,
     aside_lines,

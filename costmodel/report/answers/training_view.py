@@ -1,8 +1,9 @@
-"""A training plan as answers show it: where its step goes, its products under the roofs, and its pipeline."""
+"""A training plan as answers show it: where its step goes, what changes do, products under the roofs, its pipeline."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,18 +11,19 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn, machine_name
+from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training_answer.evaluate_training import verdict
-from costmodel.estimate.training_answer.predict_training import Answer
+from costmodel.estimate.training_answer.predict_training import TOO_LARGE, Answer
 from costmodel.explore.communication import sent_transfers
 from costmodel.explore.explain.effects import ExplainedAnswer
 from costmodel.ground.counts import EXCHANGING, number_of
 from costmodel.ground.record import record
-from costmodel.ground.units import gib, percent, show, show_time
+from costmodel.ground.units import gib, percent, show, show_time, significant
 from costmodel.report.answers.plan_answer import band_words, parts_section, plan_json, result_cell
-from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage
+from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage, TimePart
 from costmodel.report.document import (
     Cell,
     Column,
@@ -33,16 +35,172 @@ from costmodel.report.document import (
     made_of,
     traced,
 )
-from costmodel.report.terminal.plan.step_results import blank
-from costmodel.report.terminal.style.formatting import TIME_TERMS, result
-from costmodel.report.terminal.style.layout import DIM, Line, styled
+from costmodel.report.terminal.formatting import BAND, ENDS, TIME_TERMS, between, result
+from costmodel.report.terminal.head import price_lines
+from costmodel.report.terminal.layout import DIM, CellTable, Line, shorter, styled
+from costmodel.report.terminal.plan_lines import memory_band, verdict_words
 
 if TYPE_CHECKING:
+    from costmodel.estimate.shared.plan_batch import Block
+    from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.plan_facts import Operation, PlanFacts
     from costmodel.explore.page.report_facts import ReportFacts
     from costmodel.report.answers.plan_answer import PlanBeside
-    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun
+
+
+# --- results of a step in a terminal, and what changes do to them
+
+
+def effect_lines(answer: ExplainedAnswer, *, fully: bool = False) -> list[Line]:
+    """A line for each choice; fully with further remarks."""
+    lines: list[Line] = []
+    for each in answer.effects:
+        name = each.key.rpartition(".")[2]
+        if math.isnan(each.without):
+            lines += [styled(f"  {name} {each.value}"), *(styled(f"    {words}") for words in each.words)]
+            continue
+        saves = f"{'saves' if each.saved >= 0 else 'costs'} {show_time(abs(each.saved))} a step"
+        lines.append(styled(f"  {name} {each.value}: {saves}, {show_time(each.without)} without it"))
+        lines += [styled(f"    {words}") for words in each.words if fully or each.always]
+    return lines
+
+
+def with_effects(result: dict[str, Any], answer: ExplainedAnswer) -> dict[str, Any]:
+    """A result for programs, with the effects where there are any."""
+    if not answer.effects:
+        return result
+    values = [
+        {
+            "key": each.key,
+            "value": each.value,
+            "step_time_s": each.step_time,
+            "without_s": None if math.isnan(each.without) else each.without,
+            "saved_s": None if math.isnan(each.without) else each.saved,
+            "words": list(each.words),
+        }
+        for each in answer.effects
+    ]
+    return {**result, "effects": values}
+
+
+def blank(lines: Sequence[Line]) -> list[Line]:
+    """Lines, an empty one before them where there are any."""
+    return [Text(), *lines] if lines else []
+
+
+OF_SOME = ("cp_exposed", "ep_exposed", "offload_exposed")  # shown only where not zero
+# Terms that only some plans can have, by the axes of which one must have several ranks.
+_OF_AXES = {"tp_exposed": ("tp",), "pp_exposed": ("pp",), "bubble": ("pp",), "dp_exposed": ("dp", "cp")}
+_DUST = 1e-8  # share of a step below which a term is none
+
+
+def estimate_lines(answer: ExplainedAnswer) -> list[Line]:
+    """Time, memory and cost of a plan."""
+    costs = answer.evaluation.costs.row()
+    return [
+        *_main(_figures(answer, costs)),
+        *_cost(answer, costs),
+        *_run(answer, costs),
+        *effect_lines(answer),
+    ]
+
+
+def _main(rows: Sequence[Sequence[str]]) -> list[Line]:
+    """The rows of a short answer: time, memory, throughput and MFU."""
+    times, bands, rate, shares, *_ = rows
+    short = CellTable([""] * 4, [times, bands, (*rate[:2], *shares[:2])], "llll", headed=False)
+    return shorter([short], [CellTable([""] * 4, rows, "llll", headed=False)], "rates per GPU")
+
+
+def bound_by(answer: Answer) -> str:
+    """The longest term of the step."""
+    costs = answer.evaluation.costs.row()
+    return max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
+
+
+def _run(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
+    """A line on the goodput of the run, if the scenario has one."""
+    if answer.evaluation.run is None:
+        return []
+    if math.isnan(costs["goodput"]):
+        return [styled("  run         —; details: costmodel run")]
+    share = between(*(percent(costs[f"goodput_{end}"]) for end in ENDS))
+    return [styled(f"  run         goodput {percent(costs['goodput'])} ({share}); details: costmodel run")]
+
+
+def _figures(answer: ExplainedAnswer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
+    """The main results of a plan, two per line."""
+    usable = costs["memory_peak"] / costs["memory_share"] if answer.inputs.groups else answer.inputs.usable
+    peak = f"{gib(costs['memory_peak'])} of {gib(usable)} GiB   {verdict_words(costs)}"
+    each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
+    efficient = f"{percent(costs['communication_efficiency'])} efficient"
+    several = [("scaling", percent(costs["scaling_efficiency"]), "communication", efficient)]
+    return [
+        ("step time", f"{show_time(costs['step_time'])}{_if_large(answer)}", "memory", peak),
+        (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band(costs)),
+        ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
+        ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
+        *(several if answer.inputs.ranks > 1 else []),
+    ]
+
+
+def _if_large(answer: ExplainedAnswer) -> str:
+    """The phrase `, if it fitted` for the time of a plan that is too large; else empty."""
+    return "" if TOO_LARGE.isdisjoint(answer.broken) else ", if it fitted"
+
+
+def step_parts(answer: Answer) -> list[TimePart]:
+    """The terms of the step that the plan can have."""
+    block, costs = answer.evaluation.block, answer.evaluation.costs.row()
+    return [
+        TimePart(
+            name,
+            costs[key],
+            traced(_term(costs[key], costs["step_time"]), costs[key], machine_name(key), key),
+            f"{costs[key] / costs['step_time'] * 100:.1f} %",
+        )
+        for name, key in TIME_TERMS
+        if costs[key] or _possible(block, key)
+    ]
+
+
+def _possible(block: Block, key: str) -> bool:
+    """Whether a plan can have a term of the step, although its time is zero here."""
+    if key in _OF_AXES:
+        return any(getattr(block, axis)[0] > 1 for axis in _OF_AXES[key])
+    return key not in OF_SOME
+
+
+def _term(value: float, step: float) -> str:
+    """A term of the step as text; a negligible one is shown as 0."""
+    return show_time(value if value > _DUST * step else 0.0)
+
+
+def _cost(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Text]:
+    """The cost, its price and the origin of that; prices that were left out. None of a plan that cannot run."""
+    price, indent = price_of(answer.inputs.case), " " * len("  cost        ")
+    if price.known and math.isnan(costs["cost_per_mtoken"]):
+        return [styled("  cost        —")]
+    stated = styled(f"  cost        {_cost_words(answer.inputs, costs)}")
+    return [stated, *price_lines(price, indent)[not price.known :]]
+
+
+def _cost_words(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+    """The cost of tokens and of the whole run in words, or which price is missing."""
+    budget, words = inputs.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
+    lasting = ""
+    if budget is not None and not math.isnan(costs["run_time"]):
+        lasting = f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
+    if math.isnan(costs["cost_per_mtoken"]):
+        missing = f"no price known for {inputs.case.node.name}; --price 2.50USD/GPU/h sets one"
+        return f"{lasting}; {missing}" if lasting else missing
+    return f"{words}, {show(costs['run_cost'], 'USD')} and {lasting}" if lasting else words
+
+
+# --- A training plan as answers show it
+
 
 LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
 
@@ -95,15 +253,13 @@ class TrainingView:
 
     def plain(self) -> dict[str, Any]:
         """The plan's results as plain values."""
-        from costmodel.report.data_formats.json_answer import answered, fixes
-        from costmodel.report.terminal.plan.step_results import with_effects
+        from costmodel.report.data_formats.training_json import answered, fixes
 
         row, against = partial(answered, self.answer), partial(fixes, self.answer)
         return with_effects(plan_json(self, row, against, convention=self.answer.inputs.convention), self.answer)
 
     def lines(self) -> list[Line]:
         """The main results as lines: time, memory and cost."""
-        from costmodel.report.terminal.plan.step_results import estimate_lines
 
         return estimate_lines(self.answer)
 
@@ -118,7 +274,6 @@ class TrainingView:
 
     def headlines(self) -> list[Headline]:
         """The main figures, for the head of a page."""
-        from costmodel.report.terminal.plan.plan_lines import verdict_words
 
         costs, cell = self.answer.costs, partial(result_cell, self)
         room = verdict(costs["memory_share"])
@@ -140,7 +295,6 @@ class TrainingView:
 
     def time(self) -> list[Section]:
         """Sections on the terms of the step; on a page, from the ideal time to the predicted one."""
-        from costmodel.report.terminal.plan.step_results import step_parts
 
         words = "Where the time goes", "where the step goes"
         terms = parts_section(words, "", step_parts(self.answer), "of the step", wide=32, face="terminal")
@@ -151,13 +305,12 @@ class TrainingView:
 
     def ledger(self) -> MemoryLedger:
         """The memory breakdown of its stages."""
-        from costmodel.report.terminal.plan.memory_breakdown import training_ledger
+        from costmodel.report.terminal.training_memory import training_ledger
 
         return training_ledger(self.answer)
 
     def traffic(self) -> PlanTraffic:
         """The communication of a step."""
-        from costmodel.report.terminal.plan.step_results import effect_lines
 
         return training_traffic(self.answer, effect_lines(self.answer, fully=True))
 
@@ -167,7 +320,7 @@ class TrainingView:
 
     def whole_run(self) -> PlanRun | None:
         """The run, where one is asked about."""
-        from costmodel.report.terminal.plan.training_run import training_run
+        from costmodel.report.terminal.training_run import training_run
 
         return None if self.answer.evaluation.run is None else training_run(self.answer)
 
@@ -184,7 +337,7 @@ class TrainingView:
         from costmodel.report.answers.around_plan import around as beside_plan
         from costmodel.report.answers.search_training import TrainingWords
         from costmodel.report.answers.validate import measured_section
-        from costmodel.report.page.plan_choices import choices_data
+        from costmodel.report.page.training_page import choices_data
 
         notify("search")
         around, found = self.around, self.around.found
@@ -236,7 +389,7 @@ def _time_figure(view: TrainingView) -> Draw:
 def _roofline(operations: Sequence[Operation]) -> list[Section]:
     """The matrix products under the roofs of the accelerator."""
     from costmodel.explore.page.plan_facts import roofs
-    from costmodel.report.page.training_figures import roofline_figure
+    from costmodel.report.page.training_page import roofline_figure
 
     if not operations:
         return []
@@ -269,7 +422,7 @@ def _matmul_words(item: Operation) -> dict[str, tuple[float, str]]:
 
 def _pipeline(facts: PlanFacts) -> list[Section]:
     """The timeline of the pipeline stages; empty for one stage."""
-    from costmodel.report.page.training_figures import timeline_figures
+    from costmodel.report.page.training_page import timeline_figures
 
     clock = facts.pipeline
     if clock is None:

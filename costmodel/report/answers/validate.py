@@ -18,7 +18,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.results import RL_RESULTS, SERVING_RESULTS, TRAINING_COLUMNS
-from costmodel.estimate.training_answer.training_facts import row_facts
+from costmodel.estimate.shared.answer_facts import row_facts
 from costmodel.evidence.validate.outcomes import FITS, TOTALS, Compared, Validated
 from costmodel.evidence.validate.scores import KINDS, NOTABLE, GroupScore, Score, Scoreboard, TermWorth
 from costmodel.evidence.validate.spelling import SkippedRow
@@ -40,10 +40,10 @@ from costmodel.report.document import (
     TraceWriter,
     Value,
 )
-from costmodel.report.terminal.documents.skipped_runs import mistaken, not_modelled, titled
-from costmodel.report.terminal.serving.serving_formatting import result as serving_result
-from costmodel.report.terminal.style.formatting import joined, result
-from costmodel.report.terminal.style.layout import BAD, DIM, HEAD, WARN, CellTable, Line, head, shorter, styled
+from costmodel.report.terminal.formatting import joined, result
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, CellTable, Line, head, shorter, styled
+from costmodel.report.terminal.serving_formatting import result as serving_result
+from costmodel.report.terminal.skipped_runs import mistaken, not_modelled, titled
 
 _MOST_DRAWN = 600
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.folders import result_name
 from costmodel.documents.schemas.results import ResultColumn, machine_name
+from costmodel.estimate.shared.answer_facts import Subject
 from costmodel.estimate.shared.reasons import REMARKS
-from costmodel.estimate.training_answer.training_facts import Subject
-from costmodel.report.terminal.style.head import fact_fields, title
-from costmodel.report.terminal.style.layout import head
+from costmodel.report.terminal.head import fact_fields, title
+from costmodel.report.terminal.layout import head
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.foreign_readers import Foreign

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
-from costmodel.report.terminal.documents.faults import MOST_FAULTS, gathered_faults, more_places
-from costmodel.report.terminal.style.layout import visible
+from costmodel.report.terminal.faults import MOST_FAULTS, gathered_faults, more_places
+from costmodel.report.terminal.layout import visible
 
 # Workflow commands: lines that GitHub turns into annotations at a line of a file.
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.ground.errors import fail, install_command
-from costmodel.report.data_formats.formats import machine, rows_of
-from costmodel.report.terminal.style.layout import Reply
+from costmodel.report.data_formats.json_csv_markdown import machine, rows_of
+from costmodel.report.terminal.layout import Reply
 
 _RESULTS = {machine_name(name) for name in TRAINING_COLUMNS}  # columns of floats in Parquet
 _WIDEST, _LONGEST, _SHEET = 40, 32_000, 31

@@ -23,8 +23,8 @@ from rich.text import Text
 import costmodel
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.estimate.shared.answer_facts import subject_of
 from costmodel.estimate.shared.reasons import REMARKS
-from costmodel.estimate.training_answer.training_facts import subject_of
 from costmodel.exchange.write_yaml import scenario_text
 from costmodel.ground.errors import fail, install_command
 from costmodel.ground.record import record
@@ -43,8 +43,8 @@ from costmodel.report.document import (
 )
 from costmodel.report.page.plots import SvgFigure
 from costmodel.report.page.trace import Traces, opened, traced_roots
-from costmodel.report.terminal.style.head import around, price_lines, title
-from costmodel.report.terminal.style.layout import Line, of_length, visible
+from costmodel.report.terminal.head import around, price_lines, title
+from costmodel.report.terminal.layout import Line, of_length, visible
 
 
 @record

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.estimate.shared.result_limits import stated_limits
+from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.communication import traffic_sections
 from costmodel.report.answers.memory import memory_section
@@ -31,9 +31,9 @@ from costmodel.report.page.document_page import (
     section_part,
 )
 from costmodel.report.page.trace import Traces, is_light, opened, traced_roots
-from costmodel.report.terminal.style.document_lines import document_lines, section_lines
-from costmodel.report.terminal.style.head import title
-from costmodel.report.terminal.style.layout import HEAD, Line, of_length, styled
+from costmodel.report.terminal.document_lines import document_lines, section_lines
+from costmodel.report.terminal.head import title
+from costmodel.report.terminal.layout import HEAD, Line, of_length, styled
 from costmodel.report.workload_words import words_of
 
 RUN = "run"  # the figure of a whole run

@@ -12,7 +12,7 @@ from typing import ClassVar
 from costmodel.documents.schemas.results import ResultColumn
 from costmodel.ground.record import record
 from costmodel.ground.units import show_time, time_unit
-from costmodel.report.terminal.style.formatting import TIME_TERMS, is_held
+from costmodel.report.terminal.formatting import TIME_TERMS, is_held
 
 # The marks that every figure is made of, and the figure that holds them.
 

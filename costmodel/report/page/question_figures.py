@@ -10,13 +10,12 @@ from costmodel.explore.compare.check import CheckedScenario
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
-from costmodel.explore.vary.varied_input import Knob
-from costmodel.explore.workload_interface import RANKS, Trial
+from costmodel.explore.workload_interface import RANKS, Knob, Trial
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, round_unit
-from costmodel.report.terminal.style.formatting import ENDS, spaced
+from costmodel.report.terminal.formatting import ENDS, spaced
 from costmodel.report.trials import short_path, tick_words
 from costmodel.report.workload_words import words_of
 

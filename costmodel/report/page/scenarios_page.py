@@ -20,8 +20,8 @@ from costmodel.report.page.document_page import HtmlPage, PageTable, Part, secti
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import findings
 from costmodel.report.page.trace import PrefixedTraces, Traces, opened
-from costmodel.report.terminal.style.head import title
-from costmodel.report.terminal.style.layout import CellTable, Line, head
+from costmodel.report.terminal.head import title
+from costmodel.report.terminal.layout import CellTable, Line, head
 from costmodel.report.workload_words import money_words, words_of
 
 

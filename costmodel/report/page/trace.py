@@ -10,7 +10,7 @@ from typing import Any
 
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.report.document import Cell
-from costmodel.report.terminal.documents.trace_tree import TreeDrawing, joining
+from costmodel.report.terminal.trace_tree import TreeDrawing, joining
 
 _light: list[bool] = []  # whether pages that are drawn now are without traces
 

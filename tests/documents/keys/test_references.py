@@ -9,12 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 from costmodel.documents.keys.overrides import assign
-from costmodel.documents.keys.paths import at, changed
-from costmodel.documents.keys.references import LEVELS, REFERENCES
+from costmodel.documents.keys.paths import LEVELS, REFERENCES, at, changed
 from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.rl.rl_schema import RlScenario
+from costmodel.documents.schemas.rl import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.explore.compare.input_paths import holding, leaves
 from costmodel.ground.units import Figure

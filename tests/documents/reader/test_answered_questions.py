@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.answered_questions import parsed, questions
+from costmodel.explore.explain.phrases import parsed, questions
 
 PAGES = Path(__file__).resolve().parents[3] / "docs/answers"
 PAGE = """<!-- costmodel explain: b, c-d -->

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.documents.reader.load_scenario import load
-from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.load_scenario import load, vary
 
 Faults = Callable[[Any], Any]
 

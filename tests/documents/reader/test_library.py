@@ -15,7 +15,7 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.explore.flags import workload_flags
+from costmodel.explore import workload_flags
 from costmodel.ground.errors import CostModelError
 
 Faults = Callable[[Any], list[Any]]

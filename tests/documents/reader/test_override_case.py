@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.documents.reader.folders import shipped_file
-from costmodel.documents.reader.load_scenario import load
-from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.load_scenario import load, vary
 from costmodel.ground.errors import CostModelError
 
 

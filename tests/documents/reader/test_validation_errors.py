@@ -13,13 +13,13 @@ import pytest
 from each import share_of
 from pydantic import BaseModel
 
-from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.paths import REFERENCES
 from costmodel.documents.keys.schema_paths import resolved, schema_tree
 from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.schemas.serving.serving_schema import Serving
+from costmodel.documents.schemas.serving import Serving
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.ground.errors import FAULT_CODES, CostModelError, Fault
 

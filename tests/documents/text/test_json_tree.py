@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from costmodel.documents.text import yaml_tree
-from costmodel.documents.text.json_tree import composed, fault_of, looks_like_json
+from costmodel.documents.text.yaml_and_json import composed_json, fault_of, looks_like_json
 from costmodel.documents.text.yaml_tree import MAXIMUM_YAML, WORTH_KEEPING, parse, read_tree
 from costmodel.ground.errors import CostModelError
 
@@ -52,7 +52,7 @@ def by_yaml(text: str) -> Any:
 def test_the_tree_is_that_of_the_yaml_reader(tree: Any, indent: int | None) -> None:
     text = json.dumps(tree, indent=indent, ensure_ascii=False)
     assert looks_like_json(text)
-    assert composed(text) is not None
+    assert composed_json(text) is not None
     (found, faults), (expected, theirs) = read_tree(text, "f"), by_yaml(text)
     assert placed(found) == placed(expected)
     assert faults == theirs
@@ -88,7 +88,7 @@ def test_the_tree_is_that_of_the_yaml_reader(tree: Any, indent: int | None) -> N
     ],
 )
 def test_what_is_not_quite_json_is_left_to_the_yaml_reader(text: str) -> None:
-    assert composed(text) is None
+    assert composed_json(text) is None
     assert fault_of(text) is not None or "NaN" in text
 
 

@@ -10,8 +10,8 @@ from each import share_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
-from costmodel.documents.text import any_yaml, plain_yaml, yaml_tree
-from costmodel.documents.text.plain_yaml import NotYaml
+from costmodel.documents.text import any_yaml, yaml_and_json, yaml_tree
+from costmodel.documents.text.yaml_and_json import NotYaml
 from costmodel.ground.errors import CostModelError
 from documents.text.test_json_tree import placed
 
@@ -54,7 +54,7 @@ def test_shipped_documents_are_read_alike() -> None:
     quickly, looked_at = 0, share_of(SHIPPED, 4)
     for path in looked_at:
         text = path.read_text(encoding="utf-8")
-        if len(text) < 15_000 and (node := plain_yaml.composed(text)) is not None:
+        if len(text) < 15_000 and (node := yaml_and_json.composed(text)) is not None:
             assert with_faults(text, node) == by_ruamel(text), path
             quickly += 1
     assert quickly > 0.8 * len(looked_at)
@@ -64,14 +64,14 @@ def test_shipped_documents_are_read_alike() -> None:
 def test_shipped_documents_are_plain(folder: str) -> None:
     """No answer waits for ruamel.yaml because of what is shipped."""
     texts = {path: path.read_text(encoding="utf-8") for path in SHIPPED if path.parts[len(ROOT.parts)] == folder}
-    assert not [path for path, text in texts.items() if plain_yaml.composed(text) is None]
+    assert not [path for path, text in texts.items() if yaml_and_json.composed(text) is None]
 
 
 @pytest.mark.parametrize("path", BESIDE_EQUATIONS, ids=lambda path: path.stem)
 def test_what_explain_reads_is_plain(path: Path) -> None:
     """No page of a word waits for ruamel.yaml."""
     text = path.read_text(encoding="utf-8")
-    node = plain_yaml.composed(text)
+    node = yaml_and_json.composed(text)
     assert node is not None
     assert with_faults(text, node) == by_ruamel(text)
 
@@ -90,7 +90,7 @@ LONG = some.sampled_from(
 def test_values_of_several_lines_are_read_alike(first: str, more: list[tuple[str, str]], inside: bool) -> None:
     lines = [f"a: {first}", *map("".join, more), "b: 1"]
     text = "\n".join(["t:", *(f"  {line}" for line in lines)] if inside else lines)
-    node = plain_yaml.composed(text)
+    node = yaml_and_json.composed(text)
     assert node is None or with_faults(text, node) == by_ruamel(text)
 
 
@@ -111,7 +111,7 @@ IN_BRACKETS = some.lists(
 def test_brackets_and_quotes_of_several_lines_are_read_alike(opened: str, inside: str) -> None:
     for close in ("", "]", "}", "}]", '"', "'"):
         text = f"t:\n  k: {opened}{inside}{close}\n  m: 1"
-        node = plain_yaml.composed(text)
+        node = yaml_and_json.composed(text)
         assert node is None or with_faults(text, node) == by_ruamel(text)
 
 
@@ -119,13 +119,13 @@ def test_brackets_and_quotes_of_several_lines_are_read_alike(opened: str, inside
 @given(lines=some.lists(LINES, min_size=1, max_size=6))
 def test_a_text_is_read_alike_or_left_to_ruamel(lines: list[str]) -> None:
     text = "\n".join(lines)
-    node = plain_yaml.composed(text)
+    node = yaml_and_json.composed(text)
     assert node is None or with_faults(text, node) == by_ruamel(text)
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 500, "- " * 500 + "a", "a: " + "{b: " * 500, "  " * 500 + "a"])
 def test_nesting_without_end_is_no_fault_of_the_reader(text: str) -> None:
-    assert plain_yaml.composed(text) is None or not text.strip("a ")
+    assert yaml_and_json.composed(text) is None or not text.strip("a ")
 
 
 @pytest.mark.parametrize(

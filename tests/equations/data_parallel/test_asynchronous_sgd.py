@@ -7,8 +7,8 @@ import heapq
 import numpy as np
 import pytest
 
-from costmodel.equations.data_parallel.synchronisation import gradient_rate, mean_staleness, staleness_break_even
-from costmodel.equations.unequal.stragglers import expected_maximum, jitter_slowdown
+from costmodel.equations.data_parallel import gradient_rate, mean_staleness, staleness_break_even
+from costmodel.equations.unequal import expected_maximum, jitter_slowdown
 
 
 def played(

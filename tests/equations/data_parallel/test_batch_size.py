@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.equations.data_parallel.batch_size import (
+from costmodel.equations.data_parallel import (
     best_batch,
     carried_batch,
     carried_learning_rate,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.equations.data_parallel.gradient_compression import (
+from costmodel.equations.data_parallel import (
     break_even_bandwidth,
     compressed_wire,
     largest_gathered_group,

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.equations.data_parallel.gradient_compression import compressed_wire, quantised_share
-from costmodel.equations.data_parallel.synchronisation import (
+from costmodel.equations.data_parallel import (
+    compressed_wire,
     inner_steps_needed,
     local_bandwidth,
     local_traffic_share,
     local_utilisation,
+    quantised_share,
 )
 from costmodel.equations.memory.states import optimizer_bytes
 from costmodel.equations.network.collectives import blended_time

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.equations.data_parallel.synchronisation import central_server_time, parameter_server_time
+from costmodel.equations.data_parallel import central_server_time, parameter_server_time
 from costmodel.equations.network.collectives import ring_time
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from costmodel.equations.layers.attention import entry_pairs
 from costmodel.equations.layers.residual_streams import hyper_connection_traffic
-from costmodel.equations.layers.sparse_attention import entry_pairs
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from costmodel.equations.run.reinforcement_learning import (
     token_weighted_length,
     uneven_share,
 )
-from costmodel.equations.unequal.stragglers import expected_maximum
+from costmodel.equations.unequal import expected_maximum
 
 MEAN, SIGMA, LIMIT = 4000.0, 0.8, 28000.0
 

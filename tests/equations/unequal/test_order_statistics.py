@@ -8,11 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from costmodel.equations.unequal.stragglers import (
-    expected_maximum,
-    expected_order_statistic,
-    normal_percentile,
-)
+from costmodel.equations.unequal import expected_maximum, expected_order_statistic, normal_percentile
 
 NORMAL = NormalDist()
 

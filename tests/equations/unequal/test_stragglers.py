@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from costmodel.equations import unequal
 from costmodel.equations.kernels.roofline import slowest_part
-from costmodel.equations.unequal import stragglers
-from costmodel.equations.unequal.stragglers import (
-    expected_maximum,
-    jitter_slowdown,
-    partial_wait_gain,
-    partial_wait_slowdown,
-)
+from costmodel.equations.unequal import expected_maximum, jitter_slowdown, partial_wait_gain, partial_wait_slowdown
 
 
 def test_jitter_averages_out_and_a_spread_stays() -> None:
@@ -64,5 +59,5 @@ def test_waiting_for_all_gains_nothing() -> None:
 
 def test_places_and_weights_are_those_of_gauss() -> None:
     places, weights = np.polynomial.legendre.leggauss(8)
-    assert pytest.approx(places, rel=1e-15) == stragglers.POINTS
-    assert pytest.approx(weights, rel=1e-14) == stragglers.WEIGHTS
+    assert pytest.approx(places, rel=1e-15) == unequal.POINTS
+    assert pytest.approx(weights, rel=1e-14) == unequal.WEIGHTS

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.unequal import uneven_parts
-from costmodel.equations.unequal.uneven_parts import (
+from costmodel.equations import unequal
+from costmodel.equations.unequal import (
     balanced_share,
     balanced_shares,
     balanced_time,
@@ -139,6 +139,6 @@ def test_whole_shares_are_within_one_of_balanced_shares() -> None:
 
 
 def test_examples_of_the_algorithms_run() -> None:
-    found = {item.name.rpartition(".")[2] for item in doctest.DocTestFinder().find(uneven_parts) if item.examples}
+    found = {item.name.rpartition(".")[2] for item in doctest.DocTestFinder().find(unequal) if item.examples}
     assert {"balanced_shares", "whole_shares"} <= found
-    assert doctest.testmod(uneven_parts).failed == 0
+    assert doctest.testmod(unequal).failed == 0

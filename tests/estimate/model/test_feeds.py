@@ -9,9 +9,9 @@ import pytest
 from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.layers.parameters import table_parameters
-from costmodel.estimate.model.feeds import FEEDS, Feed
+from costmodel.estimate.model.feed_forward_kinds import FEEDS, Feed
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.mixers.table import layer_words
+from costmodel.estimate.model.mixers.mixing_half import layer_words
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.ground.equation import Number

@@ -11,8 +11,8 @@ from costmodel.equations.memory.activations import head_activations, logit_bytes
 from costmodel.estimate.model.shards import matmuls, shard, stream_additions, stream_traffic
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import forward_flop
-from costmodel.estimate.training.memory.activations import layer_activations
-from costmodel.estimate.training.memory.breakdown import loss_bytes
+from costmodel.estimate.training.memory_breakdown import loss_bytes
+from costmodel.estimate.training.saved_activations import layer_activations
 from estimate import cases
 
 HIDDEN, TOKENS, STREAMS, RANK, VOCAB = 2048, 2048, 4, 64, 262400

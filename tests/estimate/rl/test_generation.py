@@ -11,9 +11,8 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.estimate.rl.predict_rl import predict
 from costmodel.estimate.rl.rl_inputs import TAIL_BEGINS, RolloutEngines, generation
-from costmodel.estimate.serving.engine_step import step_time
+from costmodel.estimate.serving.engine_step import Batch, step_time
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.step_batch import Batch
 
 SCENARIO = "grpo-qwen-2.5-7b-64"
 Lengths = np.ndarray[tuple[int], np.dtype[np.int64]]

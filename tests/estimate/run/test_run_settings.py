@@ -17,8 +17,8 @@ from costmodel.explore.explain.effects import explained_plan
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.run import run, run_json
 from costmodel.report.answers.training_view import TrainingView
-from costmodel.report.terminal.style.document_lines import document_lines
-from costmodel.report.terminal.style.layout import laid
+from costmodel.report.terminal.document_lines import document_lines
+from costmodel.report.terminal.layout import laid
 
 NAME = "llama-3-70b-512"
 DAY = 86400.0

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from equations.serving.engine_simulation import Engine
 
-from costmodel.estimate.serving.operating_point import OperatingPoint
+from costmodel.estimate.serving.operating_point import OperatingPoint, blocking_prompts, filled_room
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
-from costmodel.estimate.serving.steady_state import SteadyState, steady_state
-from costmodel.estimate.serving.token_time_tail import token_p99
-from costmodel.estimate.serving.unchunked_prefill import blocking_prompts, filled_room
+from costmodel.estimate.serving.steady_state import SteadyState, steady_state, token_p99
 
 from .cases import inputs
 

@@ -8,7 +8,7 @@ import pytest
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import layout_of, own_plan
-from costmodel.estimate.serving.replica_traffic import transfers
+from costmodel.estimate.serving.replica_capacity import transfers
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search

@@ -8,9 +8,14 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict as predict_rl
-from costmodel.estimate.serving.engine_placement import engine_group, filled_with, prefill_beside, with_straddling
 from costmodel.estimate.serving.expert_step import expert_transfers
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import (
+    PlanColumns,
+    engine_group,
+    filled_with,
+    prefill_beside,
+    with_straddling,
+)
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from estimate.serving.cases import inputs, one, predicted
 

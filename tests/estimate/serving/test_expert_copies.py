@@ -6,7 +6,7 @@ import pytest
 
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search
-from costmodel.report.terminal.serving.serving_formatting import plan_words
+from costmodel.report.terminal.serving_formatting import plan_words
 from estimate.serving.cases import inputs, one, predicted
 
 H800 = ("model=deepseek-v3", "cluster={node: hgx-h800, nodes: 36}", "stack=sglang", "limits={}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.estimate.serving.host_cache import HostCache, host_cache
+from costmodel.estimate.serving.cache_breakdown import HostCache, host_cache
 from estimate.serving.cases import predicted
 
 H200 = ("model=deepseek-v3", "cluster.node=dgx-h200", "workload.precision=fp8-block", "limits={}")

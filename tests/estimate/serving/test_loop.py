@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from costmodel.equations.serving.closed_loop import time_under_cap
 from costmodel.equations.serving.queues import waiting_probability
 from costmodel.equations.serving.steady_state import engine_utilisation, mean_step_time, request_work
-from costmodel.estimate.serving.concurrency import LoopTimes, loop
+from costmodel.estimate.serving.closed_loop import LoopTimes, loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import predict

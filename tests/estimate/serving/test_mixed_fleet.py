@@ -7,11 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.load_scenario import load_any
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import load_any, vary_any
 from costmodel.documents.reader.serving_scenario import serving
-from costmodel.estimate.serving.goodput import percentile_of_kinds
-from costmodel.explore.search.range_samples import Axis
+from costmodel.estimate.serving.service_limits import percentile_of_kinds
+from costmodel.explore.search.value_ranges import Axis
 from costmodel.explore.serving.search_layouts import search_groups
 from costmodel.ground.errors import CostModelError
 

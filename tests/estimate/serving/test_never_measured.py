@@ -10,12 +10,12 @@ import pytest
 
 from costmodel.documents.reader.library import UNMEASURED, read
 from costmodel.equations.run.uncertainty import TENTH, TWENTIETH
-from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.measured_spreads import spreads
 from costmodel.estimate.serving.predict_serving import ServingAnswer, evaluated, layout_of
+from costmodel.estimate.serving.service_limits import asking_chance
 from costmodel.explore.serving.best_layout import settings_at
-from costmodel.explore.serving.ranked_plan_bands import with_bands
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.serving_search_result import with_bands
 
 from .cases import inputs, predicted
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from equations.serving.engine_simulation import Engine, serve, serve_loop
 
-from costmodel.estimate.serving.concurrency import closed_loop
+from costmodel.estimate.serving.closed_loop import closed_loop
 from costmodel.estimate.serving.operating_point import operating_point
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state

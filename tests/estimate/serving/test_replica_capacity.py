@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.load_scenario import load_any
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import load_any, vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving import replica_capacity
 from costmodel.estimate.serving.predict_serving import layout_of, own_plan, predict

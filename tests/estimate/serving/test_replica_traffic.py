@@ -9,7 +9,7 @@ from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import group
 from costmodel.estimate.serving.engine_step import all_reduce
-from costmodel.estimate.serving.replica_traffic import transfers
+from costmodel.estimate.serving.replica_capacity import transfers
 from estimate.serving.cases import SHIPPED, inputs, one, predicted
 from estimate.serving.test_wide_experts import exchanged
 

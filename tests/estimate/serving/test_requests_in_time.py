@@ -12,10 +12,10 @@ from equations.serving.engine_simulation import Engine, serve
 from equations.serving.steady import steady
 from equations.serving.test_steady_state import CASES, ENGINE, OTHERS
 
-from costmodel.estimate.serving.goodput import RATE, SHARE, RequestLimits, in_time, request_limits
 from costmodel.estimate.serving.predict_serving import predict
+from costmodel.estimate.serving.service_limits import RATE, SHARE, RequestLimits, in_time, request_limits
 from costmodel.estimate.serving.serving_inputs import inputs_of as inputs_from
-from costmodel.estimate.shared.result_limits import Limit
+from costmodel.estimate.shared.results import Limit
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
 from estimate.serving.cases import case, costs

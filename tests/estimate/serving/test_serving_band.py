@@ -9,10 +9,9 @@ import pytest
 
 from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results
 from costmodel.equations.run.uncertainty import TENTH
-from costmodel.estimate.serving.goodput import IN_TIME
-from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.measured_spreads import spreads
 from costmodel.estimate.serving.predict_serving import evaluated, halves_of, layout_of, predict
+from costmodel.estimate.serving.service_limits import IN_TIME, OWN
 from costmodel.estimate.serving.serving_error_band import is_of_bands
 from estimate.serving.cases import Figures, case, costs, one, predicted
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.estimate.serving.engine_step import step_time
+from costmodel.estimate.serving.engine_step import Batch, step_budget, step_time
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.step_batch import Batch, step_budget
 from costmodel.estimate.serving.step_table import step_table
 
 from .cases import UNLAUNCHED, costs, inputs, one

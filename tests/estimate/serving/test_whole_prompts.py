@@ -9,10 +9,9 @@ import pytest
 from equations.serving.engine_simulation import Engine, serve, serve_loop
 
 from costmodel.equations.serving.steady_state import too_long_share, whole_prompt_concurrency, whole_prompt_slots
-from costmodel.estimate.serving.concurrency import loop
-from costmodel.estimate.serving.operating_point import OperatingPoint
+from costmodel.estimate.serving.closed_loop import loop
+from costmodel.estimate.serving.operating_point import OperatingPoint, least_budget
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.unchunked_prefill import least_budget
 
 from .cases import costs, one, predicted
 from .linear_engine import inputs_of, point_of, state_of

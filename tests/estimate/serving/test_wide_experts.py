@@ -7,10 +7,9 @@ import pytest
 
 from costmodel.estimate.machine.process_groups import SentTokens, Transfer, dispatch_time
 from costmodel.estimate.serving.engine_memory import memory_use
-from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.operating_point import ExactSteps
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, engine_group
 from costmodel.estimate.serving.step_table import step_table
 from estimate.serving.cases import costs, inputs, one, predicted
 

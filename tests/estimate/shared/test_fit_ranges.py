@@ -18,7 +18,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.estimate.training_answer.training_error_band import kind_errors, residual
 from costmodel.explore.collective import collective
-from costmodel.explore.flags.scenario_from_flags import ScenarioFlags
+from costmodel.explore.scenario_from_flags import ScenarioFlags
 from estimate.serving.cases import predicted
 
 NVLINK = Fitted(points=10, median=0.04, p90=0.14, out_of="fit", range="ranks 2 to 4, bytes 1.02 kB to 268 MB")

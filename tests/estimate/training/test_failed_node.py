@@ -21,8 +21,8 @@ from costmodel.ground.counts import Order
 from costmodel.ground.record import record
 from costmodel.report.answers.run import run
 from costmodel.report.answers.training_view import TrainingView
-from costmodel.report.terminal.style.document_lines import document_lines
-from costmodel.report.terminal.style.layout import laid
+from costmodel.report.terminal.document_lines import document_lines
+from costmodel.report.terminal.layout import laid
 
 DDP = "ddp-llama-3.2-1b-32"  # 32 GPUs in nodes of 8, each GPU a replica
 REPAIR = "run.failures.repair=2 days"

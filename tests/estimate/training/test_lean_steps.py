@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.estimate.training.memory.breakdown import fit_chance
+from costmodel.estimate.training.memory_breakdown import fit_chance
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from estimate.cases import ask, inputs, line, one, written_out
 

@@ -10,8 +10,8 @@ from costmodel.equations.layers.parameters import packed_bytes
 from costmodel.estimate.model.shards import model_parameters, shard
 from costmodel.estimate.training.stage_parameters import adapter_matmuls, adapters, trained_in
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.answer_text.plan_choice_text import tuning_notes
-from costmodel.report.terminal.style.head import head_of
+from costmodel.explore.plan_choice_text import tuning_notes
+from costmodel.report.terminal.head import head_of
 from estimate.cases import ask, costs, inputs, line, one, written_out
 
 

@@ -16,6 +16,7 @@ from costmodel.documents.schemas.scenario import adaptable
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.model.shards import counted_kinds, shard
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
+from costmodel.estimate.training.layer_kernels import layer_pass, stream
 from costmodel.estimate.training.stage_parameters import (
     UNPACKING,
     adapters,
@@ -24,7 +25,6 @@ from costmodel.estimate.training.stage_parameters import (
     trained_in,
     trained_in_experts,
 )
-from costmodel.estimate.training.time.layer_kernels import layer_pass, stream
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer

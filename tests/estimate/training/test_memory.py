@@ -10,7 +10,7 @@ import pytest
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, OF_BACKWARD, RESERVED
+from costmodel.estimate.training.memory_breakdown import ALLOCATED, LINES, OF_BACKWARD, RESERVED
 from costmodel.estimate.training_answer.evaluate_training import FITS, TIGHT, verdict
 from costmodel.estimate.training_answer.predict_training import Answer
 from estimate.cases import ask, inputs, line, machine, mixed, model, one, written_out

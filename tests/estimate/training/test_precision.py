@@ -12,7 +12,7 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.estimate.machine.number_formats import Linear
 from costmodel.estimate.model.shards import matmuls, shard
-from costmodel.estimate.training.time.layer_kernels import linear
+from costmodel.estimate.training.layer_kernels import linear
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.errors import CostModelError
 from estimate.cases import ask, case, costs, inputs, line, one, with_rates, written_out

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.estimate.training.time.step import exchange
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.training_step import exchange
 from costmodel.ground.errors import CostModelError
 from estimate.cases import ask, costs, inputs, line, model
 

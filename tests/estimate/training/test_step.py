@@ -13,7 +13,7 @@ import pytest
 from costmodel.documents.reader.library import read
 from costmodel.equations.kernels.roofline import part_slowdown
 from costmodel.estimate.model.shards import matmuls, shard
-from costmodel.estimate.training.time.layer_kernels import linear
+from costmodel.estimate.training.layer_kernels import linear
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer, answer

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.estimate.training.time.stage_time import slowed
+from costmodel.estimate.training.stage_time import slowed
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from estimate.cases import ask, costs, free_links, inputs, instant_host, model, one, written_out
 

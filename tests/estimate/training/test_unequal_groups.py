@@ -12,9 +12,9 @@ from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
-from costmodel.estimate.training.time.step import training_step
-from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.training_step import training_step
+from costmodel.estimate.training.unequal_nodes import micro_batches_of_groups
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import plan_block
 from costmodel.ground.counts import SIZES
@@ -110,7 +110,7 @@ def test_rows_of_a_search_are_those_of_each_plan() -> None:
     ],
 )
 def test_no_replica_lies_on_two_kinds(plan: dict[str, Any], words: str) -> None:
-    from costmodel.report.terminal.search.refusals import reason
+    from costmodel.report.terminal.refusals import reason
 
     given = ask(grouped(("dgx-h100", 1), ("dgx-a100", 3)), **plan)
     assert "R005" in given.refused

@@ -13,11 +13,11 @@ from conftest import ledgers
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.training.plan_constraints import micro_batches
-from costmodel.estimate.training.time.unequal_stages import over_stages, stages_of_groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.unequal_nodes import over_stages, stages_of_groups
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import plan_block
-from costmodel.report.terminal.search.refusals import reason
+from costmodel.report.terminal.refusals import reason
 from estimate.cases import ask, costs, inputs, mixed, model, one, written_out
 
 NAME = "mixed-llama-3-8b-96"

@@ -15,9 +15,9 @@ from costmodel.documents.schemas.efficiency import Fitted
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, banded_results
 from costmodel.documents.schemas.stack import RunSpread
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.training.memory.breakdown import LINES, MEMORY_KINDS, memory_band
-from costmodel.estimate.training.time.step import TERMS
+from costmodel.estimate.training.memory_breakdown import LINES, MEMORY_KINDS, memory_band
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.training_step import TERMS
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.estimate.training_answer.training_error_band import banded, residual, time_spread

@@ -11,7 +11,7 @@ import pytest
 from costmodel.documents.schemas.results import BAND_ENDS, OF_STEP, TRAINING_COLUMNS, machine_name
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.memory_breakdown import LINES
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from costmodel.documents.reader.library import UNMEASURED, names, read
 from costmodel.documents.schemas.model import Model
 from costmodel.equations.run.uncertainty import TENTH, slower_spread
-from costmodel.estimate.model.mixers.table import mixer_kinds
+from costmodel.estimate.model.mixers.mixing_half import mixer_kinds
 from costmodel.estimate.training_answer.predict_training import Answer
 from estimate.cases import ask, inputs
 

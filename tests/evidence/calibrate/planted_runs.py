@@ -6,7 +6,7 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import CachedReader
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.estimate.training_answer.predict_training import answer, own_plan

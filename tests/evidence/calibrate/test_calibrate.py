@@ -18,8 +18,7 @@ from costmodel.equations.kernels.flop import attention_flop, matmul_flop
 from costmodel.equations.kernels.memory_traffic import attention_traffic, matmul_bytes
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.evidence.calibrate import regression
-from costmodel.evidence.calibrate.calibrate import calibrated, calibration
-from costmodel.evidence.calibrate.fabric_check import beside, soundness
+from costmodel.evidence.calibrate.fit_from_kernels import beside, calibrated, calibration, soundness
 from costmodel.evidence.calibrate.fit_from_runs import decide, updated_document
 from costmodel.evidence.calibrate.kernel_fits import ALL_REDUCE, ATTENTION, BACKWARD, COLLECTIVE, MATMUL
 from costmodel.evidence.calibrate.regression import DRAWS, FittedForm, error_of, fitted, held_out, second_half

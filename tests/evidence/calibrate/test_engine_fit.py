@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from costmodel.commands.output import written_together
-from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import shipped_file
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.library import CachedReader, names, read
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.evidence.calibrate.engine_fit import (
     SHARED,
@@ -25,8 +24,8 @@ from costmodel.evidence.calibrate.engine_fit import (
     shipped_value,
     with_values,
 )
-from costmodel.evidence.validate.serving.benchmarks import case_of_group, of_group
-from costmodel.evidence.validate.serving.serving_rows import serving_row
+from costmodel.evidence.validate.serving_rows import serving_row
+from costmodel.evidence.validate.validate_serving import case_of_group, of_group
 from costmodel.exchange.tables.serving_table import read_serving_runs
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.calibrate import benchmarks_json

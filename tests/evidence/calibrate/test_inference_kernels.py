@@ -11,9 +11,9 @@ import pytest
 from costmodel.documents.reader.library import read
 from costmodel.equations.kernels.roofline import decode_attention_time, slowest_part
 from costmodel.equations.layers.experts import drawing_share, load_variation, rank_variation
-from costmodel.evidence.calibrate.calibrate import calibrated
+from costmodel.evidence.calibrate.fit_from_kernels import calibrated
 from costmodel.evidence.calibrate.fit_from_runs import decide
-from costmodel.evidence.calibrate.samples import EXPERTS, expert_columns
+from costmodel.evidence.calibrate.measured_kernels import EXPERTS, expert_columns
 
 NAMES = ("tokens", "hidden", "inter", "topk", "experts", "tp", "ep", "skew")
 LAYERS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import CachedReader
 from costmodel.equations.run.uncertainty import TENTH
 from costmodel.evidence.calibrate.fit_from_runs import EXPERTS, STEP, UNSEEN, Unexplained, fitted_widths, spreads
 from costmodel.evidence.calibrate.regression_problem import width_priors

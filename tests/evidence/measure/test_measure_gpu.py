@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.evidence.measure import layers_beside_kernels, measure, stopwatch
+from costmodel.evidence.measure import measure, stopwatch
 from costmodel.evidence.measure.measure import BRIEF, OperatorTrial, Session, Timing
 from costmodel.evidence.measure.stopwatch import Device, MeasurementStopped, Stopwatch
 
@@ -255,7 +255,7 @@ def test_beside_a_layer_stands_what_is_predicted_of_it() -> None:
         block | {"kind": "processor"},
         {"op": "gelu", "gpu": H100.name},
     ]
-    first, *others = layers_beside_kernels.with_predictions(rows)
+    first, *others = measure.with_predictions(rows)
     assert others == rows[1:]
     assert 2e3 < first["predicted_fwd_us"] < 6e3
     assert 1.9 < first["predicted_bwd_us"] / first["predicted_fwd_us"] < 2.05  # 2.2 with gradients in fp32
@@ -263,5 +263,5 @@ def test_beside_a_layer_stands_what_is_predicted_of_it() -> None:
 
 def test_what_is_predicted_of_a_layer_is_of_one_part() -> None:
     """The same of 8 A100 and of 16, of which a step would wait for the slowest."""
-    few, many = (layers_beside_kernels._layer(node, 4096, 32, 4096) for node in ("a2-highgpu-8g", "a2-megagpu-16g"))
+    few, many = (measure._layer_from_kernels(node, 4096, 32, 4096) for node in ("a2-highgpu-8g", "a2-megagpu-16g"))
     assert few.total == many.total

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.evidence.calibrate.calibrate import Fit, calibrated
+from costmodel.evidence.calibrate.fit_from_kernels import Fit, calibrated
 from costmodel.evidence.calibrate.fit_from_runs import decide
 
 MEASURED = Path(__file__).parents[1] / "measured"

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import CachedReader
 from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.csv_cells import CsvRow

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from each import each
 
-from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.library import CachedReader, names, read
 from costmodel.evidence.validate.imputation import launch_says
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.spelling import MODULES, recompute_of

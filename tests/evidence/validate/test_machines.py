@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from each import each
 
-from costmodel.documents.reader import cached_reader
-from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_meant
-from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
-from costmodel.documents.reader.library import names
+from costmodel.documents.reader import library
+from costmodel.documents.reader.find_documents import OTHER, accelerator_meant
+from costmodel.documents.reader.library import CachedReader, accelerator_named, names
 from costmodel.documents.reader.resolved_scenario import proxy_node
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.evidence.validate.modelled_rows import modelled
-from costmodel.evidence.validate.rows import cluster_of
 from costmodel.evidence.validate.spelling import CannotModel
+from costmodel.evidence.validate.training_rows import cluster_of
 from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import read_table
@@ -46,7 +45,7 @@ def test_a_table_compares_each_spelling_once(tmp_path: Path, monkeypatch: pytest
         compared.append(spelling)
         return accelerator_meant(spelling, memory, *known)
 
-    monkeypatch.setattr(cached_reader, "accelerator_meant", counted)
+    monkeypatch.setattr(library, "accelerator_meant", counted)
     (part,) = validated([str(path)])
     assert [figure.groups["accelerator"] for figure in part.figures] == ["h100-sxm", "a100-sxm-80"] * 30
     assert [figure.refused for figure in part.figures] == [None, "V010"] * 30

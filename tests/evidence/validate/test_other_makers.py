@@ -14,7 +14,7 @@ from costmodel.estimate.training_answer.training_error_band import banded
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.spelling import CannotModel
 from costmodel.ground.counts import Recompute
-from costmodel.report.terminal.style.head import remarks
+from costmodel.report.terminal.head import remarks
 from evidence.validate.runs_of_22b import SHELF
 
 OPEN = {"zero_stage": "", "features": "", "year": 2025, "precision": "bf16"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import CachedReader
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.run_table import read_table

@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.hub_names import squeezed
-from costmodel.documents.reader.library import names
+from costmodel.documents.reader.library import CachedReader, names
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.scores import scoreboard
-from costmodel.evidence.validate.serving.benchmarks import case_of_group, groups, of_group
-from costmodel.evidence.validate.serving.serving_rows import RULES, serving_row
+from costmodel.evidence.validate.serving_rows import RULES, serving_row
 from costmodel.evidence.validate.validate import validated
+from costmodel.evidence.validate.validate_serving import case_of_group, groups, of_group
 from costmodel.exchange.tables.serving_table import read_serving_runs
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.validate import validation_json

@@ -12,7 +12,7 @@ import pytest
 from report.page.reader import Reader
 
 from costmodel.commands.validate import StepTerm
-from costmodel.estimate.training.time.step import TERMS
+from costmodel.estimate.training.training_step import TERMS
 
 from .test_regret import laid_out, runs
 

@@ -22,7 +22,7 @@ from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.training_answer.predict_training import answer, predict
 from costmodel.exchange.megatron.scenario import read_options
-from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
+from costmodel.exchange.training.formats import TARGETS, Exported, exported
 from costmodel.exchange.training.job import Job
 from costmodel.exchange.write_yaml import shape
 from costmodel.explore.compare.select_plan import plan_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.exchange.values.integer_expressions import evaluated
+from costmodel.exchange.values import evaluated
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.exchange.values.foreign_values import DEEPEST, LONGEST, MOST_LINES, MOST_VALUES, parse_json
+from costmodel.exchange.values import DEEPEST, LONGEST, MOST_LINES, MOST_VALUES, parse_json
 from costmodel.ground.errors import CostModelError, Fault
 
 FILE = "config.json"

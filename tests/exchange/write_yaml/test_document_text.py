@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.exchange.foreign_models import name_of
-from costmodel.exchange.values.foreign_values import document_name
+from costmodel.exchange.values import document_name
 from costmodel.exchange.write_yaml import document_text
 
 _PRINTED = st.text("aZé東 0.:#-'\"[]{},&*!|>%@`?~\\", max_size=8)

@@ -17,7 +17,7 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.memory.breakdown import LINES, STAGES
+from costmodel.estimate.training.memory_breakdown import LINES, STAGES
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import Evaluation
 from costmodel.estimate.training_answer.predict_training import Answer, answer, own_plan
@@ -31,8 +31,8 @@ from costmodel.explore.explain.explain import (
 )
 from costmodel.ground.units import gib, show, show_time
 from costmodel.report.answers.explain import figure_rows
-from costmodel.report.terminal.documents.trace_tree import TreeDrawing
-from costmodel.report.terminal.style.formatting import TIME_TERMS, result
+from costmodel.report.terminal.formatting import TIME_TERMS, result
+from costmodel.report.terminal.trace_tree import TreeDrawing
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "llama-3-70b-512": ("run={}",),

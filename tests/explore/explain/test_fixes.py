@@ -21,8 +21,8 @@ from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.search.cheapest_changes import Remedy, safest
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import search, with_remedies
-from costmodel.report.terminal.search.refusals import remedy_lines
-from costmodel.report.terminal.style.layout import laid
+from costmodel.report.terminal.layout import laid
+from costmodel.report.terminal.refusals import remedy_lines
 
 PRICES = ["", "time", "quality", "money", "job"]
 EIGHT_B: dict[str, Any] = {

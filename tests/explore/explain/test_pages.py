@@ -17,11 +17,10 @@ from costmodel.equations.serving.engine_step import (
     speculation_speedup,
 )
 from costmodel.equations.serving.offline_batch import static_batch_use
-from costmodel.estimate.serving.engine_step import step_time
+from costmodel.estimate.serving.engine_step import Batch, step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import REFUSALS
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.estimate.serving.step_batch import Batch
 from costmodel.explore.explain.pages import page
 from costmodel.ground.equation import EQUATIONS
 

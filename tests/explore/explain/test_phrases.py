@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.answered_questions import questions
 from costmodel.documents.reader.library import phrases
 from costmodel.explore.explain.pages import page, page_or_nearest
-from costmodel.explore.explain.phrases import is_sure, key_of, nearest_pages, page_of_phrase
+from costmodel.explore.explain.phrases import is_sure, key_of, nearest_pages, page_of_phrase, questions
 from costmodel.ground.errors import CostModelError
 
 # Phrasings as people type them, and the page on which the answer stands, read off the pages.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.explore.explain.ring_steps import ring
+from costmodel.explore.collective import ring
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 7, 8])

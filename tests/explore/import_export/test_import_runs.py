@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import CachedReader
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled

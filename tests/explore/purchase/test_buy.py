@@ -16,25 +16,25 @@ from report.page.reader import Reader
 
 import costmodel
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.text.files import only_texts
 from costmodel.estimate.machine.price import hourly_price
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.flags.flag_defaults import DenseModel, largest_affordable
+from costmodel.explore.flag_defaults import DenseModel, largest_affordable
 from costmodel.explore.purchase.buy import Bought, Purchase
 from costmodel.explore.purchase.buy_choices import curves, published_runs
-from costmodel.explore.purchase.fleet import Fleet, fleet, shared_nodes
 from costmodel.explore.purchase.offers import hourly_rates
+from costmodel.explore.purchase.several_jobs import Fleet, fleet, shared_nodes
 from costmodel.explore.purchase.smallest_size import _Sizes, chance_to_meet, ladder_of, tried
 from costmodel.explore.workload_interface import KeptAnswer, SmallestPlans, Trial
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import rounded_dollars
 from costmodel.report.answers.buy import buy as document
 from costmodel.report.answers.buy_words import decisions
-from costmodel.report.answers.fleet import fleet as together
+from costmodel.report.answers.several_jobs import fleet as together
 from costmodel.report.document import AnswerDocument, Cell, Table, Value, plain
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.style.layout import laid
+from costmodel.report.terminal.layout import laid
 
 SERVED = {"model": "llama-3.1-8b", "rate": "40", "prompt": "2000", "answer": "300", "ttft": "1s"}
 TRAINED = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "tokens": "1T", "deadline": "40d"}

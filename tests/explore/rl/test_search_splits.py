@@ -12,12 +12,12 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer, predict
-from costmodel.explore.answer_text.answer_summaries import rl_degrees, rl_settings
-from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, scenario_from_flags
-from costmodel.explore.rl import search_splits
-from costmodel.explore.rl.search_splits import search
-from costmodel.explore.search.range_samples import axes
+from costmodel.explore import rl
+from costmodel.explore.answer_summaries import rl_degrees, rl_settings
+from costmodel.explore.rl import search
+from costmodel.explore.scenario_from_flags import ScenarioFlags, scenario_from_flags
 from costmodel.explore.search.required_chance import preferring
+from costmodel.explore.search.value_ranges import axes
 
 NAME = "grpo-qwen-2.5-7b-64"
 SMALL = ("search={tp: [1], cp: [2], rollout_tp: [2, 4]}",)
@@ -51,7 +51,7 @@ def tried_plans(monkeypatch: pytest.MonkeyPatch) -> list[RlAnswer]:
         seen.append(answer(*asked))
         return seen[-1]
 
-    monkeypatch.setattr(search_splits, "answer", watched)
+    monkeypatch.setattr(rl, "answer", watched)
     return seen
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.training_answer.predict_training import answer
-from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.search import TrainingSearch, search
 from costmodel.explore.search.stream import SearchOptions, SearchProgress
+from costmodel.explore.search.value_ranges import axis
 from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -20,11 +20,11 @@ import pytest
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.explore.search import worker_pools as engines
-from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.scenario_variants import Variants
 from costmodel.explore.search.search import TrainingSearch, inputs_of_case, search
 from costmodel.explore.search.stream import SearchOptions, results, work_of
 from costmodel.explore.search.training_space import TrainingSpace
+from costmodel.explore.search.value_ranges import axis
 from costmodel.explore.search.worker_pools import SearchEngine, SearchStopped, engine, shared_out
 from costmodel.ground.errors import CostModelError
 

@@ -15,11 +15,11 @@ from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.rl import search_splits
+from costmodel.explore import rl
 from costmodel.explore.search import search as of_training
 from costmodel.explore.search.checkpoint import written_tally
-from costmodel.explore.search.range_samples import axes
 from costmodel.explore.search.stream import HERE, SearchOptions, SearchProgress, SearchResult
+from costmodel.explore.search.value_ranges import axes
 from costmodel.explore.serving import search_layouts
 from costmodel.ground.errors import CostModelError
 
@@ -46,7 +46,7 @@ def of_job(*settings: str, over: Any = (), how: SearchOptions = HERE) -> SearchR
 
 def of_iteration(*settings: str, over: Any = (), how: SearchOptions = HERE) -> SearchResult[Any, Any]:
     name, small = SMALL["rl"]
-    return search_splits.search(reinforced(load_any(name, [*small, *settings])), 5, over, how=how)
+    return rl.search(reinforced(load_any(name, [*small, *settings])), 5, over, how=how)
 
 
 SEARCHES: dict[str, Search] = {"training": of_job, "serving": of_service, "rl": of_iteration}

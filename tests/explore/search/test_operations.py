@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.load_scenario import load
-from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.load_scenario import load, vary
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import Evaluation, evaluate

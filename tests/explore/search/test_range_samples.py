@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from costmodel.explore.search.range_samples import Span, end_to_pass, samples, samples_between, samples_beyond
+from costmodel.explore.search.value_ranges import Span, end_to_pass, samples, samples_between, samples_beyond
 
 
 def reached(excess: dict[str, float], low: float, high: float) -> list[float]:

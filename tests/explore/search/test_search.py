@@ -14,8 +14,7 @@ import pytest
 from estimate.cases import ask, case, inputs, mixed, model, one
 from ruamel.yaml import YAML
 
-from costmodel.documents.reader.load_scenario import load
-from costmodel.documents.reader.override_case import vary
+from costmodel.documents.reader.load_scenario import load, vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.shared.plan_batch import Block, Structure
@@ -24,15 +23,14 @@ from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer, answer, plan_block, predict, refusals
-from costmodel.explore.compare.comparison_sides import advantage
-from costmodel.explore.compare.select_plan import plan_of
-from costmodel.explore.search.range_samples import axis
+from costmodel.explore.compare.select_plan import advantage, plan_of
 from costmodel.explore.search.rank import Top
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
 from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.explore.search.training_remedies import plan_settings
 from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
+from costmodel.explore.search.value_ranges import axis
 from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.search import counts_words

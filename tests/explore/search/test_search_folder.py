@@ -23,9 +23,9 @@ import costmodel
 from costmodel.documents.reader.load_scenario import load
 from costmodel.explore.search import file_lock
 from costmodel.explore.search.file_lock import locked
-from costmodel.explore.search.range_samples import axis
 from costmodel.explore.search.search import TrainingSearch, search
 from costmodel.explore.search.stream import SearchOptions
+from costmodel.explore.search.value_ranges import axis
 from costmodel.ground.errors import CostModelError, Place, fail
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -74,7 +74,7 @@ def test_elastic_runs_are_searched_among_whole_replicas(run: Any) -> None:
 
 def test_variants_may_change_the_run() -> None:
     case = load(NAME, [*RUN, "objective=run_time"])
-    from costmodel.explore.search.range_samples import axis
+    from costmodel.explore.search.value_ranges import axis
 
     found = search(case, 40, workers=1, over=[axis("run.restart.start=1 min,60 min")])
     assert found.values(found.best[0].variant)["run.restart.start"] == "1 min"

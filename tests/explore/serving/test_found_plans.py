@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from estimate.serving.cases import costs, inputs
 
-from costmodel.explore.search.range_samples import Axis, axes
+from costmodel.explore.search.value_ranges import Axis, axes
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.pareto import front
 from costmodel.explore.serving.search_layouts import search

@@ -11,11 +11,11 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
-from costmodel.explore.answer_text.label_lookup import LabelledFigures, labelled
+from costmodel.explore.label_lookup import LabelledFigures, labelled
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.serving_formatting import result
 
 from ..printed_labels import labels_of, printed
 

@@ -14,14 +14,7 @@ from estimate.serving.cases import case
 
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.explore.search.required_chance import preferring
-from costmodel.explore.serving import (
-    best_fleets,
-    best_layout,
-    remedy_trials,
-    search_remedies,
-    serving_remedies,
-    smallest_cluster,
-)
+from costmodel.explore.serving import best_fleets, best_layout, remedy_trials, search_remedies, serving_remedies
 from costmodel.explore.serving.remedy_trials import MOST_FLEETS, MOST_PLANS
 from costmodel.explore.serving.serving_remedies import with_remedies
 
@@ -43,7 +36,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     for name, module, of in (
         ("plans", remedy_trials, "answer_of"),
         ("layouts", best_fleets, "evaluate"),
-        *(("searches", module, "search") for module in (best_layout, search_remedies, smallest_cluster)),
+        *(("searches", module, "search") for module in (best_layout, search_remedies, best_fleets)),
     ):
         monkeypatch.setattr(module, of, counting(name, getattr(module, of)))
     return calls

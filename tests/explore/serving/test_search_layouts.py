@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from estimate.serving.cases import inputs, predicted
 
-from costmodel.estimate.serving import limits_chance, load, replica_capacity
+from costmodel.estimate.serving import load, replica_capacity, service_limits
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.serving import search_layouts
@@ -209,7 +209,7 @@ def test_best_first_looks_at_few_of_many_plans(monkeypatch: pytest.MonkeyPatch) 
     evaluated = search_layouts.evaluate
 
     def counting(asked: Any, layout: Any, **options: Any) -> Any:
-        if limits_chance.is_asked(asked) and asked.case.scenario.objective != limits_chance.OWN:
+        if service_limits.is_asked(asked) and asked.case.scenario.objective != service_limits.OWN:
             seen.append(len(layout))
         return evaluated(asked, layout, **options)
 

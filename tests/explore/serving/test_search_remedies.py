@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from estimate.serving.cases import inputs
 
-from costmodel.explore.search.range_samples import axes
+from costmodel.explore.search.value_ranges import axes
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.search_remedies import with_search_remedies
 

@@ -6,7 +6,7 @@ import pytest
 from estimate.serving.cases import predicted
 
 from costmodel.explore.serving.serving_remedies import with_remedies
-from costmodel.report.terminal.serving.serving_formatting import reason
+from costmodel.report.terminal.serving_formatting import reason
 
 
 @pytest.mark.share(2)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.load_scenario import load_any
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.load_scenario import load_any, vary_any
 from costmodel.explore import workloads
 from costmodel.explore.compare.input_paths import leaves, variant
 from costmodel.explore.workloads import workload_of

@@ -14,16 +14,16 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.results import TRAINING_COLUMNS as COLUMNS
-from costmodel.explore.flags.scenario_from_flags import ScenarioFlags, scenario_from_flags
 from costmodel.explore.purchase.smallest_size import tried
-from costmodel.explore.search.range_samples import SAMPLES
+from costmodel.explore.scenario_from_flags import ScenarioFlags, scenario_from_flags
 from costmodel.explore.search.rank import target_of
+from costmodel.explore.search.value_ranges import SAMPLES
 from costmodel.explore.vary import solve as solving
 from costmodel.explore.workload_interface import Trial
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import SIZES
 from costmodel.report.answers import solve as report
-from costmodel.report.terminal.style.layout import Abridged
+from costmodel.report.terminal.layout import Abridged
 from explore.vary.json_answers import NAME, NETWORK, Faults, estimated, json_of
 
 # What is varied, a value put there, and the result that this value gives: turned round, that result gives the value.

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import CachedReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.estimate.training_answer.predict_training import predict
 from costmodel.evidence.calibrate.fit_from_runs import step_fit
 from costmodel.evidence.calibrate.regression_problem import TimedRun, shipped_priors
-from costmodel.evidence.validate.serving.validate_serving import predicted_figures
 from costmodel.evidence.validate.spelling import CannotModel
+from costmodel.evidence.validate.validate_serving import predicted_figures
 
 from .described_runs import Described
 from .peers import peak_bytes

@@ -15,8 +15,8 @@ from hypothesis import strategies as some
 from rich.text import Text
 
 from costmodel.ground.errors import CostModelError
-from costmodel.report.data_formats.formats import csv_text, json_text, jsonl_text, markdown_text
-from costmodel.report.terminal.style.layout import HEAD, CellTable, Reply, drawn, styled
+from costmodel.report.data_formats.json_csv_markdown import csv_text, json_text, jsonl_text, markdown_text
+from costmodel.report.terminal.layout import HEAD, CellTable, Reply, drawn, styled
 
 
 def read(rows: list[dict[str, Any]], **more: Any) -> list[dict[str, str]]:

@@ -19,13 +19,13 @@ from costmodel.documents.reader.library import read
 from costmodel.explore.page import rl_facts
 from costmodel.explore.page.report_facts import runs_on
 from costmodel.explore.vary.sensitivity import Sensitivity
-from costmodel.explore.vary.varied_input import Knob
+from costmodel.explore.workload_interface import Knob
 from costmodel.ground.units import show_time
 from costmodel.report.answers.validate import measured_section
 from costmodel.report.page.document_page import HtmlPage, page_html
 from costmodel.report.page.plots import Scale, ticks
-from costmodel.report.terminal.serving.serving_formatting import result
-from costmodel.report.terminal.style.formatting import percent
+from costmodel.report.terminal.formatting import percent
+from costmodel.report.terminal.serving_formatting import result
 
 from .reader import Reader, alike, column
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.explore.search.range_samples import axes
+from costmodel.explore.search.value_ranges import axes
 from costmodel.explore.vary.sweep import sweep
 from costmodel.explore.workloads import workload_of
 from costmodel.report.page.plots import Plot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from costmodel.report.terminal.style.charts import line, two_sided
+from costmodel.report.terminal.charts import line, two_sided
 
 
 @pytest.mark.parametrize(

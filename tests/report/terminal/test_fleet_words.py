@@ -11,7 +11,7 @@ import pytest
 from estimate.serving.cases import inputs
 
 from costmodel.estimate.serving.replicas_for_load import fleet_of
-from costmodel.report.terminal.serving.serving_formatting import UNKNOWN, gpus_words, rent_words
+from costmodel.report.terminal.serving_formatting import UNKNOWN, gpus_words, rent_words
 
 BY_NODE = ("cluster.node=p5", "assume.price=null")
 

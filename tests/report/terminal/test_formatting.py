@@ -8,8 +8,8 @@ import math
 import pytest
 
 from costmodel.ground.units import percent
-from costmodel.report.terminal.style import formatting
-from costmodel.report.terminal.style.formatting import between, figure, is_held, result
+from costmodel.report.terminal import formatting
+from costmodel.report.terminal.formatting import between, figure, is_held, result
 
 
 def test_docstring_examples_run() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from rich.cells import cell_len
 from rich.text import Text
 
-from costmodel.report.terminal.style.layout import DIM, HEAD, NARROWEST, CellTable, drawn, laid
+from costmodel.report.terminal.layout import DIM, HEAD, NARROWEST, CellTable, drawn, laid
 
 ROWS = [("a", "1", "22", "some words that go on"), ("bb", "333", "4", "few")]
 GRID = CellTable(("name", "figure", "rate", "what it means"), ROWS, "lrrl", drop=("rate", "figure"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.report.terminal.search.varied_keys import headings
+from costmodel.report.trials import headings
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from costmodel.estimate.serving.predict_serving import predict as predict_servin
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.explore.explain.fixes import remedies
-from costmodel.report.terminal.search.refusals import reason
-from costmodel.report.terminal.serving.serving_formatting import reason as serving_reason
+from costmodel.report.terminal.refusals import reason
+from costmodel.report.terminal.serving_formatting import reason as serving_reason
 
 Broken = tuple[str, dict[str, Any], dict[str, Any]]
 SMALL = model()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from costmodel.ground.units import significant
-from costmodel.report.terminal.style.charts import HIGH, WIDE, ScatterPoint, scatter
+from costmodel.report.terminal.charts import HIGH, WIDE, ScatterPoint, scatter
 
 figures = some.floats(1e-6, 1e15)
 

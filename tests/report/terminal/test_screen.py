@@ -10,8 +10,8 @@ from conftest import Run
 from rich.text import Text
 
 from costmodel.report.document import AnswerDocument, Column, Section, Table
-from costmodel.report.terminal.style.document_lines import document_lines
-from costmodel.report.terminal.style.layout import Abridged, Detail, laid, of_length, shorter
+from costmodel.report.terminal.document_lines import document_lines
+from costmodel.report.terminal.layout import Abridged, Detail, laid, of_length, shorter
 
 LINES = 23  # of 24, the prompt takes one
 SCREEN = {"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1"}

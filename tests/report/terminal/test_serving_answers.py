@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from each import each
 
-from costmodel.report.terminal.style.layout import CellTable
+from costmodel.report.terminal.layout import CellTable
 
 SERVED = "serve-llama-3.1-70b"
 SCALED = ("scale", "--model", "llama-3.1-70b", "--gpu", "h100", "--prompt", "2000", "--answer", "500")

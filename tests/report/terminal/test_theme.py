@@ -12,10 +12,10 @@ from rich.cells import cell_len
 
 from costmodel.ground.errors import Fault, Place
 from costmodel.report.data_formats.answer_fields import plain
-from costmodel.report.data_formats.formats import json_text as text
-from costmodel.report.terminal.documents.faults import fault_lines
-from costmodel.report.terminal.style import layout as theme
-from costmodel.report.terminal.style.layout import bar, columns
+from costmodel.report.data_formats.json_csv_markdown import json_text as text
+from costmodel.report.terminal import layout as theme
+from costmodel.report.terminal.faults import fault_lines
+from costmodel.report.terminal.layout import bar, columns
 
 
 @given(share=some.floats(allow_nan=False), width=some.integers(1, 80))

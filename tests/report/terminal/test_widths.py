@@ -23,8 +23,8 @@ from costmodel.commands import shared
 from costmodel.commands.command_table import QUESTIONS
 from costmodel.explore.explain.pages import all_words
 from costmodel.ground.errors import Fault, Place
-from costmodel.report.terminal.documents.faults import faults
-from costmodel.report.terminal.style.layout import (
+from costmodel.report.terminal.faults import faults
+from costmodel.report.terminal.layout import (
     FEW_COLOURS,
     LEFT_OUT,
     PALETTE,
@@ -35,7 +35,7 @@ from costmodel.report.terminal.style.layout import (
     of_length,
     typed,
 )
-from costmodel.report.terminal.style.progress import Meter, ProgressMark, fitting
+from costmodel.report.terminal.progress import Meter, ProgressMark, fitting
 
 NAME = "llama-3-70b-512"
 RL = "grpo-qwen-2.5-7b-64"

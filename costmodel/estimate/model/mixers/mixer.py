@@ -1,4 +1,4 @@
-"""What every kind of mixer states about itself; the kinds are in `kinds.py`."""
+"""What every kind of mixer states about itself; the kinds are in `mixer_kinds.py`."""
 
 from __future__ import annotations
 

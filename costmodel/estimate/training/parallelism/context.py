@@ -18,9 +18,9 @@ from costmodel.equations.parallelism.context_parallel import (
 from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic
-from costmodel.estimate.model.mixers.kinds import KINDS
 from costmodel.estimate.model.mixers.mixer import Mixer, MixerKind, Shapes
-from costmodel.estimate.model.mixers.table import each
+from costmodel.estimate.model.mixers.mixer_kinds import KINDS
+from costmodel.estimate.model.mixers.mixing_half import each
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, single_rank
 from costmodel.estimate.training.stage_parameters import local_tokens

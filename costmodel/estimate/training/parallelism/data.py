@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.compression import Codec, Method, codec_of
 from costmodel.documents.schemas.sync import USUAL, sync_of
-from costmodel.equations.data_parallel.gradient_compression import (
+from costmodel.equations.data_parallel import (
     codec_traffic,
     feedback_bytes,
     low_rank_share,
+    parameter_server_time,
+    parameter_server_wire,
     quantised_share,
     sparse_share,
 )
-from costmodel.equations.data_parallel.synchronisation import parameter_server_time, parameter_server_wire
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.layers.experts import fetch_operations
 from costmodel.equations.memory.states import gradient_traffic
@@ -43,7 +44,7 @@ from costmodel.estimate.shared.plan_batch import Block, largest, memoized, singl
 from costmodel.estimate.training.parallelism.expert import expert_groups
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, summed_once, weight_replication
 from costmodel.estimate.training.stage_parameters import LargestRankParameters, StageParameters, vocab_per_rank
-from costmodel.estimate.training.time.stage_time import Stages
+from costmodel.estimate.training.stage_time import Stages
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place

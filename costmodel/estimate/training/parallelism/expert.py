@@ -27,20 +27,13 @@ from costmodel.estimate.machine.process_groups import (
     group,
     merged_group,
 )
-from costmodel.estimate.model.feeds import Routed, reached
+from costmodel.estimate.model.feed_forward_kinds import Routed, reached
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, ForwardBackward, TimeByCategory, single_rank
+from costmodel.estimate.training.layer_kernels import adapted, in_part, multiplied, plain_product, stream, unpacking
 from costmodel.estimate.training.recompute import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens, routed_adapters
-from costmodel.estimate.training.time.layer_kernels import (
-    adapted,
-    in_part,
-    multiplied,
-    plain_product,
-    stream,
-    unpacking,
-)
 from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record

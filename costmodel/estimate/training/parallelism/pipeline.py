@@ -13,17 +13,20 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.equations.parallelism.counts import layers_per_stage, remainder
-from costmodel.equations.parallelism.layer_split import (
+from costmodel.equations.parallelism.pipeline import (
     cut_before,
     full_chunk_layers,
+    in_flight,
+    later_schedule_time,
     layers_beside_ends,
     layers_between,
     leading_layers,
+    live_micro_batches,
+    pipeline_time,
     spread_before,
     spread_layers,
     stated_before,
 )
-from costmodel.equations.parallelism.pipeline import in_flight, later_schedule_time, live_micro_batches, pipeline_time
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import (

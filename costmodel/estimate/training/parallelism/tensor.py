@@ -15,13 +15,13 @@ from costmodel.equations.network.collectives import Operation, activation_messag
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic, group
-from costmodel.estimate.model.mixers.kinds import INDEX
-from costmodel.estimate.model.mixers.table import narrow_width, picked_keys, summed_inside
+from costmodel.estimate.model.mixers.mixer_kinds import INDEX
+from costmodel.estimate.model.mixers.mixing_half import narrow_width, picked_keys, summed_inside
 from costmodel.estimate.model.shards import exchanges, shard
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, memoized
+from costmodel.estimate.training.layer_kernels import stream
 from costmodel.estimate.training.recompute import RecomputedWork
 from costmodel.estimate.training.stage_parameters import adapters, local_tokens
-from costmodel.estimate.training.time.layer_kernels import stream
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record

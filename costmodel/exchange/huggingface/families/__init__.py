@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from costmodel.exchange.huggingface.families import (
-    compressed,
+    deepseek,
     gemma,
     gpt,
-    hybrids,
-    hymba,
-    latent,
-    linear,
+    linear_attention,
     llama,
-    mixed_orders,
+    mamba,
     mixtures,
     multimodal,
-    remote,
-    selective,
+    remote_code,
 )
 from costmodel.exchange.huggingface.family import Family
 
@@ -24,13 +20,13 @@ FAMILIES: tuple[Family, ...] = (
     *gemma.FAMILIES,
     *gpt.FAMILIES,
     *mixtures.FAMILIES,
-    *mixed_orders.FAMILIES,
-    *latent.FAMILIES,
-    *compressed.FAMILIES,
-    *linear.FAMILIES,
-    *hybrids.FAMILIES,
-    *hymba.FAMILIES,
-    *selective.FAMILIES,
-    *remote.FAMILIES,
+    *mixtures.MIXED_ORDER_FAMILIES,
+    *deepseek.FAMILIES,
+    *deepseek.COMPRESSED_FAMILIES,
+    *linear_attention.FAMILIES,
+    *mamba.FAMILIES,
+    *mamba.HYMBA_FAMILIES,
+    *mamba.MAMBA_1_FAMILIES,
+    *remote_code.FAMILIES,
     *multimodal.FAMILIES,
 )

@@ -18,7 +18,7 @@ from costmodel.exchange.huggingface.family import (
     mlp,
     option,
 )
-from costmodel.exchange.huggingface.patterns import (
+from costmodel.exchange.huggingface.layer_patterns import (
     all_mlps,
     by_layer_type,
     copy_of,

@@ -16,7 +16,7 @@ from costmodel.exchange.huggingface.family import (
     option,
     standard_layer,
 )
-from costmodel.exchange.huggingface.patterns import (
+from costmodel.exchange.huggingface.layer_patterns import (
     ALIBI_OR_ROTARY,
     HEAD_BIAS,
     HIDDEN_BY_HEADS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.exchange.huggingface.family import Fact, Family, Refusal, option, standard_layer
-from costmodel.exchange.huggingface.patterns import (
+from costmodel.exchange.huggingface.layer_patterns import (
     HIDDEN_BY_HEADS,
     NO_NORM_WEIGHTS,
     POST_NORMS,

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.huggingface.families.mixtures import GLM_4_MOE, QWEN_2_MOE
 from costmodel.exchange.huggingface.family import Fact, option
-from costmodel.exchange.huggingface.patterns import (
+from costmodel.exchange.huggingface.layer_patterns import (
     HIDDEN_BY_HEADS,
     all_mlps,
     by_layer_type,

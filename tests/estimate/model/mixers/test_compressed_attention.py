@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.estimate.model.mixers.kinds import COMPRESSED
 from costmodel.estimate.model.mixers.mixer import CoreSize
+from costmodel.estimate.model.mixers.mixer_kinds import COMPRESSED
 from estimate.cases import inputs, with_mixer
 
 PICKED = {"rate": 4, "overlap": True, "indexer": {"heads": 8, "head_dim": 32, "top_k": 100}}

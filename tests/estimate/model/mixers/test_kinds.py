@@ -11,15 +11,15 @@ from house.catalogue import PACKAGE, nodes, python_files, relative
 from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.equations.layers.parameters import table_parameters
-from costmodel.estimate.model.mixers.kinds import KINDS
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind, Shapes
-from costmodel.estimate.model.mixers.table import layer_words
+from costmodel.estimate.model.mixers.mixer_kinds import KINDS
+from costmodel.estimate.model.mixers.mixing_half import layer_words
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.ground.equation import Number
 from estimate import cases
 from estimate.serving import cases as serving_cases
 
-MIXER, FEED = "costmodel/estimate/model/mixers/kinds.py", "costmodel/estimate/model/feeds.py"
+MIXER, FEED = "costmodel/estimate/model/mixers/mixer_kinds.py", "costmodel/estimate/model/feed_forward_kinds.py"
 MEGATRON = "costmodel/exchange/megatron/model.py"  # a family of checkpoints
 
 

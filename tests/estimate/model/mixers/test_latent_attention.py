@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.estimate.model.mixers.kinds import LATENT
 from costmodel.estimate.model.mixers.mixer import CoreSize
+from costmodel.estimate.model.mixers.mixer_kinds import LATENT
 from estimate.cases import inputs, with_mixer
 from estimate.serving.cases import costs
 

@@ -9,13 +9,13 @@ import pytest
 
 from costmodel.equations.memory.activations import head_activations, logit_bytes
 from costmodel.estimate.model.mixers.mixer import CacheWidth
-from costmodel.estimate.model.mixers.table import mixer, mixer_activations, mixer_cache, mixer_matmuls
+from costmodel.estimate.model.mixers.mixing_half import mixer, mixer_activations, mixer_cache, mixer_matmuls
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import forward_flop
-from costmodel.estimate.training.memory.breakdown import loss_bytes
+from costmodel.estimate.training.layer_kernels import attention_pass
+from costmodel.estimate.training.memory_breakdown import loss_bytes
 from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.time.layer_kernels import attention_pass
 from costmodel.ground.errors import CostModelError
 from estimate import cases
 from estimate.serving.cases import predicted

@@ -12,14 +12,14 @@ import pytest
 
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.model.feeds import reached
+from costmodel.estimate.model.feed_forward_kinds import reached
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
+from costmodel.estimate.training.layer_kernels import multiplied
+from costmodel.estimate.training.layer_time import layer_work
 from costmodel.estimate.training.parallelism.expert import expert_groups, expert_pass
 from costmodel.estimate.training.recompute import again_of
-from costmodel.estimate.training.time.layer_kernels import multiplied
-from costmodel.estimate.training.time.layer_time import layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.ground.counts import SIZES

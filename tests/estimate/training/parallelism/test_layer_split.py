@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
-from costmodel.equations.parallelism.layer_split import mirrored_layers
-from costmodel.equations.parallelism.pipeline import live_micro_batches
+from costmodel.equations.parallelism.pipeline import live_micro_batches, mirrored_layers
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.plan_batch import Block, Split, Structure, one_row
 from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, indivisible, stage_layers

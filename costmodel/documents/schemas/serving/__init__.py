@@ -1,1 +1,0 @@
-"""The schemas of serving: engines and serving scenarios."""

@@ -1,1 +1,0 @@
-"""Equations of data parallelism: batch size, gradient compression, synchronisation of replicas."""

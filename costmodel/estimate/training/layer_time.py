@@ -1,0 +1,125 @@
+"""One layer on a rank for one micro-batch: compute, exchanges, and launch overhead."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.documents.schemas.model import Layers
+from costmodel.equations.kernels.roofline import host_bound_time
+from costmodel.estimate.machine.process_groups import LayerTraffic, context_group, group
+from costmodel.estimate.model.shards import shard
+from costmodel.estimate.shared.plan_batch import (
+    RECOMPUTE,
+    Block,
+    ForwardBackward,
+    Structure,
+    TimeByCategory,
+    memoized,
+    summed,
+)
+from costmodel.estimate.training.layer_kernels import core_of, layer_pass, shared_experts
+from costmodel.estimate.training.parallelism.context import context_traffic
+from costmodel.estimate.training.parallelism.expert import ExpertWork, expert_groups, expert_pass, expert_traffic
+from costmodel.estimate.training.parallelism.tensor import tensor_traffic
+from costmodel.estimate.training.recompute import RecomputedWork, again_of, issued_again, unpacked_again
+from costmodel.estimate.training.stage_parameters import issued, local_tokens, packed_matrices
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
+
+
+@record
+class LayerWork:
+    """Seconds of a layer in both directions, and its traffic."""
+
+    both: ForwardBackward
+    traffic: tuple[LayerTraffic, ...]
+
+
+@memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
+def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
+    """The work and the traffic of one layer."""
+    structure, tp = block.structure, group(inputs, "tp", block.tp, 1.0)
+    part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
+    layer = layer_pass(inputs, part, block)
+    tokens, parallel = local_tokens(inputs, block), structure.sequence_parallel
+    again = again_of(inputs, structure, kind)
+    tensor = tensor_traffic(inputs, tp, tokens, layer, kind, again, block.micro_batch, sequence_parallel=parallel)
+    context = context_traffic(
+        inputs, context_group(inputs, block), block, part, core_of(again, layer), again=again.core
+    )
+    experts, inside = LayerTraffic("ep"), expert_pass(inputs, part, block, again)
+    if inside is not None:
+        layer = layer + inside.both
+        placed = expert_groups(inputs, block)
+        beside = shared_experts(inputs, part, tokens, block.sequence_ranks)
+        experts = expert_traffic(inputs, part, block, layer, beside, placed, again=again.dispatched)
+    traffic = (tensor, experts, context)
+    for axis in traffic:
+        waits = (TimeByCategory(**{axis.axis: time}) for time in (axis.forward, axis.backward))
+        layer = layer + ForwardBackward(*waits)
+    return LayerWork(launched(inputs, structure, kind, again, layer, _calls(tensor, block.tp), inside), traffic)
+
+
+def _calls(traffic: LayerTraffic, tp: Number) -> tuple[Number, Number]:
+    """Numbers of collectives that a layer launches forward and backward; 0 without tensor parallelism."""
+    forward = sum(exchange.forward for exchange in traffic.exchanges)
+    backward = sum(exchange.backward + exchange.again for exchange in traffic.exchanges)
+    return np.where(tp > 1, forward, 0.0), np.where(tp > 1, backward, 0.0)
+
+
+def launched(
+    inputs: TrainingInputs,
+    structure: Structure,
+    kind: Layers,
+    again: RecomputedWork,
+    layer: ForwardBackward,
+    calls: tuple[Number, Number],
+    experts: ExpertWork | None = None,
+) -> ForwardBackward:
+    """A layer with the time that the device waits for host launches.
+
+    Backward issues twice as many operations, and recompute issues them again.
+
+    Calls are the collectives that the host issues forward and backward beside the operations. Experts are issued one by
+    one, in forward only once their token counts are known. Packed weights are unpacked once in each direction.
+    """
+    operations = inputs.stack.launch.operations
+    passes = 1.0 + issued(inputs, kind) if inputs.tuning is not None else 1.0
+    backward = 2.0 * passes + issued_again(inputs, structure, kind, again)
+    unpacked = sum(1.0 for _ in packed_matrices(inputs, kind))
+    twice = unpacked + unpacked_again(inputs, kind, again)
+    first = passes * operations + unpacked + calls[0]
+    second = backward * operations + twice + calls[1]
+    inside, ahead, behind = (experts.both.forward.device, experts.ahead, experts.behind) if experts else (0.0, 0.0, 0.0)
+    once_more = again.routed * ahead
+    if experts is None or not experts.waits:
+        forward = _issued(inputs, layer.forward, first, ahead)
+        return ForwardBackward(
+            forward, _issued(inputs, layer.backward, second, summed(behind, once_more)), layer.weight
+        )
+    forward = _issued(inputs, layer.forward, first, apart=(inside, ahead))
+    apart = (again.routed * inside, once_more) if again.routed else None
+    return ForwardBackward(forward, _issued(inputs, layer.backward, second, behind, apart), layer.weight)
+
+
+def _issued(
+    inputs: TrainingInputs,
+    work: TimeByCategory,
+    operations: Number,
+    experts: Number = 0.0,
+    apart: tuple[Number, Number] | None = None,
+) -> TimeByCategory:
+    """The work of one direction, with the time that the device waits for the host to issue it.
+
+    apart: device and host time of a part that the host issues only after all before it ended
+    """
+    busy = summed(work.device, work.tp, work.cp, work.ep)
+    host = summed(operations * inputs.stack.launch.each, experts)
+    if apart is None:
+        return work + TimeByCategory(launch=host_bound_time(busy, host) - busy)
+    inside, issued = apart
+    beside = busy - inside
+    with term("experts"):
+        waited = host_bound_time(inside, issued) - inside
+    return work + TimeByCategory(launch=host_bound_time(beside, host) - beside + waited)

@@ -1,1 +1,0 @@
-"""Time of a training step: kernels, layers, stages, launch overhead."""

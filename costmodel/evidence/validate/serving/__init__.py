@@ -1,1 +1,0 @@
-"""Compares serving predictions with measured runs of engines."""

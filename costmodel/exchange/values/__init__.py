@@ -1,1 +1,0 @@
-"""Values in foreign texts: numbers with their place, integer expressions, lists of layers."""

@@ -1,1 +1,0 @@
-"""Questions about reinforcement learning that need more than one evaluation."""

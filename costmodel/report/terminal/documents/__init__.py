@@ -1,1 +1,0 @@
-"""Documents, faults, imports and explanations as lines of a terminal."""

@@ -1,1 +1,0 @@
-"""One training plan as lines of a terminal: step, memory, whole run."""

@@ -1,1 +1,0 @@
-"""Answers about reinforcement learning on the terminal."""

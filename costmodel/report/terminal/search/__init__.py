@@ -1,1 +1,0 @@
-"""Reasons against plans of a search as lines of a terminal."""

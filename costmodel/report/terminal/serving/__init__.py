@@ -1,1 +1,0 @@
-"""One serving plan as lines of a terminal."""

@@ -1,0 +1,153 @@
+"""What scale states of a service beside its table: what a replica answers, what is rented, what is at risk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.results import machine_name
+from costmodel.estimate.serving.plan_columns import sizes_of
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.replicas_for_load import fleet_of
+from costmodel.estimate.serving.service_limits import OWN, service_limits
+from costmodel.estimate.shared.results import stated_limits
+from costmodel.explore.search.required_chance import preferred_chance, stated_chance
+from costmodel.explore.serving.remedy_trials import ServingTrial
+from costmodel.explore.serving.scale_by_rate import FewerGpus, trial_at
+from costmodel.explore.vary.scale import Scaled, ScaledSize
+from costmodel.ground.counts import number_of
+from costmodel.ground.units import percent, rounded_dollars, significant
+from costmodel.report.data_formats.answer_fields import known
+from costmodel.report.terminal.head import command
+from costmodel.report.terminal.layout import BAD, DIM, WARN, Line, styled, typed
+from costmodel.report.terminal.serving_formatting import (
+    counted_for,
+    has_limits,
+    rate_words,
+    reason,
+    replica_words,
+    share_words,
+    unlimited,
+    unpaid_words,
+)
+
+_SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to a half is called a coin toss
+
+
+def lines(found: Scaled) -> list[Line]:
+    """Lines below the table of `scale` for a service."""
+    case = serving(found.asked.case)
+    trials = [trial_at(row.found) for row in found.rows]
+    kept, fewer = [trial for trial in trials if trial.works], found.more
+    if not kept or kept[0].answer is None:
+        return _never_kept(case, trials)
+    stated = [*_never_kept(case, trials), *_rate_of_replica(kept), *_with_fewer(case, fewer), *_on_whole_nodes(kept)]
+    stated += [*counted_for(case), *unlimited(kept[0].answer.inputs), *_without_safety(kept), *_at_risk(case, kept)]
+    return stated
+
+
+def more(row: ScaledSize) -> dict[str, Any]:
+    """Further fields of a row of `scale` for a service."""
+    trial = trial_at(row.found)
+    few, alone = None if trial.expected is None else trial.expected.costs, trial.alone
+    return {
+        "without_safe": None if few is None else {name: known(few[name]) for name in ("gpus", OWN)},
+        "alone": None if alone is None else {"codes": list(alone.broken), **_alone_values(alone)},
+    }
+
+
+def _rate_of_replica(kept: Sequence[ServingTrial]) -> list[Line]:
+    """The rate up to which one replica meets the limits; for separate instances, the meaning of their numbers."""
+    answers = [trial.answer for trial in kept if trial.answer is not None]
+    if answers[0].plan.prefill is not None:
+        verb = "meet the limits" if service_limits(answers[0].inputs) else "answer the load"
+        return [styled(f"repl: prefill → decode instances, the fewest GPUs of both that {verb}")]
+    if len({replica_words(sizes_of(answer.evaluation.layout)) for answer in answers}) > 1:
+        return []
+    each = answers[0].costs
+    sized = each if kept[0].one is None else kept[0].one.costs
+    one, gpus = sized["rate_within_slo_per_s"] / sized["replicas"], each["gpus"] / each["replicas"]
+    up_to = rate_words(one, significant(one))
+    limited, case = service_limits(answers[0].inputs), answers[0].inputs.case
+    verb = "is expected to meet the limits up to" if limited else "answers at most"
+    safe = stated_chance(case) if kept[0].one is None else preferred_chance(case)
+    if safe is not None:
+        met = "meets the limits" if limited else "answers"
+        up_to = f"{up_to} with a chance of {percent(safe, 2)}"
+        verb = f"{met} up to"
+    layout = answers[0].evaluation.layout
+    plan = f"{replica_words(sizes_of(layout))} · budget {float(layout.budget[0]):,.0f}"
+    return [styled(f"Each replica, {number_of(gpus, 'GPU')} ({plan}), {verb} {up_to}.")]
+
+
+def _with_fewer(case: ServingCase, fewer: object) -> list[Line]:
+    """The command for a plan with fewer accelerators, if a search found one."""
+    if not isinstance(fewer, FewerGpus) or fewer.trial.answer is None:
+        return []
+    taken = number_of(fewer.trial.answer.costs["gpus"], "GPU")
+    words, rate = f"Another plan takes {taken} at {_rate_of(fewer.trial)}:", _rate_of(fewer.trial)
+    if "--rate" in case.asked.words:
+        return [typed(words, command(case, "scale", settings={**fewer.settings, "workload.rate": rate}))]
+    return [typed(words, command(case, "scale", "--rate", rate, settings=fewer.settings))]
+
+
+def _on_whole_nodes(kept: Sequence[ServingTrial]) -> list[Line]:
+    """Which GPUs the rents count, if the GPUs of a rate do not fill their nodes."""
+    answers = [(trial, trial.answer) for trial in kept if trial.answer is not None]
+    fleets = [(_rate_of(trial), fleet_of(answer.inputs, answer.costs["gpus"])) for trial, answer in answers]
+    if any(each.by_node and each.gpus < each.whole for _, each in fleets):
+        return [styled("  a month: rent of whole nodes; rent/M out: of the GPUs in use")]
+    open_ = [(rate, each) for rate, each in fleets if unpaid_words(each)]
+    if not open_:
+        return []
+    months = ", ".join(f"{rounded_dollars(each.month_whole)} at {rate}" for rate, each in open_)
+    first = open_[0][1]
+    more = unpaid_words(first) if first.each < first.built else f"; of whole nodes {months}"
+    return [styled(f"  a month: rent of the GPUs in use{more}")]
+
+
+def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
+    """The limits that no number of replicas keeps, since requests one at a time break them."""
+    alone = next((trial.alone for trial in trials if trial.alone is not None), None)
+    if alone is None:
+        return []
+    missed = ", ".join(reason(alone, code) for code in alone.broken)
+    words = f"No number of replicas meets the limits. Even for one request: {missed}."
+    return [styled(f"  {words}", BAD), typed("  other plans:", command(case, "search"))]
+
+
+def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
+    """A warning on the chance to meet the limits, if it is low and the scenario requires none."""
+    if not has_limits(case) or any(limit.column == OWN for limit in stated_limits(case.scenario.limits)):
+        return []
+    chances = [trial.answer.costs.get(OWN, math.nan) for trial in kept if trial.answer is not None]
+    lowest = min((chance for chance in chances if not math.isnan(chance)), default=1.0)
+    if lowest >= _SURE:
+        return []
+    toss = ", a coin toss" if abs(lowest - 0.5) < _TOSS else ""
+    safe = preferred_chance(case)
+    apart = kept[0].answer is not None and kept[0].answer.plan.prefill is not None
+    more = "--safe 90% asks for more" if safe is None or apart else f"no number of replicas has {percent(safe, 2)}"
+    return [styled(f"  The limits are met with a chance of {share_words(lowest, 0)}{toss}; {more}", WARN)]
+
+
+def _without_safety(kept: Sequence[ServingTrial]) -> list[Line]:
+    """The accelerators that expected figures need, with their chance to keep the limits."""
+    sizes = [(_rate_of(trial), trial.answer.costs, trial.expected.costs) for trial in kept
+             if trial.answer is not None and trial.expected is not None]  # fmt: skip
+    words = (
+        f"{few['gpus']:,.0f} GPUs at {share_words(few[OWN], 0)}, {costs['gpus']:,.0f} at {share_words(costs[OWN], 0)}"
+        f" ({rate})"
+        for rate, costs, few in sizes
+    )
+    return [styled(f"  {'; '.join(words)}: --safe off takes the first", DIM)] if sizes else []
+
+
+def _rate_of(trial: ServingTrial) -> str:
+    return trial.settings[0].partition("=")[2]
+
+
+def _alone_values(alone: ServingAnswer) -> dict[str, Any]:
+    return {machine_name(name): known(alone.costs[name]) for name in ("ttft", "ttft_p99", "tpot", "latency")}

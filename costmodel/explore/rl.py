@@ -501,7 +501,7 @@ def side(name: str, case: RlCase, rank: int | None) -> Side:
     Raises:
         CostModelError: the search has no plan of that rank
     """
-    from costmodel.estimate.shared.answer_facts import subject_of
+    from costmodel.estimate.answer_facts import subject_of
     from costmodel.explore.compare.compare import Side, named_documents
     from costmodel.explore.compare.input_paths import leaves
 

@@ -17,7 +17,7 @@ from costmodel.ground.record import record
 if TYPE_CHECKING:
     from costmodel.documents.schemas.baseline import EquationFingerprint
     from costmodel.documents.schemas.default_values import Assumption
-    from costmodel.estimate.shared.answer_facts import Subject
+    from costmodel.estimate.answer_facts import Subject
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant

@@ -13,8 +13,8 @@ from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money, machine_name
+from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.shared.answer_facts import subject_of
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.answer_summaries import rl_degrees, rl_kept, serving_kept, training_kept
 from costmodel.explore.search.required_chance import EXPECTED, Safety, safety_of
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.rl_scenario import RlCase
     from costmodel.documents.reader.serving_scenario import ServingCase
     from costmodel.documents.schemas.baseline import EquationFingerprint
+    from costmodel.estimate.answer_facts import Facts, Subject
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
     from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.estimate.shared.answer_facts import Facts, Subject
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.explore.compare.compare import Side
@@ -179,7 +179,7 @@ class TrainingWorkload(_Usual):
     @property
     def facts(self) -> Facts:
         """Model, machine and job of the training scenario."""
-        from costmodel.estimate.shared.answer_facts import facts_of
+        from costmodel.estimate.answer_facts import facts_of
 
         return facts_of(self.case)
 

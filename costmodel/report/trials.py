@@ -19,7 +19,7 @@ from costmodel.documents.schemas.results import (
     is_of_run,
     machine_name,
 )
-from costmodel.estimate.shared.answer_facts import row_facts
+from costmodel.estimate.answer_facts import row_facts
 from costmodel.explore.plan_choice_text import CHOICES
 from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.counts import HEADS as COLUMN_HEADS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from costmodel.estimate.shared.answer_facts import Subject, subject_of
+from costmodel.estimate.answer_facts import Subject, subject_of
 from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.workload_interface import PlanAnswer, Workload
@@ -153,7 +153,7 @@ _OF_TRAINING = Compared(
 def _training() -> WorkloadWords:
     """How answers word a training: its results, its plans, and reasons against them."""
     from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.shared.answer_facts import facts_of
+    from costmodel.estimate.answer_facts import facts_of
     from costmodel.estimate.training_answer.predict_training import Answer
     from costmodel.explore.answer_summaries import brief_words
     from costmodel.explore.explain.effects import ExplainedAnswer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -53,6 +54,23 @@ def unexplained(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def test_modules_are_short(path: Path) -> None:
     lines = path.read_text("utf-8").count("\n")
     assert lines <= MODULE_LINES
+
+
+def bound_twice(tree: ast.Module) -> list[str]:
+    """Names that the top of a module binds more than once: all functions read the last value, whatever they meant."""
+    names = Counter[str]()
+    for node in tree.body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        flat = [part for each in targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
+        names.update(part.id for part in flat if isinstance(part, ast.Name))
+    return [name for name, count in names.items() if count > 1]
+
+
+@every_file
+def test_a_module_binds_a_name_once(path: Path) -> None:
+    assert bound_twice(parsed(path)) == []
 
 
 def borrowed(tree: Iterable[ast.AST]) -> Iterator[str]:

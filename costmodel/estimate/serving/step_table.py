@@ -408,9 +408,9 @@ class _BoundSearch:
 
     def some(self, places: Places) -> _BoundSearch:
         """The search for some of the rows, in one dimension."""
-        count, loads = len(self.engines.layout), self.load.size
-        load, own = self.load.ravel()[places % loads], self.own.ravel()[places // loads]
-        return replace(self, engines=self.engines.rows(places % count), load=load, own=own, rows=places)
+        bound, *load = np.unravel_index(places, (self.own.size, *self.load.shape))
+        engines, own = self.engines.rows(load[-1]), self.own.ravel()[bound]
+        return replace(self, engines=engines, load=self.load[tuple(load)], own=own, rows=places)
 
     def excess(self, log: Column) -> Column:
         """The logarithm of how many times results are over their bounds, by that of sequences in flight."""

@@ -17,8 +17,8 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario, Resolve
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.equations.run.uncertainty import slowed_step
+from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.model.mixers.mixing_half import layer_words
-from costmodel.estimate.shared.answer_facts import subject_of
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.modelled_rows import Modelled, RowCount, modelled_rows, uncounted

@@ -333,7 +333,6 @@ def _with_comment_sign(line: str) -> str:
     return bare if bare.startswith("#") else f"# {bare}" if _COMMENTS.match(bare) else line
 
 
-_ROUNDED = 0.0051  # rates are printed to hundredths
 _MOST = 1_000_000
 
 

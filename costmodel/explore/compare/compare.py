@@ -16,7 +16,7 @@ from costmodel.documents.reader.resolved_scenario import ForeignPrice, LoadedSce
 from costmodel.documents.schemas.baseline import EquationFingerprint
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.results import COLUMNS, column_of, machine_name
-from costmodel.estimate.shared.answer_facts import Subject, facts_of
+from costmodel.estimate.answer_facts import Subject, facts_of
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training_answer.evaluate_training import evaluate

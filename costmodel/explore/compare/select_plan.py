@@ -12,7 +12,7 @@ import numpy as np
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.shared.answer_facts import Facts, facts_of
+from costmodel.estimate.answer_facts import Facts, facts_of
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.results import BAND_ENDS, OF_RUN, OF_STEP, TRAINING_COLUMNS, ResultColumn, machine_name
 from costmodel.equations.run.economics import share
-from costmodel.estimate.shared.answer_facts import facts_of, row_facts
+from costmodel.estimate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.plan_batch import Block, Mask, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.plan_constraints import remarks

@@ -5,10 +5,10 @@ from __future__ import annotations
 from costmodel.documents.reader.load_scenario import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import machine_name
+from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import RARE, SIZES
 from costmodel.estimate.serving.predict_serving import own_plan, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.estimate.shared.answer_facts import subject_of
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.serving.best_layout import plan_settings

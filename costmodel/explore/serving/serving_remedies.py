@@ -302,7 +302,7 @@ def together(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
 
 
 _RENTED = ("rent_per_month", "gpus", "nodes", "replicas", "cost_of_batch")
-_SMALLEST, _MOST = 256.0, 32  # token budget; numbers of replicas that are tried
+_SMALLEST, _MOST_COUNTS = 256.0, 32  # token budget; numbers of replicas that are tried
 
 
 def limit_levers(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
@@ -311,7 +311,7 @@ def limit_levers(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     if any(limit.kind == "at_most" and limit.column in GAPS for limit in broken):
         yield _smaller_budgets(answer)
     if answer.plan.prefill is None and any(_is_eased(limit) for limit in broken):
-        yield ((f"plan.replicas={count}",) for count in range(int(answer.costs["replicas"]) - 1, 0, -1)[:_MOST])
+        yield ((f"plan.replicas={count}",) for count in range(int(answer.costs["replicas"]) - 1, 0, -1)[:_MOST_COUNTS])
 
 
 def _breaks_limit(answer: ServingAnswer, limit: Limit) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.equations.data_parallel import steps_for_batch
 from costmodel.equations.run.economics import share
-from costmodel.estimate.shared.answer_facts import facts_of
+from costmodel.estimate.answer_facts import facts_of
 from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.plan_constraints import micro_batches

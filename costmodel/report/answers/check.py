@@ -12,7 +12,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.baseline import Baseline
 from costmodel.documents.schemas.results import BAND_ENDS, COLUMNS, is_money
-from costmodel.estimate.shared.answer_facts import row_facts
+from costmodel.estimate.answer_facts import row_facts
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure, plan_in_words
 from costmodel.ground.counts import number_of

@@ -11,7 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.results import COLUMNS, is_money, machine_name
-from costmodel.estimate.shared.answer_facts import row_facts
+from costmodel.estimate.answer_facts import row_facts
 from costmodel.explore.compare.compare import (
     MEMORY,
     TRAFFIC,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from costmodel.estimate.shared.answer_facts import facts_of
+from costmodel.estimate.answer_facts import facts_of
 from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, Explanation
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.answers.plan_answer import following

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.shared.answer_facts import row_facts
+from costmodel.estimate.answer_facts import row_facts
 from costmodel.explore.workload_interface import PlanAnswer, Workload
 from costmodel.ground.record import record
 from costmodel.report.answers.plan_parts import TimePart

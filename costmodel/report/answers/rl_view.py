@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.results import RL_COLUMNS, ResultColumn, machine_name
 from costmodel.documents.schemas.rl import PHASES
+from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
-from costmodel.estimate.shared.answer_facts import subject_of
 from costmodel.estimate.shared.results import number
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, show, show_time

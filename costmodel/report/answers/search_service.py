@@ -12,13 +12,13 @@ from rich.text import Text
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import machine_name
 from costmodel.documents.schemas.serving import LOADS, usual_objective
+from costmodel.estimate.answer_facts import subject_of, varies
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.plan_columns import RARE, SIZES, sizes_of
 from costmodel.estimate.serving.predict_serving import OVERLOAD, REFUSALS, ServingAnswer, known_costs, remarks
 from costmodel.estimate.serving.replicas_for_load import fleet_of
 from costmodel.estimate.serving.service_limits import OWN, breaks_exact_limit, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.shared.answer_facts import subject_of, varies
 from costmodel.estimate.shared.results import Limit
 from costmodel.explore.answer_summaries import halves, layout_words
 from costmodel.explore.compare.input_paths import leaves

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn, is_money, machine_name
-from costmodel.estimate.shared.answer_facts import facts_of, row_facts
+from costmodel.estimate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS, REMARKS

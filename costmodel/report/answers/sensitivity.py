@@ -10,7 +10,7 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import short
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.estimate.shared.answer_facts import row_facts
+from costmodel.estimate.answer_facts import row_facts
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.workload_interface import Knob

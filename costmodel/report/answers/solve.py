@@ -11,7 +11,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.estimate.shared.answer_facts import row_facts
+from costmodel.estimate.answer_facts import row_facts
 from costmodel.explore.search.rank import Target
 from costmodel.explore.vary.solve import ExplainedTrial, ReachableRange, SolveResult
 from costmodel.explore.workload_interface import Trial, Workload

@@ -18,7 +18,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.results import RL_RESULTS, SERVING_RESULTS, TRAINING_COLUMNS
-from costmodel.estimate.shared.answer_facts import row_facts
+from costmodel.estimate.answer_facts import row_facts
 from costmodel.evidence.validate.outcomes import FITS, TOTALS, Compared, Validated
 from costmodel.evidence.validate.scores import KINDS, NOTABLE, GroupScore, Score, Scoreboard, TermWorth
 from costmodel.evidence.validate.spelling import SkippedRow

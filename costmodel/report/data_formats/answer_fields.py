@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.folders import result_name
 from costmodel.documents.schemas.results import ResultColumn, machine_name
-from costmodel.estimate.shared.answer_facts import Subject
+from costmodel.estimate.answer_facts import Subject
 from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.report.terminal.head import fact_fields, title
 from costmodel.report.terminal.layout import head

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.shared.answer_facts import facts_of, row_facts
+from costmodel.estimate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, verdict
 from costmodel.estimate.training_answer.predict_training import Answer, plan_to_mapping

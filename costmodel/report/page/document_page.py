@@ -23,7 +23,7 @@ from rich.text import Text
 import costmodel
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.estimate.shared.answer_facts import subject_of
+from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.shared.reasons import REMARKS
 from costmodel.exchange.write_yaml import scenario_text
 from costmodel.ground.errors import fail, install_command

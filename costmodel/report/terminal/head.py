@@ -16,7 +16,7 @@ from costmodel.documents.keys.overrides import full, path_of
 from costmodel.documents.reader.hub_names import is_own_name, name_words, types_by_name
 from costmodel.documents.reader.resolved_scenario import ForeignPrice
 from costmodel.documents.schemas.base import FromTokens
-from costmodel.estimate.shared.answer_facts import (
+from costmodel.estimate.answer_facts import (
     NamedDocument,
     Subject,
     facts_of,
@@ -391,7 +391,7 @@ def price_fields(price: Price) -> dict[str, Any]:
 
 # The next command to type: a line of the shell.
 
-_NODE, _SIZE = "cluster.node", ("cluster.nodes", "cluster.node.accelerators")
+_SIZE = ("cluster.nodes", "cluster.node.accelerators")
 _MACHINE = {"--gpu", "--node"}
 
 

@@ -11,10 +11,10 @@ from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.documents.schemas.rl import PHASES
+from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.machine.number_formats import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
-from costmodel.estimate.shared.answer_facts import subject_of
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.answer_summaries import both_words
 from costmodel.ground.units import (

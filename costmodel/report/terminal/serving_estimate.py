@@ -10,10 +10,10 @@ from rich.text import Text
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.serving.serving_economics import MONTH
+from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.serving.predict_serving import REFUSALS, ServingAnswer
 from costmodel.estimate.serving.replicas_for_load import fleet_of
 from costmodel.estimate.serving.service_limits import OWN, breaks_exact_limit, service_limits
-from costmodel.estimate.shared.answer_facts import subject_of
 from costmodel.explore.answer_summaries import layout_words, one
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant

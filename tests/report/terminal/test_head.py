@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from costmodel.documents.reader.library import names
 from costmodel.documents.reader.load_scenario import load, load_any
-from costmodel.estimate.shared.answer_facts import facts_of
+from costmodel.estimate.answer_facts import facts_of
 from costmodel.report.terminal.head import fact_fields, head_lines, head_of, title
 
 NAME, TITLE = "llama-3-70b-512", "Llama 3 70B on 512 H100"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.keys.overrides import stated_paths
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -275,7 +275,7 @@ def _row(case: RlCase, split: RlAnswer) -> RankedSplit:
 
 
 def _held(case: RlCase) -> set[str]:
-    return {path_of(assignment) for assignment in case.assignments}
+    return stated_paths(case.assignments)
 
 
 def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
@@ -283,9 +283,10 @@ def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
     kept, space = base.rollout, case.scenario.search
     if not case.scenario.workload.generates or case.parts:
         return [kept]
-    held = _held(case) & {"plan.rollout", "plan.rollout.colocated", "plan.rollout.ranks"}
-    if held and (space is None or space.ranks is None):
+    held = _held(case)
+    if held & {"plan.rollout.colocated", "plan.rollout.ranks"} and (space is None or space.ranks is None):
         return [kept]
+    moved_away = bool(kept.offload) and "plan.rollout.offload" in held  # which only engines in turns do
     per_node, nodes = float(case.node.accelerators), float(case.cluster.nodes)
     listed = None if space is None else space.ranks
     grain, every = (per_node, nodes * per_node) if nodes > 1 else (1.0, per_node)
@@ -293,7 +294,7 @@ def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
     numbers = sorted(listed or (part for part in parts if part < every))
     apart = [
         kept.model_copy(update={"colocated": False, "ranks": Figure(number), "offload": None})
-        for number in (numbers if case.stack.apart else ())
+        for number in (numbers if case.stack.apart and not moved_away else ())
     ]
     together = kept.model_copy(update={"colocated": True, "ranks": None})
     return apart if listed else [together, *apart]
@@ -355,7 +356,7 @@ class _Trials:
         """Evaluates and counts one plan; reduces its micro-batch where ranks have fewer answers."""
         case, part = self.inputs.case, self.found.part()
         split = answer(case, plan, self.inputs.steps)
-        if "R018" in split.refused:
+        if "R018" in split.refused and "plan.micro_batch" not in _held(case):
             smaller = plan.model_copy(update={"micro_batch": Figure(split.inputs.answers_of_rank)})
             split = answer(case, smaller, self.inputs.steps)
         part.candidates += 1

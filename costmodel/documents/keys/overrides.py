@@ -69,6 +69,21 @@ def path_of(assignment: str | Assignment) -> str:
     return assignment.path if isinstance(assignment, Assignment) else full(assignment.partition("=")[0].strip())
 
 
+def stated_paths(assignments: Iterable[str | Assignment]) -> set[str]:
+    """The full paths that assignments set, and the paths of all keys in the mappings that they assign.
+
+    >>> sorted(stated_paths(["plan={cp: 2, rollout: {tp: 2}}"]))
+    ['plan', 'plan.cp', 'plan.rollout', 'plan.rollout.tp']
+    """
+    found, changes = set[str](), (assignment_of(each) if isinstance(each, str) else each for each in assignments)
+    open_values = [(change.path, change.value) for change in changes]
+    while open_values:
+        path, value = open_values.pop()
+        found.add(path)
+        open_values += [(f"{path}.{key}", inner) for key, inner in value.items()] if isinstance(value, dict) else []
+    return found
+
+
 def overruled(assignments: Iterable[str]) -> tuple[str, ...]:
     """A remark for each assignment that a later one replaces, because it sets the same path or one around it.
 

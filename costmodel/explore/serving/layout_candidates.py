@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.keys.overrides import stated_paths
 from costmodel.documents.schemas.serving import GAPS
 from costmodel.estimate.serving.constraints import invalid_halves
 from costmodel.estimate.serving.plan_columns import PlanColumns, prefill_beside
@@ -88,8 +88,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
 def _listed_values(inputs: ServingInputs, name: str) -> list[float]:
     """The values of a size that --set or the search states; empty where the search is free."""
     space, plan = inputs.case.scenario.search, inputs.case.scenario.plan
-    held = {path_of(assignment) for assignment in inputs.case.assignments}  # what the command line sets stays
-    if plan is not None and (f"plan.{name}" in held or ("plan" in held and name in plan.model_fields_set)):
+    if plan is not None and f"plan.{name}" in stated_paths(inputs.case.assignments):  # the command line's stays
         stated = getattr(plan, name)
         return [] if name == "replicas" and stated is None else [float(stated or 0.0)]
     return [float(value) for value in getattr(space, name, None) or ()]

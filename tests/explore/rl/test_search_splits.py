@@ -147,3 +147,29 @@ def test_the_rent_of_an_iteration_stands_beside_its_time_where_there_is_a_price(
     head = run(*asked, "--gpu", "mi250x").out.partition("generate")[2].splitlines()[0]  # which has no offer
     assert "iteration" in head
     assert "cost" not in head
+
+
+@pytest.mark.parametrize(
+    ("setting", "held"),
+    [
+        ("plan={cp: 2, rollout: {tp: 2, colocated: false, ranks: 24}}", {"ranks": 24, "tp": 2, "colocated": False}),
+        ("plan={cp: 2, rollout: {colocated: false, ranks: 8}}", {"ranks": 8, "colocated": False}),
+        ("plan={cp: 2, rollout: {tp: 4}}", {"tp": 4}),
+        ("plan={cp: 2, rollout: {offload: true}}", {"offload": True, "colocated": True}),
+        ("plan.rollout={tp: 4}", {"tp": 4}),
+    ],
+)
+def test_a_search_holds_each_key_of_a_plan_that_is_set_as_a_mapping(setting: str, held: dict[str, Any]) -> None:
+    flags = ScenarioFlags(rl="grpo", model="qwen3-8b", gpu="h100", gpus=32)
+    found = search(reinforced(scenario_from_flags(None, flags, [setting])), 100)
+    assert found.best
+    for row in found.best:
+        assert row.plan["rollout"] | held == row.plan["rollout"]
+        assert row.plan["cp"] == 2 or "cp" not in setting
+
+
+def test_a_stated_micro_batch_that_ranks_cannot_fill_is_no_plan() -> None:
+    flags = ScenarioFlags(rl="grpo", model="qwen3-8b", gpu="h100", gpus=32, prompts="8", samples="4")
+    found = search(reinforced(scenario_from_flags(None, flags, ["plan={tp: 1, cp: 1, micro_batch: 64}"])), 100)
+    assert not found.best
+    assert found.tally.refused["R018"]

@@ -22,7 +22,7 @@ OverOption = Annotated[
     optional(
         "--over",
         metavar="PATH=VALUES",
-        help="A key and its values: 1,2,4 · 1..8 · 25..400 GB/s*2 · 8..64+8; may be repeated",
+        help="A key and its values: 1,2,4 · 1,2 s (the unit of both) · 1..8 · 25..400 GB/s*2 · 8..64+8; may be repeated",
     ),
 ]
 ShowOption = Annotated[
@@ -48,7 +48,7 @@ def sweep(
 
     An invalid combination is a row with the reason. If the scenario has no plan, the best plan is used for each row.
     Ctrl-C prints the rows so far.
-    Exit code 1 when no combination works.
+    Exit code 1 when no combination works, or a key takes none of such values (D006, D007, D009, D010).
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
@@ -66,7 +66,7 @@ def sweep(
         lambda: report.sweep(swept, chart=chart),
         lambda: report.sweep_json(swept),
         "points",
-        yes=any(point.works for point in swept.points),
+        yes=swept.is_answered,
         stopped=len(swept.points) < swept.total,
         found=swept,
     )

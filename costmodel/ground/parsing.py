@@ -183,6 +183,18 @@ def _split_dimension(dimension: Dimension) -> tuple[Dimension, Dimension]:
     return tuple(item for item in dimension if item not in counted), counted
 
 
+def is_measured(unit: str) -> bool:
+    """Whether a text is a unit of something measured, such as bytes or time, rather than of a count.
+
+    >>> is_measured("Gb/s"), is_measured("k tokens"), is_measured("%")
+    (True, False, False)
+    """
+    try:
+        return bool(_split_dimension(parse_unit(unit)[1])[0])
+    except UnitError:
+        return False
+
+
 @functools.cache
 def measured(unit: str) -> str:
     """A unit without counted things, for messages.

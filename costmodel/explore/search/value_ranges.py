@@ -13,6 +13,7 @@ from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.library import accelerator_named
 from costmodel.explore.default_node import values_of_gpus
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
+from costmodel.ground.parsing import is_measured
 from costmodel.ground.record import record
 
 # Parses the values of `--over`: 1,2,4 or 1..8 or 25..400 GB/s*2 or 8..64+8.
@@ -25,6 +26,7 @@ _SIZES = {"--ranks": "64..4096", "--rate": "10..160"}  # options whose ranges do
 _NUMBER = r"[-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _PLAIN = re.compile(_NUMBER)
 _WITHOUT_UNIT = re.compile(rf"{_NUMBER}\s*[kKM]?")
+_WITH_UNIT = re.compile(rf"{_NUMBER}\s*(\D\S*)")
 _UNITS = {"workload.rate": "/s"}  # of keys whose numbers may stand without one
 _RANGE = re.compile(
     rf"\s*({_NUMBER})\s*([^\d.*+,\s][^.*+,]*?)?\s*\.\.\s*({_NUMBER})\s*([^*+,]*?)\s*(?:([*+])\s*({_NUMBER})\s*([^*+,]*))?\s*\Z"
@@ -93,9 +95,22 @@ def axis(text: str, option: str = "--over") -> Axis:
         raise fail("D003", sentence, place, f"{option} {varied}")
     if unit := _UNITS.get(path):
         found = tuple(f"{value} {unit}" if _PLAIN.fullmatch(value) else value for value in found)
+    found = with_last_unit(found)
     if path == _ACCELERATOR:  # by any spelling, as for --gpu
         found = tuple(dict.fromkeys(accelerator_named(value) or value for value in found))
     return Axis(path, found)
+
+
+def with_last_unit(values: tuple[str, ...]) -> tuple[str, ...]:
+    """The values of a list; the unit of the last one is also that of numbers without a unit. A multiple is no unit.
+
+    >>> with_last_unit(("100", "0.4 Tb/s", "800 Gb/s")), with_last_unit(("512", "4Mi-tokens"))
+    (('100 Gb/s', '0.4 Tb/s', '800 Gb/s'), ('512', '4Mi-tokens'))
+    """
+    last = _WITH_UNIT.fullmatch(values[-1])
+    if last is None or not is_measured(last[1]):
+        return values
+    return tuple(f"{value} {last[1]}" if _PLAIN.fullmatch(value) else value for value in values)
 
 
 def axes(texts: Iterable[str], option: str = "--over") -> list[Axis]:
@@ -463,6 +478,7 @@ def _approaches(known: Mapping[float, float], *, upward: bool) -> bool:
     return last >= before or working[0] <= _ROOM * last * last / (before - last)
 
 
+MISTYPED = ("D006", "D007", "D009", "D010")  # faults of a value that its key takes in no scenario
 OF_A_VALUE = ("D016", "C004")  # faults of a machine, an engine or a size, which other values need not have
 _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from costmodel.explore.purchase.smallest_size import tried
 from costmodel.explore.search.rank import UNWATCHED, Watcher, shown_results
-from costmodel.explore.search.value_ranges import Axis, combinations, count_combinations, fail_without_answers
+from costmodel.explore.search.value_ranges import MISTYPED, Axis, combinations, count_combinations, fail_without_answers
 from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.record import record
 
@@ -28,6 +28,12 @@ class Swept:
     def total(self) -> int:
         """The number of combinations."""
         return math.prod(len(axis.values) for axis in self.axes)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a combination works, and each value is one that its key takes."""
+        mistyped = any(point.fault is not None and point.fault.code in MISTYPED for point in self.points)
+        return not mistyped and any(point.works for point in self.points)
 
     @property
     def paths(self) -> list[str]:

@@ -43,6 +43,22 @@ def test_broken_points_are_rows(run: Any) -> None:
     assert run("sweep", NAME, "--over", "plan.tp=3,5").code == 1
 
 
+def test_the_unit_of_the_last_value_is_that_of_numbers_before_it(run: Any) -> None:
+    asked = ("sweep", NAME, "--show", "mfu", "--over")
+    once, each = (
+        json_of(run, *asked, f"cluster.fabric.bandwidth={values}")["points"]
+        for values in ("100,400,800 Gb/s", "100 Gb/s,400 Gb/s,800 Gb/s")
+    )
+    assert once == each
+    assert all(row["mfu"] for row in once)
+
+
+def test_a_value_that_its_key_never_takes_is_no_answer(run: Any) -> None:
+    ran = run("sweep", NAME, "--over", "cluster.fabric.bandwidth=100 Gb/s,400", "--show", "mfu")
+    assert (ran.code, "D007" in ran.out) == (1, True)
+    assert run("sweep", NAME, "--over", "plan.zero=1,1").code == 0
+
+
 def test_what_there_is_to_remark_is_said_once(run: Any) -> None:
     ran = run("sweep", NAME, "--over", "cluster.node=gaudi2-8,dgx-h100", "--over", "plan.tp=4,8,3")
     said = [line for line in ran.out.splitlines() if line.startswith("  ▲ ")]

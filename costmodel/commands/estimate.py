@@ -36,7 +36,7 @@ def estimate(question: Question) -> Reply:
     """
     from costmodel.report.answers import plan_answer as report
 
-    case = question.loaded()
+    case = question.of_one_plan()
     view = commands_of(case).view(case, "estimate")
     return pages.of_view(view, partial(report.estimate, view), view.plain, "plans", "time")
 
@@ -74,7 +74,7 @@ def memory(question: Question) -> Reply:
         question = question.with_model()
     from costmodel.report.answers import memory as report
 
-    case = question.loaded()
+    case = question.of_one_plan()
     view, served = commands_of(case).view(case, "memory"), _served_on_machines(question, case)
     document, result = partial(report.memory, view, served), partial(report.memory_json, view, served)
     return pages.of_view(view, document, result, "ledger", "memory")
@@ -132,7 +132,7 @@ def comm(question: Question) -> Reply:
     """
     from costmodel.report.answers import communication as report
 
-    case = question.loaded()
+    case = question.of_one_plan()
     view = commands_of(case).view(case, "comm")
     document, result = partial(report.communication, view), partial(report.communication_json, view)
     return pages.of_view(view, document, result, "transfers", "network")
@@ -156,7 +156,7 @@ def run(question: Question) -> Reply:
     from costmodel.documents.reader.load_scenario import vary_any
     from costmodel.report.answers import run as report
 
-    case = question.loaded()
+    case = question.of_one_plan()
     commands = commands_of(case, "run")
     view = commands.view(case if case.scenario.run is not None else vary_any(case, ["run={}"]), "run")
     document, result = partial(report.run, view), partial(report.run_json, view)

@@ -204,7 +204,7 @@ def _figure(question: Question, label: str, depth: int | None, worth: bool) -> R
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import explain as report
 
-    case = question.loaded()
+    case = question.of_one_plan()
     view, asked = commands_of(case).view(case, "explain"), workload_of(case)
     meant = labelled(asked, view.answer, label)
     if meant.page is not None:

@@ -15,7 +15,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.scenario_options import Question, asking
+from costmodel.commands.scenario_options import Question, asking, with_plan
 from costmodel.commands.shared import PAGE, answering_in, stated
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.layout import Reply
@@ -128,7 +128,7 @@ def _print_gone(path: Path) -> None:
 
 def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
     """The report of one scenario, one figure of it, or several scenarios side by side."""
-    cases = [question.loaded() for question in questions]
+    cases = [with_plan(question.loaded()) for question in questions]
     if len(cases) > 1:
         if figure is not None:
             raise fail("C044", "--figure is of one scenario", Place("command line"), "name one scenario")

@@ -96,7 +96,7 @@ class Question:
         from costmodel.commands.by_workload import commands_of
         from costmodel.documents.reader.resolved_scenario import training
 
-        case = self.loaded()
+        case = self.of_one_plan()
         commands_of(case, question)
         return training(case)
 
@@ -183,6 +183,11 @@ class Question:
         if planned and self.scenario is None and "plan" not in case.original:
             case = with_usual_plan(case) or with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
+
+    def of_one_plan(self) -> LoadedScenario:
+        """The scenario loaded, with the best plan of its search if it states none, as flags alone have."""
+        case = self.loaded()
+        return with_best_plan(case) if case.scenario.plan is None and not self.is_alone else case
 
     def _held(self, case: LoadedScenario) -> LoadedScenario:
         """The scenario that the caller passed in, with the changes of --set and the requested chance."""

@@ -22,7 +22,7 @@ OverOption = Annotated[
     optional(
         "--over",
         metavar="PATH=VALUES",
-        help="A key and its values: 1,2,4 · 1,2 s (the unit of both) · 1..8 · 25..400 GB/s*2 · 8..64+8; may be repeated",
+        help="A key and its values: 1,2,4 · 1,2 s (a unit for both) · 1..8 · 25..400 GB/s*2 · 8..64+8; repeatable",
     ),
 ]
 ShowOption = Annotated[

@@ -151,6 +151,29 @@ def test_a_written_scenario_answers_alike(run: Any, tmp_path: Path) -> None:
     assert "wrote other.yaml" in run("search", *WHOLE, "--write", "other.yaml", cwd=tmp_path).out
 
 
+@pytest.mark.parametrize("command", ["estimate", "memory", "comm", "run"])
+def test_a_scenario_without_a_plan_is_answered_with_the_plan_of_its_flags(
+    command: str, run: Any, tmp_path: Path
+) -> None:
+    flags, path = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8"), tmp_path / "mine.yaml"
+    run("search", *flags, "--write", str(path))
+    of_file, of_flags = run(command, str(path), brief=True), run(command, *flags, brief=True)
+    assert (of_file.code, of_file.err) == (0, "")
+    assert "assumed: plan best of a search" in of_file.out
+    assert figures(of_file.out) == figures(of_flags.out)
+
+
+def figures(text: str) -> list[str]:
+    """The indented lines of an answer."""
+    return [line for line in text.splitlines() if line.startswith("  ") and "More with" not in line]
+
+
+def test_a_diagnosis_of_a_scenario_without_a_plan_is_of_its_best(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    run("search", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--write", str(path))
+    assert "assumed: plan best of a search" in run("diagnose", str(path), "--step", "90s", brief=True).out
+
+
 def test_a_written_scenario_names_files_from_its_own_folder(run: Any, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text((ROOT / EXAMPLE / "config.json").read_text("utf-8"), "utf-8")
     (tmp_path / "jobs").mkdir()

@@ -383,7 +383,7 @@ def own_plan(case: RlCase) -> RlPlan:
     """The scenario's plan; an error if it has none."""
     plan = case.scenario.plan
     if plan is None:
-        hint = "add plan: {zero: 3, rollout: {tp: 2}}, or --set plan.rollout.tp=2; costmodel search finds one"
+        hint = "costmodel search SCENARIO finds one; or add plan: {zero: 3, rollout: {tp: 2}}, --set plan.rollout.tp=2"
         raise fail("C004", "the scenario has no plan", Place(case.file), hint)
     return plan
 

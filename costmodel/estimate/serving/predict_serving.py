@@ -189,7 +189,7 @@ def own_plan(inputs: ServingInputs) -> ServingPlan:
     """The scenario's plan; an error if it has none."""
     plan = inputs.case.scenario.plan
     if plan is None:
-        hint = "add plan: {tp: 8}, or --set plan.tp=8; costmodel search finds one"
+        hint = "costmodel search SCENARIO finds one; or add plan: {tp: 8}, or --set plan.tp=8"
         raise fail("C004", "the scenario has no plan", Place(inputs.case.file), hint)
     return plan
 

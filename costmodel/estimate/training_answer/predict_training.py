@@ -241,7 +241,7 @@ def own_plan(inputs: TrainingInputs) -> Plan:
     """The scenario's plan; an error if it has none."""
     plan = inputs.case.scenario.plan
     if plan is None:
-        hint = "add plan: {tp: 8, pp: 1, micro_batch: 1}, or --set plan.tp=8; costmodel search finds one"
+        hint = "costmodel search SCENARIO finds one; or add plan: {tp: 8, pp: 1, micro_batch: 1}, or --set plan.tp=8"
         raise fail("C004", "the scenario has no plan", Place(inputs.case.file), hint)
     return plan
 

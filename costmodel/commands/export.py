@@ -92,9 +92,10 @@ def export(
       costmodel export serve-llama-3.1-70b --to sglang > serve.sh
 
     The answer states the version of the options. The file is read back before it is written, and must give the same
-    plan. Exit code 1, and nothing written, if the format cannot express a key; --lossy writes the rest. An engine's
-    command comes with the line to expect in its log and the benchmark that tests the prediction; for an engine other
-    than the scenario's, the memory fraction is converted so that the cache keeps its size.
+    plan. A plan that does not fit is not exported. Exit code 1, and nothing written, if the format cannot express a
+    key; --lossy writes the rest. An engine's command comes with the line to expect in its log and the benchmark that
+    tests the prediction; for an engine other than the scenario's, the memory fraction is converted so that the cache
+    keeps its size.
 
     Next: costmodel import FILE
     """

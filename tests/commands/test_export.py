@@ -123,7 +123,7 @@ def test_a_format_is_of_what_the_scenario_does(run: Run, faults: Callable[[Any],
     [
         "quickstart --to megatron",
         "llama-3-70b-512 --set stack=fsdp2 --rank 1 --to torchtitan",
-        "quickstart --set stack=deepspeed --set 'plan={micro_batch: 1, zero: 3, recompute: none}' --to deepspeed",
+        "quickstart --set stack=deepspeed --set 'plan={micro_batch: 1, zero: 3, recompute: full}' --to deepspeed",
         "serve-llama-3.1-70b --to vllm",
     ],
 )
@@ -138,7 +138,7 @@ def test_the_command_to_type_next_works(asked: str, run: Run, tmp_path: Path) ->
 
 def test_grouped_products_of_experts_are_an_option_of_megatron(run: Run) -> None:
     """Where the host issues one expert after another, as the stack does by itself, they are not."""
-    moe = ("export", "--model", "qwen-3-30b-a3b", "--gpus", "16", "--stack", "megatron-core", "--set", "plan={ep: 8}")
+    moe = ("export", "--model", "qwen-3-30b-a3b", "--gpus", "16", "--stack", "megatron-core", "--set", "plan={ep: 16}")
     assert "--moe-grouped-gemm" not in run(*moe).out
     assert "--moe-grouped-gemm" in run(*moe, "--set", "stack.experts.looped=false").out
 
@@ -148,3 +148,35 @@ def test_launch_of_experts_is_named_where_it_is_a_large_term(run: Run) -> None:
     named = "to issue each expert (assume.experts.host)"
     assert named in run("estimate", *moe, "--set", "plan={ep: 2}", brief=True).out
     assert named not in run("estimate", *moe, "--set", "plan={ep: 2}", "--set", "stack.experts.looped=false").out
+
+
+def test_a_split_over_a_single_stage_is_exported_as_the_best_plan(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "schema: costmodel/scenario/v1\ntitle: x\nmodel: llama-3.1-8b\ncluster: {node: dgx-h100, nodes: 8}\n"
+        "workload: {kind: training, sequence: 8192, global_batch: 512}\nstack: megatron-core\n"
+        "plan: {tp: 2, pp: 1, micro_batch: 1, split: lighter-ends}\n",
+        "utf-8",
+    )
+    for options in ((), ("--rank", "1"), ("--to", "bridge"), ("--rank", "4")):
+        done = run("export", str(path), *options)
+        assert (done.code, done.err) == (0, "")
+        assert "account-for-embedding" not in done.out.replace("_", "-")
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        ("llama-3-70b-512", "--set", "plan.tp=1", "--set", "plan.pp=1"),
+        ("serve-llama-3.1-70b", "--set", "plan={tp: 1}"),
+        ("grpo-qwen-2.5-7b-64", "--set", "plan.recompute=none"),
+    ],
+)
+def test_a_plan_that_does_not_fit_is_not_exported(
+    scenario: tuple[str, ...], run: Run, faults: Callable[[Any], Any]
+) -> None:
+    done = run("export", *scenario)
+    [fault] = faults(done)
+    assert (done.code, done.out) == (2, "")
+    assert (fault.code, fault.sentence) == ("C004", "the plan does not fit: M001")
+    assert "--rank 1 exports the best" in fault.help

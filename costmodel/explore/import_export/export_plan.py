@@ -15,7 +15,7 @@ from costmodel.documents.schemas.scenario import Plan
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.predict_rl import predict as predict_rl
-from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT, AssumptionLog
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.stack_in_use import gradient_types
 from costmodel.estimate.training_answer.predict_training import Answer, plan_to_mapping
@@ -31,6 +31,7 @@ from costmodel.explore.compare.select_plan import answered, ranked
 from costmodel.explore.import_export.import_job import OpenedFile, rl_of_files
 from costmodel.explore.rl import planned
 from costmodel.explore.rl import search as search_splits
+from costmodel.explore.workload_interface import check_exportable
 from costmodel.ground.counts import SIZES, number_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -74,9 +75,7 @@ def export_plan(case: ResolvedScenario, to: str, rank: int | None = None) -> Exp
     """Exports the scenario's plan in a format, or the plan of a rank; without a plan the best of its search."""
     answer = answered(case) if rank is None else ranked(case, rank)
     job = job_of(answer)
-    if answer.refused:
-        hint = "costmodel estimate SCENARIO shows what to change"
-        raise fail("C004", f"the plan is invalid: {answer.refused[0]}", Place(case.file), hint)
+    check_exportable(answer, case.file)
     return ExportedPlan(answer, job, exported(TARGETS[to], job))
 
 
@@ -106,7 +105,8 @@ def settled(answer: Answer) -> Plan:
     block = answer.evaluation.block
     made = plan_to_mapping(block.structure)
     if block.structure.split == "fitting":
-        made["split"] = next((item.value for item in answer.assumed if item.path == "plan.split"), "even")
+        chosen = (item.value for item in answer.assumed if item.path == "plan.split" and item.value != WITHOUT_EFFECT)
+        made["split"] = next(chosen, "even")
     return Plan.model_validate({**{name: number(getattr(block, name)) for name in SIZES}, **made})
 
 
@@ -152,9 +152,7 @@ _SAME = ("iteration_time", "generation", "update_time", "memory_peak", "training
 def export_iteration(case: RlCase, to: str, rank: int | None = None) -> ExportedIteration:
     """The scenario's plan as a configuration, or the best of its search."""
     answer = predict_rl(planned(case), bands=False) if rank is None else ranked_split(case, rank)
-    if answer.refused:
-        hint = "costmodel estimate SCENARIO shows what to change"
-        raise fail("C004", f"the plan is invalid: {answer.refused[0]}", Place(case.file), hint)
+    check_exportable(answer, case.file)
     job, target = rl_job_of(answer), next(entry for entry in RL_FORMATS.values() if entry.name == to)
     remarks = Remarks(case.file)
     if job.stack.name != to:

@@ -36,6 +36,7 @@ from costmodel.exchange.serving.exported_command import (
 from costmodel.exchange.write_yaml import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.workload_interface import check_exportable
 from costmodel.ground.counts import number_of
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
@@ -110,7 +111,7 @@ def export_engine(case: ServingCase, to: str, rank: int | None = None) -> Export
     target, translated = ENGINES[to], ""
     check_hardware(case, _shipped(target.stack))
     planned, chosen = _asked_plan(case, rank)
-    _check_exportable(planned)
+    _check_command(planned)
     if planned.inputs.engine.memory.definition != _shipped(target.stack).memory.definition:
         planned, translated = _translate_engine(planned, _shipped(target.stack))
     planned, bound = with_longest_context(planned, step_holds_request=target.step_holds_request)
@@ -150,15 +151,9 @@ def _of_budget(origin: str, planned: ServingAnswer) -> str:
     return f"plan: {origin}; token budget {_number(planned.inputs.budget):,.0f}"
 
 
-def _check_exportable(planned: ServingAnswer) -> None:
+def _check_command(planned: ServingAnswer) -> None:
     """A fault for a plan that is invalid, that does not fit, or that is of several kinds of nodes."""
-    place = Place(planned.inputs.case.file)
-    if planned.refused:
-        hint = "costmodel estimate SCENARIO shows what to change"
-        raise fail("C004", f"the plan is invalid: {planned.refused[0]}", place, hint)
-    if "M001" in planned.broken:
-        hint = "costmodel memory SCENARIO shows where the memory goes"
-        raise fail("C004", "the plan does not fit: M001", place, hint)
+    check_exportable(planned, planned.inputs.case.file)
     if planned.groups:
         hint = "export each kind alone: --set 'cluster={node: …, nodes: …}' with its plan and its share of the load"
         at = planned.inputs.case.place("cluster.groups")
@@ -187,7 +182,7 @@ def _translate_engine(planned: ServingAnswer, engine: Engine) -> tuple[ServingAn
     share = _share_for(pool, with_share)
     same = 0 < share < 1
     again = with_share(rounded_share(share) if same else engine.memory.share)
-    _check_exportable(again)
+    _check_command(again)
     taken, left = _number(again.evaluation.memory.fraction), _number(again.evaluation.memory.pool)
     side = "every share leaves a larger cache" if share <= 0 else "no share leaves as large a cache"
     cache = "the same pool" if same else f"its own: {side}, this one {left / pool:.0%} of it"

@@ -29,6 +29,7 @@ def estimate(question: Question) -> Reply:
       costmodel estimate llama-3-70b-512
       costmodel estimate llama-3-70b-512 --set plan.tp=4 --set plan.pp=8
       costmodel estimate --model llama-3.1-8b --gpu h200 --gpus 16
+      costmodel estimate --model llama-3.1-8b --gpu h100 --gpus 8 --set workload.tuning=qlora
 
     Exit code 1 when the plan is invalid, does not fit or breaks a limit.
 

@@ -89,7 +89,8 @@ def default_stack(kind: str, values: Mapping[str, Any], *, alone: bool = False) 
 def _stack_of_adapters(values: Mapping[str, Any], *, alone: bool) -> list[Assumption]:
     """Software that trains adapters, where --set asks for them and not for model parallelism."""
     tuning = value_at(values, "workload.tuning")
-    method = value_at(values, "workload.tuning.method") or ("lora" if isinstance(tuning, Mapping) else "")
+    alone_or_usual = tuning if tuning in ("lora", "qlora") else "lora" if isinstance(tuning, Mapping) else ""
+    method = value_at(values, "workload.tuning.method") or alone_or_usual
     if not method or any(value_at(values, path) is not None for path in _MODEL_PARALLEL):
         return []
     named = _OF_ADAPTERS[0 if alone else 1]

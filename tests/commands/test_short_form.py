@@ -168,6 +168,15 @@ def figures(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("  ") and "More with" not in line]
 
 
+def test_the_method_of_adapters_alone_is_a_mapping_with_it(run: Any) -> None:
+    flags = ("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--set")
+    for method in ("lora", "qlora"):
+        alone = run(*flags, f"workload.tuning={method}", brief=True)
+        assert alone.code == 0
+        assert f"{method} of rank 16 · transformers-fsdp" in alone.out
+        assert figures(alone.out) == figures(run(*flags, f"workload.tuning={{method: {method}}}", brief=True).out)
+
+
 def test_a_diagnosis_of_a_scenario_without_a_plan_is_of_its_best(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     run("search", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--write", str(path))

@@ -79,7 +79,6 @@ ERRORS = {
     "estimate mine.yaml": "costmodel init > mine.yaml",
     f"estimate {TRAINING} tuning=lora": "--set workload.tuning=lora",
     f"estimate {TRAINING} tp=4 micro_batch=2": "--set plan.tp=4 --set plan.micro_batch=2",
-    f"estimate {TRAINING} --set workload.tuning=lora": "--set 'workload.tuning={method: lora}'",
     f"solve {TRAINING} --for mfu>=0.4": "--vary cluster.nodes",
     f"check {TRAINING} --limit mfu>=0.5": "--set limits.mfu.at_least=0.45",
     "diff '--model llama-3.1-8b --gpu h100' x": "outside quotes",

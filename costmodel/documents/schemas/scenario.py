@@ -5,6 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
+    BeforeValidator,
     Discriminator,
     Field,
     ModelWrapValidatorHandler,
@@ -302,8 +303,15 @@ def _trained(value: Any) -> str:
     return "full" if isinstance(value, str) else "adapters"
 
 
+def _method_alone(value: Any) -> Any:
+    """Turns the name of a method into adapters with default values."""
+    return {"method": value} if isinstance(value, str) and value in ("lora", "qlora") else value
+
+
 Trained = Annotated[
-    Annotated[Literal["full"], Tag("full")] | Annotated[Tuning, Tag("adapters")], Discriminator(_trained)
+    Annotated[Literal["full"], Tag("full")] | Annotated[Tuning, Tag("adapters")],
+    Discriminator(_trained),
+    BeforeValidator(_method_alone, json_schema_input_type=Literal["full", "lora", "qlora"] | Tuning),
 ]
 
 
@@ -342,7 +350,9 @@ class Training(Document):
     gradients: GradientType | None = optional(
         "Data type in which gradients are accumulated and reduced; default: the stack's"
     )
-    tuning: Trained = Field(default="full", description="full trains every weight; lora and qlora train adapters")
+    tuning: Trained = Field(
+        default="full", description="full trains every weight; lora, qlora or {method: qlora, rank: 8} train adapters"
+    )
     images: TrainingImages | None = optional(
         "Images among the tokens of a sequence, for models with a vision tower; default: none"
     )

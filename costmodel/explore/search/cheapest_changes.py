@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.find_documents import find, said_first
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -117,7 +118,8 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
         yield Change("optimizer", ("workload.optimizer=adam-8bit",), "quality")
     tuning = workload.tuning
     if tuning != "full" and tuning.method == "lora":
-        yield Change("qlora", ("workload.tuning.method=qlora",), "quality")
+        path = "workload.tuning" if at(case.tree, "workload.tuning") == "lora" else "workload.tuning.method"
+        yield Change("qlora", (f"{path}=qlora",), "quality")
 
 
 def of_software(case: ResolvedScenario) -> Iterator[Change]:

@@ -407,7 +407,7 @@ VALUE_HINTS = {
     "plan.recompute=true": "did you mean 'full'?",
     "plan.schedule=zb1p": "did you mean 'zb-h1'?",
     "workload.kind=sft": "did you mean 'training'? adapters are workload.tuning: {method: lora}",
-    "workload.tuning=lora": "--set 'workload.tuning={method: lora}'",
+    "workload.tuning=LORA": "--set 'workload.tuning={method: lora}'",
     "search.zero=[full_shard]": "did you mean 3?",
     "plan.zero=true": "did you mean 1?",
     "search.zero=[true]": "did you mean 1?",

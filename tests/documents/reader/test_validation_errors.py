@@ -158,10 +158,10 @@ ONE = {
     "the only choice": ("kind: training", "kind: tuning", "D010", "tuning", "'training' is the only one", ""),
     "word for a mapping": (
         "kind: t",
-        "tuning: lora\n  kind: t",
+        "tuning: LoRA\n  kind: t",
         "D010",
-        "lora",
-        "'lora' is not a choice here; 'full' or a mapping is",
+        "LoRA",
+        "'LoRA' is not a choice here; 'full' or a mapping is",
         "did you mean {method: lora}?",
     ),
     "list for a word or a mapping": ("kind: t", "tuning: [a]\n  kind: t", "D006", "[", "a mapping of keys", ""),

@@ -237,7 +237,9 @@ def _aside(checked: CheckedScenario, finding: CheckResult) -> str:
 
 def _change_words(change: float, finding: CheckResult, better: str) -> str:
     sign = "−" if better == "higher" else "+"
-    return f"{change * 100:+.1f} %, allowed {sign}{percent(finding.allowed, 2)}".replace("+-", "−").replace("-", "−")
+    moved = f"{change * 100:+.1f} %".replace("-", "−")
+    option = "" if finding.kept or finding.place is not None else " by --within"
+    return f"{moved}, allowed {sign}{percent(finding.allowed, 2)}{option}"
 
 
 def summary(found: Sequence[CheckedScenario]) -> str:

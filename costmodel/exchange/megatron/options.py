@@ -280,7 +280,7 @@ _COSTS = known(
          "cross-entropy-fusion-impl", "native"),
     lost("ignored", "the logits that it keeps are the same, but with --cross-entropy-fusion-impl te",
          "cross-entropy-loss-fusion"),
-    lost("ignored", "costmodel run takes it with --set run.checkpoint.steps=…", "save-interval"),
+    lost("ignored", "state it as run.checkpoint.steps, for costmodel run", "save-interval"),
     lost("approximated", "the MLP runs in chunks", "mlp-chunks-for-training"),
     lost("approximated", "sequences are packed or masked, so that attention does less",
          "dataloader-inter-document-masking reset-attention-mask sft"),

@@ -286,9 +286,20 @@ def _chunks_of_layers(flags: MegatronFlags, stages: int, each: OriginValue) -> O
             flags.refuse("X005", f"--{name} goes with --{_VIRTUAL[1]} alone", each.place)
     if layers % (stages * each.value):
         sentence = f"{layers} layers do not go into {stages} stages of chunks of {each.value}"
-        flags.refuse("X005", sentence, each.place)
+        flags.refuse("X005", sentence, each.place, _dividing(layers, stages * each.value))
         return None
     return each._replace(value=layers // stages // each.value)
+
+
+def _dividing(layers: int, over: int) -> str:
+    """Which ends to count as layers so that all layers divide; empty if that does not do it.
+
+    >>> _dividing(126, 16), _dividing(125, 16)
+    ('--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split counts both ends as layers', '')
+    """
+    if (layers + 1) % over == 0:
+        return f"--{ENDS[1]} counts the loss as a layer"
+    return f"--{ENDS[0]} --{ENDS[1]} counts both ends as layers" if (layers + 2) % over == 0 else ""
 
 
 def _split_keys(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
@@ -308,9 +319,9 @@ def _split_keys(flags: MegatronFlags, stages: int) -> dict[str, OriginValue]:
         return {"split": flags.derived(split, "embedding and loss count as layers", *ENDS)}
     if not flags.first("hybrid-layer-pattern", "hybrid-override-pattern").value and flags.number("num-layers") % stages:
         sentence = f"{flags.number('num-layers')} layers do not go into {stages} stages"
-        flags.refuse(
-            "X005", sentence, flags["num-layers"].place, "--decoder-first-pipeline-num-layers makes them uneven"
-        )
+        ends = _dividing(flags.number("num-layers"), stages)
+        hint = f"{ends}{', or ' if ends else ''}--decoder-first-pipeline-num-layers makes them uneven"
+        flags.refuse("X005", sentence, flags["num-layers"].place, hint)
     return {"split": flags.fixed("even", "as many layers in every stage")}
 
 

@@ -68,7 +68,7 @@ def _keys_read(found: Imported | ImportedResults) -> list[Line]:
 
 
 def _losses(found: Imported | ImportedResults, kind: LossKind) -> list[Line]:
-    """Lines on the losses of one class; ignored keys share a line."""
+    """Lines on the losses of one class; ignored keys without a reason share a line."""
     losses = [loss for loss in found.losses if loss.kind == kind]
     sentences = [loss.sentence for loss in losses]
     stated = " ".join(sentences)
@@ -77,7 +77,10 @@ def _losses(found: Imported | ImportedResults, kind: LossKind) -> list[Line]:
     if not (losses or named):
         return []
     if kind == "ignored":
-        return [title, styled(f"    {', '.join([*sentences, *(key.name for key in named)])}", DIM)]
+        reasoned = [each for each in sentences if ": " in each]
+        plain = [*(each for each in sentences if ": " not in each), *(key.name for key in named)]
+        rows_below = [*([", ".join(plain)] if plain else []), *reasoned]
+        return [title, *(styled(f"    {row}", DIM) for row in rows_below)]
     losses += [Loss(kind, f"{key.name}: not known", key.place) for key in named]
     places = [f"{loss.place.file}:{loss.place.line}" if loss.place and loss.place.line else "" for loss in losses]
     rows = [(place, worded(loss).removeprefix(f"{kind}: ")) for place, loss in zip(places, losses, strict=True)]

@@ -316,6 +316,28 @@ def test_what_cannot_be_said_or_makes_no_sense_is_refused(more: str, code: str, 
     assert fault.place.line == 1
 
 
+EMBEDDING, LOSS = (f"--account-for-{end}-in-pipeline-split" for end in ("embedding", "loss"))
+
+
+@pytest.mark.parametrize(
+    ("layers", "hint"),
+    [
+        (
+            30,
+            "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split counts both ends as layers",
+        ),
+        (31, "--account-for-loss-in-pipeline-split counts the loss as a layer"),
+        (29, ""),
+    ],
+)
+def test_layers_that_do_not_divide_lead_to_the_ends_that_make_them_divide(layers: int, hint: str) -> None:
+    pipeline = f"{PLAIN} --num-layers {layers} --pipeline-model-parallel-size 8"
+    uneven = "--decoder-first-pipeline-num-layers makes them uneven"
+    assert only(faults(pipeline)).hint == (f"{hint}, or {uneven}" if hint else uneven)
+    counted = hint.partition(" counts")[0]
+    assert not hint or plan(read(f"{pipeline} {counted}", 8))["split"].startswith("lighter")
+
+
 def test_training_in_fp32_is_refused() -> None:
     fault = only(faults(PLAIN.replace("--bf16", "")))
     assert (fault.code, fault.hint) == ("X003", "write --bf16 into the text if it is meant")

@@ -360,14 +360,13 @@ class _Trials:
             smaller = plan.model_copy(update={"micro_batch": Figure(split.inputs.answers_of_rank)})
             split = answer(case, smaller, self.inputs.steps)
         part.candidates += 1
-        for code in split.refused or split.broken:
-            part.refused[code] += 1
+        against = (split.refused or split.broken)[:1]  # each plan counts once
+        part.refused.update(against)
         if split.refused:
             row = RankedSplit(split.inputs.plan.model_dump(mode="json"), {}, split.refused, works=False)
         else:
             row = self._counted(split)
-        for code in split.refused or split.broken:
-            part.examples.setdefault(code, row)
+        part.examples = dict.fromkeys(against, row) | part.examples
         return split
 
     def is_safe(self, each: RlAnswer) -> bool:

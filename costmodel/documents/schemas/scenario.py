@@ -241,7 +241,7 @@ class Space(Document):
     micro_batch: list[Sequences] | None = listed("Sequences in a forward pass")
     ep: list[Gpus] | None = listed("Expert-parallel degrees")
     etp: list[Gpus] | None = listed("Expert-tensor-parallel degrees; else 1")
-    cp: list[Gpus] | None = listed("Context-parallel degrees; default: those that leave a rank 4,000 tokens or more, as published recipes; else 1")
+    cp: list[Gpus] | None = listed("Context-parallel degrees; default: those with 4,000 tokens or more a rank; else 1")
     cp_type: list[ContextParallel] | None = listed("Ways of context parallelism")
     dp_replicate: list[Replicas] | None = listed("Replicas of the shards; default: 1")
     zero: list[ZeroStage] | None = listed("Sharding stages")

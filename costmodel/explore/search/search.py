@@ -35,7 +35,7 @@ from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.explore.search.scenario_variants import Variants, fail_if_listed
 from costmodel.explore.search.stream import PlanErrors, SearchOptions, SearchResult, through
 from costmodel.explore.search.training_candidates import candidates, grids
-from costmodel.explore.search.training_remedies import what_would_be_valid, what_would_work
+from costmodel.explore.search.training_remedies import batch_that_divides, what_would_be_valid, what_would_work
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, with_bands
 from costmodel.explore.search.value_ranges import Axis
 from costmodel.ground.counts import EXCHANGING, SIZES
@@ -50,8 +50,8 @@ SCORED = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s", "mfu")  # that on
 class TrainingSearch(SearchResult[TrainingInputs, Ranked]):
     """The result of a search of training.
 
-    chances: that the first of the best plans is faster than each, where they are ranked by speed. remedies: of a search
-    without a working or valid plan, see `with_remedies`; of several scenarios, for the nearest one
+    chances: that the first of the best plans is faster than each, where they are ranked by speed. remedies: see
+    `with_remedies`; of several scenarios without a working plan, for the nearest one
     """
 
     tally: TrainingTally
@@ -187,9 +187,11 @@ def inputs_of_case(case: LoadedScenario) -> TrainingInputs:
 
 
 def with_remedies(found: TrainingSearch) -> TrainingSearch:
-    """Adds remedies to a search in which no plan works."""
-    if found.best or found.stopped:
+    """Adds remedies to a search in which no plan works, or in which the batch refuses nearly all."""
+    if found.stopped or (found.best and found.variants.over):
         return found
+    if found.best:
+        return replace(found, remedies=batch_that_divides(found.inputs, found.best[0], found.tally))
     if not found.tally.missed_by_least:
         return replace(found, remedies=what_would_be_valid(found.inputs_of(found.nearest)))
     nearest = found.tally.missed_by_least[0]

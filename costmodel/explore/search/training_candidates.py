@@ -46,8 +46,8 @@ LARGEST_DEGREE = 1 << 17
 STRUCTURES_AT_ONCE = 128
 DEFAULT_ORDER: Order = "tp-cp-dp-pp"
 DEFAULT_SPLIT: Named = "fitting"
-# Tokens of a sequence that a search leaves each rank unasked: as in NVIDIA's NeMo recipes of Llama 3 70B and Llama 3.1
-# 405B, which train sequences of 8,192 with cp 2. It is 4,000 rather than 4,096, so that 8k has the degrees of 8Ki.
+# Tokens of a sequence that a search leaves each rank unasked: NVIDIA's NeMo recipes of Llama 3 8B and 70B train
+# sequences of 8,192 with cp 2, so 4,096 each; 4,000 gives 8k the degrees of 8Ki. (Their Llama 3.1 405B has cp 4.)
 LEAST_LOCAL_SEQUENCE = 4_000
 
 
@@ -200,7 +200,7 @@ def grids(inputs: TrainingInputs) -> Iterator[SubSpace]:
     pp = distinct(space.pp or (divisors(ranks, layers) if stack.has("pp") else (1.0,)))
     vpp = distinct(space.vpp or chunk_counts(layers, pp))
     micro_batch = distinct(space.micro_batch or DEFAULT_MICRO_BATCHES)
-    cp = distinct(space.cp or _context(inputs))
+    cp = distinct(space.cp or context_degrees(inputs))
     sizes = {name: distinct(getattr(space, name) or (1.0,)) for name in OF_ITSELF_ONE}
     sizes |= {"tp": tp, "pp": pp, "cp": cp, "ep": distinct(_expert_degrees(inputs, space)), "micro_batch": micro_batch}
     sizes |= {"dp": distinct(space.dp)} if space.dp else {}
@@ -273,7 +273,7 @@ def _expert_degrees(inputs: TrainingInputs, space: Space) -> tuple[float, ...]:
     return divisors(float(math.gcd(*map(int, counts))), float(inputs.ranks))
 
 
-def _context(inputs: TrainingInputs) -> tuple[float, ...]:
+def context_degrees(inputs: TrainingInputs) -> tuple[float, ...]:
     """Default degrees of context parallelism: one, and those that leave a rank enough of a sequence."""
     if not (inputs.stack.context_parallel and inputs.stack.has("cp")):
         return (1.0,)

@@ -34,11 +34,12 @@ from costmodel.explore.search.cheapest_changes import (
     shipped_node,
 )
 from costmodel.explore.search.required_chance import preferred_chance
-from costmodel.explore.search.training_candidates import SubSpace, grids, stem, valid_blocks
+from costmodel.explore.search.training_candidates import LATE, SubSpace, grids, stem, valid_blocks
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, stretch
 from costmodel.ground.counts import IN_ORDER, OF_ITSELF_ONE, SIZES
 from costmodel.ground.errors import CostModelError, value_text
 from costmodel.ground.record import record
+from costmodel.ground.units import percent
 
 _KEYS = tuple(key for key in Plan.model_fields if key in Space.model_fields)  # that a search can list
 _MOST_CANDIDATES = 100_000  # of a larger space one kind of structure is searched
@@ -46,6 +47,10 @@ _MOST_VALUES, _MOST_TRIED, _MOST_NODES, _MOST_NODES_TRIED = 3, 24, 2, 12
 _MOST_TOGETHER = 2
 _NEAR = 8  # nodes more or fewer
 OWN: tuple[Price, ...] = ("time", "quality")  # of the same job on the same hardware
+_BATCH = "L005"
+MOST_LOST = 0.9  # share of otherwise valid plans that a batch refuses, from which another batch is looked for
+_NEAR_BATCH = 0.1  # share by which that differs at most
+_MORE = 1.01  # times the tokens a second that it has at least
 _UNLISTED = ("cp", "offload")  # keys that a search takes one value of, unless it lists more
 _DEGREES = (2, 4, 8)
 
@@ -186,6 +191,37 @@ def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:
         if outcome:
             found.append(_make_remedy(works, outcome, price=price, counted=True))
     return found
+
+
+def lost_to_batch(tally: TrainingTally) -> float:
+    """The share of otherwise valid plans that are refused because the batch is no whole number of micro-batches."""
+    refused = tally.refused
+    reached = tally.evaluated + sum(refused[check.code] for check in LATE)
+    return refused[_BATCH] / reached if reached else 0.0
+
+
+def batch_that_divides(inputs: TrainingInputs, best: Ranked, tally: TrainingTally) -> list[Remedy]:
+    """Where the batch refuses most plans: the one near it that most divide, if its best plan has more tokens a second.
+
+    best: of the search as it is
+    """
+    if lost_to_batch(tally) < MOST_LOST:
+        return []
+    batch, whole = float(number(inputs.global_batch)), tally.candidates <= _MOST_CANDIDATES
+    near = np.arange(np.ceil(batch * (1 - _NEAR_BATCH)), np.floor(batch * (1 + _NEAR_BATCH)) + 1)
+    valid = np.zeros(len(near))
+    for grid in _sub_spaces(inputs, None):
+        units = np.multiply.outer(stem(inputs, grid, Counter()).block.dp, grid.sizes["micro_batch"])
+        for unit, times in zip(*np.unique(units, return_counts=True), strict=True):
+            valid += times * (near % unit == 0)
+    chosen = float(near[np.lexsort((np.abs(near - batch), -valid))[0]])
+    settings = (f"workload.global_batch={chosen:.0f}",)
+    outcome = _outcome(inputs.case, settings, None if whole else best.structure, but="recompute")
+    if outcome is None or not outcome.works:
+        return []
+    gain = outcome.best.costs["tokens_per_s"] / best.costs["tokens_per_s"]
+    note = f"{percent(gain - 1, 2)} more tokens/s"
+    return [_make_remedy([settings], outcome, price="quality", counted=whole, note=note)] if gain > _MORE else []
 
 
 def _make_remedy(

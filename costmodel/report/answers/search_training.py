@@ -24,10 +24,12 @@ from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.select_plan import advantage
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.plan_choice_text import CHOICES, choice_words, short_words, split_words
+from costmodel.explore.search.cheapest_changes import Remedy
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
-from costmodel.explore.search.training_remedies import plan_settings
+from costmodel.explore.search.training_candidates import context_degrees
+from costmodel.explore.search.training_remedies import lost_to_batch, plan_settings
 from costmodel.explore.search.training_space import Ranked, unsure
-from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, ordinal
+from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, number_of, ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
 from costmodel.report.answers.compare import difference, figure_row
@@ -36,7 +38,7 @@ from costmodel.report.data_formats import training_json
 from costmodel.report.data_formats.answer_fields import notes
 from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
 from costmodel.report.terminal.formatting import TIME_TERMS, fit_words, result, spaced
-from costmodel.report.terminal.head import command, price_fields, remarks
+from costmodel.report.terminal.head import command, options_of, price_fields, remarks
 from costmodel.report.terminal.layout import BAD, DIM, WARN, Abridged, CellTable, Detail, Line, styled, typed
 from costmodel.report.terminal.plan_lines import plan_words
 from costmodel.report.terminal.refusals import largest_part, reason, reason_of, remedies_json, remedy_lines
@@ -161,20 +163,24 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         stated = remarks([plan.remarked for plan in plans], [plan.costs for plan in plans], nodes)
         if list(plans) != self.found.best:
             return stated
-        return [*self._roomier(), *self._unsure(), *self._offloaded(plans), *stated]
+        return [*self._roomier(), *self._unsure(), *self._unsearched(plans), *stated]
 
-    def _offloaded(self, plans: Sequence[Ranked]) -> list[Line]:
-        """The legend of ↑, and a note if the best plan recomputes although its stack could offload."""
+    def _unsearched(self, plans: Sequence[Ranked]) -> Iterator[Line]:
+        """The legend of ↑, and what the search did not try although the best plan may need it: larger cp, offload."""
         if any(plan.structure.offload for plan in plans):
-            return [styled("  ↑act, ↑opt, ↑par: activations, optimizer states, parameters on the host", DIM)]
-        if not plans or plans[0].structure.recompute == "none":
-            return []
-        case = self.found.inputs_of(plans[0].variant).case
-        offers = case.stack.offload is not None and "activations" in case.stack.offload.of
-        if not offers or (case.scenario.search is not None and case.scenario.search.offload is not None):
-            return []
-        setting = shlex.join(["--set", "search.offload=[[],[activations]]"])
-        return [styled(f"  Not searched: activations on the host in place of recomputing; {setting} adds them")]
+            yield styled("  ↑act, ↑opt, ↑par: activations, optimizer states, parameters on the host", DIM)
+        if not plans:
+            return
+        inputs = self.found.inputs_of(plans[0].variant)
+        stack, space, cp = inputs.case.stack, inputs.case.space, plans[0].sizes["cp"]
+        again, tried = plans[0].structure.recompute != "none", context_degrees(inputs)
+        divides = bool(stack.context_parallel) and stack.has("cp") and float(inputs.ranks) % (2 * cp) == 0
+        if divides and space.cp is None and cp == max(tried) and (again or cp > 1):
+            more = f"search.cp=[{','.join(f'{degree:.0f}' for degree in (*tried, 2 * cp))}]"
+            yield _not_searched(f"{2 * cp:.0f} ranks of context parallelism", more)
+        offers = stack.offload is not None and "activations" in stack.offload.of
+        if again and offers and space.offload is None:
+            yield _not_searched("activations on the host in place of recomputing", "search.offload=[[],[activations]]")
 
     def yours(self) -> list[Line]:
         """Lines on the rank of your own plan, and on the time that the best plan saves."""
@@ -218,11 +224,18 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return [*lines, *(styled(f"  misses    {stated}") for stated in missed if stated and closest)]
 
     def remedies(self) -> list[Line]:
-        """Lines on settings under which a plan works."""
+        """Lines on settings under which a plan works, or on a batch that more plans divide."""
         if self.found.best:
-            return []
+            return [self._batch_words(remedy) for remedy in self.found.remedies]
         none = [] if self.found.tally.missed_by_least else ["no change of a single key makes a plan valid"]
         return remedy_lines(self.found.remedies, indent="  ") or [styled(f"  {words}") for words in none]
+
+    def _batch_words(self, remedy: Remedy) -> Line:
+        """A line on a batch that refuses nearly all plans, and what another one near it gains."""
+        batch, lost = f"{float(self.found.inputs.global_batch):,.0f}", percent(lost_to_batch(self.found.tally), 2)
+        valid = "" if remedy.valid is None else f"{number_of(remedy.valid, 'valid plan')}, "
+        gained = f"{options_of(self.case, remedy.settings)}: {valid}{remedy.note}"
+        return styled(f"  A batch of {batch} refuses {lost} of the plans that are valid otherwise. {gained}", WARN)
 
     def remedy_fields(self) -> list[dict[str, Any]]:
         """The remedies as plain values."""
@@ -374,6 +387,10 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 _RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gpu", "mfu", "hfu", "cost_per_mtoken",
             "memory_peak", "memory_share")  # fmt: skip
 _TERMS = {key: words for words, key in TIME_TERMS}
+
+
+def _not_searched(what: str, setting: str) -> Line:
+    return styled(f"  Not searched: {what}; {shlex.join(['--set', setting])} adds them")
 
 
 def _drop(head: str) -> int:

@@ -88,17 +88,34 @@ class Variants(Generic[Inputs]):
         tried: Iterable[Callable[[], Inputs]] = (partial(self.of, number) for number in range(len(self)))
         if len(self.over) > 1 and len(self) > MOST_CHECKED:
             tried = (partial(self._with, {axis.path: value}) for axis in self.over for value in axis.values)
-        for make in tried:
+        for number, make in enumerate(tried):
             try:
                 make()
             except CostModelError as error:
-                self.fault(error)
+                self.fault(error, number)
 
-    def fault(self, error: CostModelError) -> Fault:
-        """The reason why one value has no plans; raised where the value is invalid or no key varies."""
-        if not self.over or error.faults[0].code not in OF_A_VALUE:
-            raise self.at_over(error) from None
-        return error.faults[0]
+    def fault(self, error: CostModelError, number: int) -> Fault:
+        """The reason why one combination has no plans; raised where a value of it is invalid or no key varies."""
+        if self.over and (error.faults[0].code in OF_A_VALUE or self._contradicts_itself(number)):
+            return error.faults[0]
+        raise self.at_over(error) from None
+
+    def _contradicts_itself(self, number: int) -> bool:
+        """Whether each value of a combination is valid in another one, such as partial rollouts with staleness."""
+        own = self.values(number).items()
+        return bool(self._valid) and all(any(each[path] == value for each in self._valid) for path, value in own)
+
+    @functools.cached_property
+    def _valid(self) -> list[dict[str, str]]:
+        """The combinations of several keys that have inputs; none where there are very many."""
+        found = []
+        for number in range(len(self)) if len(self.over) > 1 and len(self) <= MOST_CHECKED else ():
+            try:
+                self.of(number)
+            except CostModelError:
+                continue
+            found.append(self.values(number))
+        return found
 
     def possible(self) -> Iterator[Inputs]:
         """The inputs of every variant that can be built."""

@@ -95,7 +95,7 @@ def pieces(space: Space[Inputs, Plan, Piece], variants: Variants[Inputs]) -> Ite
             for piece, work in space.pieces(variants.of(variant)):
                 yield WorkUnit(next(numbers), variant, piece, work)
         except CostModelError as error:
-            yield WorkUnit(next(numbers), variant, None, 0, variants.fault(error))
+            yield WorkUnit(next(numbers), variant, None, 0, variants.fault(error, variant))
 
 
 def work_of(space: Space[Inputs, Plan, Piece], variants: Variants[Inputs]) -> int:
@@ -104,7 +104,7 @@ def work_of(space: Space[Inputs, Plan, Piece], variants: Variants[Inputs]) -> in
         try:
             return sum(work for _, work in space.pieces(variants.of(variant))) * len(variants)
         except CostModelError as error:
-            variants.fault(error)
+            variants.fault(error, variant)
     return 0
 
 
@@ -125,7 +125,7 @@ class Task(Generic[Inputs, Plan, Piece]):
             with self.parts.writing(unit.number, of) if self.parts else nullcontext() as keep:
                 found = self.space.searched(inputs, unit.piece, keep)
         except CostModelError as error:
-            return self._without_plans(unit, variants.fault(error))
+            return self._without_plans(unit, variants.fault(error, unit.variant))
         found.work = unit.work
         return found.of_variant(unit.variant)
 

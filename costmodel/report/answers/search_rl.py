@@ -102,14 +102,21 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return {"rank": self.found.your_rank, **rl_plan_fields(yours)}
 
     def beneath(self, plans: Sequence[RankedSplit]) -> list[Line]:
-        """Lines with remarks on the plans, and on overlap of training with generation, which no plan here has."""
+        """Lines with remarks on the plans, and on what the search did not try: older weights, partial rollouts."""
         stated = remarks([self._answer(plan).remarked for plan in plans])
         inputs = self._answer(plans[0]).inputs if plans else None
-        if inputs is None or inputs.engines is None or not inputs.case.stack.apart:
+        if inputs is None or inputs.engines is None:
             return stated
-        if inputs.case.scenario.workload.staleness or "workload.staleness" in self.paths:
+        workload, stack = self.case.scenario.workload, inputs.case.stack
+        added = {}
+        if stack.apart and not workload.staleness and "workload.staleness" not in self.paths:
+            added["answers of older weights"] = "--over workload.staleness=0,1"
+        if "partial" in stack.rollouts and workload.rollouts == "batch" and "workload.rollouts" not in self.paths:
+            added["partial rollouts"] = "--over workload.rollouts=batch,partial"
+        if not added:
             return stated
-        return [styled("  Not searched: answers of older weights (--set workload.staleness=1)"), *stated]
+        named = f"{' and '.join(added)}; {' '.join(added.values())}"
+        return [styled(f"  Not searched: {named} adds them"), *stated]
 
     def yours(self) -> list[Line]:
         """A line on the scenario's own plan compared with the best."""

@@ -563,9 +563,6 @@ def _repeats(inputs: TrainingInputs, block: Block) -> Mask:
     synced = structure.sync != USUAL and USUAL in (space.sync or ())
     if synced or (structure.compression != "none" and "none" in (space.compression or ())):
         same |= (block.dp == 1) & (block.cp == 1)
-    kinds = space.cp_type or stack.context_parallel
-    if structure.cp_type in kinds[1:]:
-        same |= block.cp == 1
     idle = structure.recompute == "selective" and inputs.dropped(structure.recompute) == "nothing"
     idle = idle and not structure.recompute_modules and "none" in stack.recompute
     return same | (idle and "none" in (space.recompute or stack.recompute))
@@ -632,7 +629,7 @@ def _check(code: str, needs: str, refused: Callable[[TrainingInputs, Block], Mas
 
 REPEATED = (
     *("zero", "recompute", "recompute_modules", "schedule", "sequence_parallel", "order"),
-    *("cp_type", "split", "offload", "compression", "sync"),
+    *("split", "offload", "compression", "sync"),
 )
 CHECKS = (
     _check("L011", "", _not_offered, "zero", "schedule", *RECOMPUTE, *OFFLOAD),

@@ -18,6 +18,7 @@ from costmodel.explore.rl import search
 from costmodel.explore.scenario_from_flags import ScenarioFlags, scenario_from_flags
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.value_ranges import axes
+from costmodel.ground.errors import CostModelError
 
 NAME = "grpo-qwen-2.5-7b-64"
 SMALL = ("search={tp: [1], cp: [2], rollout_tp: [2, 4]}",)
@@ -173,3 +174,34 @@ def test_a_stated_micro_batch_that_ranks_cannot_fill_is_no_plan() -> None:
     found = search(reinforced(scenario_from_flags(None, flags, ["plan={tp: 1, cp: 1, micro_batch: 64}"])), 100)
     assert not found.best
     assert found.tally.refused["R018"]
+
+
+JOB = ("--rl", "grpo", "--model", "qwen3-32b", "--gpu", "h100", "--gpus", "32")
+
+
+def test_each_refused_plan_counts_under_one_reason(run: Any) -> None:
+    split = ("--set", "plan.rollout.ranks=12", "--set", "plan.rollout.colocated=false")
+    out = run("search", *JOB, *split, "--set", "workload.staleness=1", "--why-not").out
+    assert "Why not: 8 of 8 plans are refused" in out
+    found = search(case_of("workload.staleness=1"), 1)
+    assert sum(found.tally.refused.values()) + found.tally.safe <= found.tally.candidates
+
+
+def test_what_was_not_searched_adds_to_what_was(run: Any) -> None:
+    """The named options keep the plans of the answer that names them, so what they lead to is never worse."""
+    out = run("search", *JOB).out
+    (named,) = re.findall("Not searched: answers of older weights and partial rollouts; (.*) adds them", out)
+    first, better = (json.loads(run("search", *JOB, *more, "--json").out)["plans"][0] for more in ((), named.split()))
+    assert better["iteration_time_s"] < 0.9 * first["iteration_time_s"]
+    assert "Not searched" not in run("search", *JOB, *named.split()).out
+
+
+def test_values_that_contradict_each_other_make_a_row_without_plans() -> None:
+    """Partial rollouts need staleness: without it they have no plans, with it they have; a wrong value is a fault."""
+    found = search(case_of(), 1, axes(["workload.staleness=0,1", "workload.rollouts=batch,partial"]))
+    assert [part.fault.code if part.fault else "" for part in found.parts] == ["", "D006", "", ""]
+    for wrong in (["workload.rollouts=batch,partial"], ["workload.staleness=0,-1", "workload.rollouts=batch"]):
+        with pytest.raises(CostModelError) as raised:
+            search(case_of(), 1, axes(wrong))
+        assert raised.value.faults[0].place is not None
+        assert raised.value.faults[0].place.text.startswith("--over")

@@ -41,7 +41,7 @@ def test_a_plan_below_it_breaks_a_limit(run: Any, command: str) -> None:
 
 
 def test_the_first_line_names_the_first_that_fits_at_p90(run: Any) -> None:
-    asked = ("search", "llama-3-70b-512", "--top", "6", "--safe", "off")
+    asked = ("search", "llama-3-70b-512", "--top", "6", "--safe", "off", "--set", "search.cp=[1]")
     rows = json.loads(run(*asked, "--json").out)["plans"]
     assert not rows[0]["fits_p90"]
     first = next(row for row in rows if row["fits_p90"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -27,12 +28,19 @@ from costmodel.explore.compare.select_plan import advantage, plan_of
 from costmodel.explore.search.rank import Top
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
-from costmodel.explore.search.training_candidates import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
+from costmodel.explore.search.training_candidates import (
+    DEFAULT_MICRO_BATCHES,
+    candidates,
+    context_degrees,
+    divisors,
+    grids,
+)
 from costmodel.explore.search.training_remedies import plan_settings
 from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
 from costmodel.explore.search.value_ranges import axis
 from costmodel.ground.counts import SIZES
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.units import percent
 from costmodel.report.answers.search import counts_words
 from costmodel.report.answers.search_training import TrainingWords
 
@@ -262,7 +270,9 @@ def test_what_a_search_cannot_vary(over: str, hint: str) -> None:
 
 def test_ones_own_plan_in_another_case_stays_in_its_place() -> None:
     """Of several cases only in the one that was written it goes before others that are as good."""
-    asked = replace(load("llama-3-70b-512", ("plan.pp=2", "plan.vpp=8", "plan.micro_batch=2")), assignments=())
+    asked = replace(
+        load("llama-3-70b-512", ("plan.pp=2", "plan.vpp=8", "plan.micro_batch=2", "search.cp=[1]")), assignments=()
+    )
     found = search(asked, 8, over=[axis("assume.overlap.dp=77%,30%")], workers=1)
     scores = [row.score for row in found.best]
     assert scores == pytest.approx(sorted(scores), rel=1e-11)
@@ -423,7 +433,64 @@ def test_unequal_chunks_are_not_tried_unasked(schedule: str) -> None:
 
 
 def test_where_something_fits_there_is_nothing_to_remedy() -> None:
-    assert with_remedies(whole()).remedies == ()
+    assert not with_remedies(whole()).remedies
+
+
+@pytest.mark.parametrize(("batch", "nearest"), [(1000, 1024), (100, 96), (1024, None), (1536, None)])
+def test_a_batch_that_few_plans_divide_leads_to_one_near_it(batch: int, nearest: int | None) -> None:
+    """Of 500 sequences on 512 GPUs a replica each leaves hardly a layout; nothing is offered where most divide."""
+    asked = load("llama-3-70b-512", (f"workload.global_batch={batch}", "search.cp=[1]"))
+    found = with_remedies(search(asked, 1, workers=1))
+    settings = [remedy.settings for remedy in found.remedies]
+    assert settings == ([] if nearest is None else [(f"workload.global_batch={nearest}",)])
+    for remedy in found.remedies:
+        better = search(load("llama-3-70b-512", (*remedy.settings, "search.cp=[1]")), 1, workers=1)
+        assert (remedy.valid, remedy.step_time) == (better.tally.evaluated, better.best[0].costs["step_time"])
+        gain = better.best[0].costs["tokens_per_s"] / found.best[0].costs["tokens_per_s"]
+        assert gain > 1
+        assert remedy.note == f"{percent(gain - 1, 2)} more tokens/s"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "degrees"),
+    [(4096, (1,)), (7999, (1,)), (8000, (1, 2)), (8192, (1, 2)), (16384, (1, 2, 4)), (32768, (1, 2, 4, 8))],
+)
+def test_context_parallelism_leaves_a_rank_as_many_tokens_as_recipes_do(tokens: int, degrees: tuple[int, ...]) -> None:
+    assert context_degrees(training_inputs(load("llama-3-70b-512", (f"workload.sequence={tokens}",)))) == degrees
+
+
+def test_software_without_context_parallelism_is_searched_without() -> None:
+    long = ("workload.sequence=32768", "stack.context_parallel=[]")
+    assert context_degrees(training_inputs(load("llama-3-70b-512", long))) == (1,)
+
+
+def test_by_default_sequences_of_8192_are_shared_by_two_ranks() -> None:
+    """As in published recipes of this size: without, the best plan recomputes everything and takes 27 % longer."""
+    job = ("model=llama-3.1-405b", "cluster.nodes=128", "plan=null")
+    default, listed, single = (
+        search(preferring(load("llama-3-70b-512", (*job, *more)), 0.9), 1, workers=1)
+        for more in ((), ("search.cp=[1,2]",), ("search.cp=[1]",))
+    )
+    assert default.best[0].key == listed.best[0].key
+    assert default.tally.candidates == listed.tally.candidates
+    assert default.best[0].sizes["cp"] == 2
+    assert single.best[0].costs["step_time"] > 1.25 * default.best[0].costs["step_time"]
+
+
+def test_ways_of_context_parallelism_are_no_further_plans_of_one_rank() -> None:
+    """Of cp 1 one way stands for all, so that no duplicate is counted; of cp 2 each way is a plan."""
+    sizes = [grid.sizes["cp"] for grid in grids(training_inputs(load("llama-3-70b-512")))]
+    assert sizes.count((1, 2)) * 2 == sizes.count((2,)) > 0
+
+
+def test_what_was_not_searched_is_named_with_what_adds_it(run: Any) -> None:
+    """The setting that is named adds plans to those that were searched, so its answer is never worse."""
+    job = ("--model", "llama-3.1-405b", "--gpu", "h100", "--gpus", "1024", "--sequence", "8192", "--batch", "1024")
+    asked = ("search", *job)
+    out = run(*asked).out
+    (setting,) = re.findall("Not searched: 4 ranks of context parallelism; --set '(.*)' adds them", out)
+    assert setting == "search.cp=[1,2,4]"
+    assert "ranks of context parallelism" not in run(*asked, "--set", setting).out
 
 
 def test_cost_as_objective_wants_a_price() -> None:

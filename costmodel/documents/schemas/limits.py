@@ -46,7 +46,9 @@ def _bound_on(name: str, what: str, kind: Any, base: type[Bound] = Bound) -> typ
     """A class of bounds on values of one kind."""
     fields: dict[str, Any] = {"at_most": AT_MOST, "at_least": AT_LEAST, "target": TARGET}
     typed: dict[str, Any] = {key: (kind | None, field) for key, field in fields.items()}
-    return create_model(name, __base__=base, __doc__=f"Bounds on {what}.", __module__=__name__, **typed)
+    model = create_model(name, __base__=base, __doc__=f"Bounds on {what}.", __module__=__name__, **typed)
+    globals()[name] = model  # pickle finds a class by its name: searches send scenarios to other processes
+    return model
 
 
 class _OfWait(Bound):

@@ -90,7 +90,7 @@ def test_processes_find_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
 def test_other_machines_get_the_scenario_and_find_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where processes are not forked, the scenario comes to them in a serialised form."""
     monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
-    monkeypatch.setattr("costmodel.explore.search.stream.get_start_method", lambda: "spawn")
+    monkeypatch.setattr("multiprocessing.get_start_method", lambda: "spawn")
     assert text_of(over_values(kind, SearchOptions(workers=1, engine="local"))) == text_of(over_values(kind))
     assert text_of(over_values(kind, SearchOptions(workers=2))) == text_of(over_values(kind))
 

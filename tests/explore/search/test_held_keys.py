@@ -100,9 +100,9 @@ def test_a_key_that_search_lists_is_not_held(key: str, other: str) -> None:
     case = load(NAME, (f"plan.{key}={other}", f"search.{key}={listed}"))
     assert case.held.values == {}
     (sentence,) = case.held.conflicts
-    assert f"plan.{key}={other} is not held" in sentence
+    assert f"plan.{key}={other} is not fixed" in sentence
     assert texts(searched(case), key) <= {part.strip() for part in listed.strip("[]").split(",")}
-    inputs = sentence.partition("--set ")[2].removesuffix(" holds it")
+    inputs = sentence.partition("--set ")[2].removesuffix(" fixes it")
     assert texts(searched(load(NAME, (f"plan.{key}={other}", inputs))), key) == {other}, "the remedy holds it"
 
 
@@ -137,10 +137,10 @@ def test_a_plan_that_is_all_from_the_command_line_is_nobody_s_own(tmp_path: Path
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (("plan.recompute=full", "plan.recompute_modules=[norms]"), "recompute_modules=[norms] cannot hold beside"),
+        (("plan.recompute=full", "plan.recompute_modules=[norms]"), "plan.recompute_modules=[norms] cannot be combined with plan.recompute=full"),
         (("plan.recompute=full", "search.recompute_modules=[[norms]]"), "search.recompute_modules is not tried"),
         (("plan.recompute_modules=[norms]", "search.recompute=[none]"), "for recompute selective alone"),
-        (("plan.split=spread", "plan.first_stage_layers=20"), "plan.split=spread cannot hold beside"),
+        (("plan.split=spread", "plan.first_stage_layers=20"), "plan.split=spread cannot be combined with plan.first_stage_layers=20"),
         (("plan.split=spread", "search.first_stage_layers=[20]"), "search.first_stage_layers is not tried"),
         (("plan.first_stage_layers=20", "search.split=[even]"), "is not fixed for every plan"),
         (("workload.precision=fp8", "search.precision=[bf16]"), "workload.precision=fp8 is not fixed"),

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
+from costmodel.ground.units import Figure
 
 # --- leaves by their paths, in documents and in the trees they were read from
 
@@ -44,7 +45,8 @@ def changed(here: Any, path: str, value: Any, *, checked: bool = True) -> Any:
         return [inner if str(index) == part else item for index, item in enumerate(here)]
     if rest or not checked:
         return here.model_copy(update={part: inner})
-    given = {type(here).model_fields[name].alias or name: held for name, held in here}
+    known = type(here).model_fields
+    given = {known[name].alias or name: Figure(held) if type(held) is float else held for name, held in here}  # in SI
     return type(here).model_validate({**given, part: inner})
 
 

@@ -199,7 +199,7 @@ class Rl(Document):
     def _lengths(cls, given: Any) -> Any:
         """Checks that the lengths of answers are a mapping with mean and limit."""
         response = given.get("response") if isinstance(given, dict) else None
-        if response is not None and not isinstance(response, dict):
+        if response is not None and not isinstance(response, dict | BaseModel):
             sentence = "a response needs mean and limit, e.g. {{mean: 4 k, limit: 16 k}}: the longest set the time"
             raise PydanticCustomError("load", sentence.replace("{{", "{").replace("}}", "}"), {"keys": ("response",)})
         return given

@@ -76,12 +76,12 @@ def test_replicas_of_a_reason_are_those_of_its_remedy(safe: str, run: Any) -> No
     """With replicas that are down a tenth of the time the reason stated 5, and the remedy 9; more have a chance."""
     job = ("serve-llama-3.1-70b", "--set", "workload.rate=20 /s", "--set", "assume.availability=90 %")
     ran = run("estimate", *job, *(("--safe", safe) if safe else ()))
-    stated = re.search(r"(\d+) to keep the limits", " ".join(ran.out.split()))
+    stated = re.search(r"(\d+) meet the limits", " ".join(ran.out.split()))
     tried = re.search(r"plan.replicas=(\d+)", ran.out)
     assert stated is not None
     assert tried is not None
     assert int(tried[1]) == int(stated[1]) if safe else int(tried[1]) > int(stated[1])
-    assert ("to keep the limits by expected figures" in " ".join(ran.out.split())) is not bool(safe)
+    assert ("meet the limits as predicted, without a margin for error" in " ".join(ran.out.split())) is not bool(safe)
 
 
 def test_solve_finds_a_range_between_two_samples(run: Any) -> None:

@@ -194,7 +194,9 @@ MIXED = ("model=deepseek-v3", "cluster.node=dgx-h200", "plan={tp: 1, dp_attentio
 LEARNING = "grpo-qwen-2.5-7b-64"
 APART = (
     "plan.rollout={colocated: false, ranks: 32}",
-    "workload={rollouts: partial, staleness: 1, environment: {turns: 4, time: 2 s}}",
+    "workload.rollouts=partial",
+    "workload.staleness=1",
+    "workload.environment={turns: 4, time: 2 s}",
 )
 DRAFTED = ("stack=sglang", "plan={tp: 4, pp: 2, speculation: {tokens: 4, acceptance: 50 %, draft: eagle}}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -91,7 +92,8 @@ def test_the_target_is_reached_with_a_chance_of_90_percent(run: Any) -> None:
     both = f"{off['ranges'][0]['high']} at the expected value, {found['ranges'][-1]['high']} with a chance of 90 %"
     said = run("solve", NAME, *wanted).out
     assert f"  {both} to reach it and to meet all limits (--safe off takes the first)\n" in said
-    assert "beyond it ttft_p99 is at most 500.02 ms with a chance of 90 %" in said
+    (beyond,) = re.findall(r"beyond it ttft_p99 is at most ([\d.]+) ms with a chance of 90 %", said)
+    assert 500 < float(beyond) < 500.05
 
 
 def test_a_result_without_a_band_is_by_its_expected_value(run: Any) -> None:

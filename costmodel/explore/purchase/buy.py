@@ -531,9 +531,12 @@ class Bought:
 
     @property
     def dearest(self) -> Price | None:
-        """The highest list price on demand of the best machine's accelerator, above a listed one on demand."""
+        """The highest list price on demand of the best machine's accelerator, above a listed one on demand.
+
+        None where the price is the user's own, which no list changes.
+        """
         best = self.best
-        price = None if best is None or best.machine.sold != ON_DEMAND else best.price
+        price = None if best is None or best.machine.sold != ON_DEMAND or best.machine.own else best.price
         node = None if best is None or price is None else dearest_on_demand(best.machine.accelerator)
         if price is None or price.listed is None or node is None:
             return None

@@ -75,7 +75,7 @@ YEAR = 365 * 86400.0
 class Machine:
     """A kind of machine and how it is sold, with the settings that put a scenario on it.
 
-    settings: of the machine alone. price: those of an offer that is not its list price
+    settings: of the machine alone. price: those of an offer that is not its list price. own: from the user's table
     """
 
     accelerator: str
@@ -85,6 +85,7 @@ class Machine:
     sold: str = ""
     region: str = ""
     term: float = 0.0  # shortest time for which it is sold so, s; 0 where none is stated
+    own: bool = False
 
     @property
     def terms(self) -> str:
@@ -172,6 +173,7 @@ def on_offer(
     shipped, other_hosted = _PriceTable(SHIPPED, shelf, case).read(_shipped_text())
     if only and prices:
         shipped, other_hosted = [], []
+    own = [replace(offer, own=True) for offer in own]
     replaced = {(offer.node, offer.sold) for offer in own}
     machines = [] if is_priced else [*own, *(offer for offer in shipped if (offer.node, offer.sold) not in replaced)]
     wanted = {_accelerator(shelf, gpu) for gpu in gpus}

@@ -111,17 +111,34 @@ def in_brackets(rent: Rent, row: Purchase, owner: str) -> Sentence:
     used, held = (
         as_stated(number_cell(each, "gpus"), "the table of machines") for each in (row.gpus, row.gpus + row.idle)
     )
-    return [" (", other, *([" by whole nodes, "] if rent.each else [" for "]), used, " of ", held, " GPUs in use)"]
+    more: list[Cell] = []
+    if not rent.each:
+        idle = as_stated(number_cell(row.idle, "gpus"), "the table of machines")
+        more = ["; all ", held, " are billed, so the other ", idle, " may be used too"]
+    by = [" by whole nodes, "] if rent.each else [" for "]
+    return [" (", other, *by, used, " of ", held, " GPUs in use", *more, ")"]
 
 
 def seller_of(row: Purchase) -> str:
-    """Who asks the price of an offer, by the authors of its source; empty where no source is stated."""
+    """Who asks the price of an offer: the cloud of the node, or the authors of its source; empty if none is known."""
     listed = None if row.price is None else row.price.listed
     if listed is None or not listed.source or row.price is None or row.price.stated:
         return ""
-    own = read("node", row.machine.node).sources.get(listed.source)
-    authors = (bibliography().get(listed.source) or {}).get("authors") if own is None else own.authors
-    return str(authors or listed.source)
+    cloud = read("node", row.price.node).provider
+    return cloud if not row.machine.price and cloud != "generic" else _authors(row.price.node, listed.source)
+
+
+def _authors(node: str, source: str) -> str:
+    """Who published a source of a price, or its key."""
+    own = read("node", node).sources.get(source)
+    authors = (bibliography().get(source) or {}).get("authors") if own is None else own.authors
+    return str(authors or source)
+
+
+def from_seller(row: Purchase) -> str:
+    """From whom a machine is rented, and where; empty where no seller is known."""
+    seller, region = seller_of(row), row.machine.region
+    return f"from {seller}{f' in {region}' if region else ''}" if seller else ""
 
 
 def times_as_much(ratio: float, of: str = "") -> str:
@@ -223,14 +240,16 @@ def range_words(found: Bought, *, short: bool = False) -> Sentence:
         money = _money_of_sizes(found, best, short=short)
     elif band:
         times = of_machine(band_cells(costs, "run_time", show_time), best)
-        money = [*band[1:-1], " in 8 of 10 cases, as the predicted time may be off", *([] if short else times)]
+        odds = " in 8 of 10 cases, more in 1 of 10, as the predicted time may be off"
+        money = [*band[1:-1], odds, *([] if short else times)]
     elif dear is None:
         return []
     if dear is not None and dear.listed is not None:
         each = opening(Value(hourly(dear), dear.each * 3600, "price_usd_per_hour"), f"dear price of {name}")
         money += ["; up to ", opening(money_cell(found.dear_rent), f"dear rent of {name}")]
-        where = [f" at the highest price on demand of this GPU, {dear.node} (", each, f", {dear.listed.date})"]
-        money += [f" by price ({dear.node})"] if short else where
+        node = f"{read('node', dear.node).provider}, {dear.node}"
+        where = [f" at the highest price on demand of this GPU ({node}, ", each, f", {dear.listed.date})"]
+        money += [f" by price ({node})"] if short else where
     return ["How sure the money is: ", *money, "."]
 
 
@@ -252,10 +271,14 @@ def _money_of_sizes(found: Bought, best: Purchase, *, short: bool) -> list[Cell]
     low, high = sizes[0][-1], sizes[-1][-1]
     money = [low] if plain([low]) == plain([high]) else [low, " to ", high]
     likely = sizes[1:] if short and sizes[1:] and plain([sizes[1][-1]]) == plain([low]) else sizes
-    words = [cell for gpus, odds, _ in likely for cell in (", ", gpus, " with ", odds)]
-    words[2] = " GPU suffices with " if plain([words[1]]) == "1" else " GPUs suffice with "
+    words = [cell for gpus, odds, rent in likely for cell in (", ", gpus, " (", rent, ")", " with ", odds)]
+    words[5] = " suffices with " if plain([words[1]]) == "1" else " suffice with "
+    words.insert(2, " GPU" if plain([words[1]]) == "1" else " GPUs")
+    last = best if surer is None else surer.row
+    assert last.plans.safe is not None
+    beyond = cases_cell(1 - last.plans.safe.chance, f"{MISS} of {name if surer is None else surer.name}", MISS)
     off = "speed may be off" if short else "the predicted speed may be off"
-    return [*money, f" {every(found)}, as {off} (", *words[1:], ")"]
+    return [*money, f" {every(found)}, as {off}: ", *words[1:], "; more are needed in ", beyond, " cases"]
 
 
 def left_out(found: Bought) -> Sentence:
@@ -347,18 +370,21 @@ def _cost_words(found: Bought, best: Purchase) -> Sentence:
 
 
 def _rented_words(row: Purchase) -> Sentence:
-    """The offer: its node, its terms, its price, and where that is from."""
-    price, listed = row.price, None if row.price is None else row.price.listed
+    """The offer: who sells it, where, on which terms, at which price, and where that is from."""
+    price, listed, node = row.price, None if row.price is None else row.price.listed, row.machine.node
     if bought_words(row):
-        return [f"{row.machine.node}, {bought_words(row)}."]
-    sold = f" {terms_words(row.machine)}" if row.machine.sold else ""
+        seller = seller_of(row)
+        return [f"{node}, {bought_words(row)}{f' (price of {seller})' if seller else ''}."]
+    sold = f", {terms_words(row.machine)}" if row.machine.sold else ""
     if price is None or not price.known:
-        return [f"Rent of {row.machine.node}{sold}; no price is known."]
-    own = listed is not None and not price.stated and listed.source and not price.assumed
-    origin = f"{seller_of(row)}, {listed.date}" if own and listed is not None else price_source(price)
-    origin = f"assumed: {origin}" if price.assumed else origin
+        return [f"Rent of {node}{sold}; no price is known."]
     each = opening(Value(hourly(price), price.each * 3600, "price_usd_per_hour"), f"price of {row.machine.name}")
-    return [f"Rent of {row.machine.node}{sold}, at ", each, f" ({origin})."]
+    if listed is None and not price.stated:
+        return ["At your price of ", each, f" ({price_source(price)}); {node} is only the shape of the machine."]
+    if listed is None or price.assumed or not from_seller(row):
+        return [f"Rent of {node}{sold}, at ", each, f" ({'assumed: ' if price.assumed else ''}{price_source(price)})."]
+    reported = "" if _authors(price.node, listed.source or "") == seller_of(row) else f", {listed.source}"
+    return [f"Rent {from_seller(row)}{sold}, at ", each, f" (price of {listed.date}{reported}; node {node})."]
 
 
 def _next_words(found: Bought, best: Purchase, row: Purchase) -> Sentence:
@@ -369,7 +395,8 @@ def _next_words(found: Bought, best: Purchase, row: Purchase) -> Sentence:
     endless = found.asked.request_tokens is None and math.isinf(best.time)
     by = ", by the cost of its work" if endless else ""
     gpus = opening(number_cell(row.gpus, "gpus"), f"GPUs of {name}")
-    words: list[Cell] = [f"Next best{other}{same}{by}: ", gpus, f" {row.machine.accelerator} ({row.machine.node}"]
+    where = f"{from_seller(row)}, {row.machine.node}".removeprefix(", ")
+    words: list[Cell] = [f"Next best{other}{same}{by}: ", gpus, f" {row.machine.accelerator} ({where}"]
     words += [f", {row.machine.terms}" if row.machine.terms and not same else ""]
     if row.price is not None and row.price.known:
         each = Value(hourly(row.price), row.price.each * 3600, "price_usd_per_hour")
@@ -541,6 +568,7 @@ _RISKS = {
     "spot": "nodes are taken away at short notice, and fewer GPUs answer until others start",
     "fewer": "as likely as not these are too few, and more have to be found at the price of that day",
     "surer": "most likely the answer's number would have sufficed",
+    "tokens": "where it is missed, tokens come slower than that; people read slower still, so test whether it pays",
     "type": "answers may differ from those in 16 bits: compare both on your own prompts",
 }
 _MEANINGS = {
@@ -588,9 +616,9 @@ def _offer_words(found: Bought, row: Purchase) -> Iterator[Cell]:
         capital = opening(money_cell(row.capital, "capital_usd"), f"capital of {name}")
         yield from (f"buy {row.machine.node} for ", capital, f", used for {years_of(row.life)}")
     else:
-        seller, same = seller_of(row), best is not None and best.machine.node == row.machine.node
-        of = f"{'' if same else f'{row.machine.node} '}{f'from {seller} ' if seller else ''}{terms_words(row.machine)}"
-        yield of
+        same = best is not None and best.machine.node == row.machine.node
+        sold = f"{from_seller(row)} {terms_words(row.machine)}".strip()
+        yield f"{sold}{'' if same else f' (node {row.machine.node})'}"
 
 
 def _choice_aside(found: Bought, choice: Choice) -> Iterator[Cell]:
@@ -599,7 +627,7 @@ def _choice_aside(found: Bought, choice: Choice) -> Iterator[Cell]:
     if choice.key == "offer" and row.machine.sold == "spot":
         yield ", without interruptions"
     if row.price is not None and row.price.listed is not None and choice.key == "offer":
-        yield f"; price of {row.price.listed.date}, {seller_of(row)}"
+        yield f"; price of {row.price.listed.date}, {seller_of(row)}, node {row.machine.node}"
         unstated = row.machine.is_bound and not row.machine.term
         yield f"; {years_of(row.least_term)} at least is assumed" if unstated else ""
     if choice.key == "tokens" and best is not None and best.trial is not None:

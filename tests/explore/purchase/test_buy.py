@@ -7,6 +7,7 @@ import json
 import math
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from statistics import NormalDist
 from types import SimpleNamespace
 from typing import Any
@@ -278,16 +279,29 @@ def test_the_first_sentence_is_for_who_decides() -> None:
     assert words.startswith(f"{row.gpus:.0f} h100-sxm ({row.nodes:.0f} nodes of 8): ${costs['run_cost'] / 1e3:.0f} k (")
     assert f"{costs['run_time'] / 86400:.1f} days ({' to '.join(ends)})" in words
     assert f"with a chance of {row.plans.safe.chance:.0%} to meet every limit.".replace("%", " %") in words
-    origin = f"({row.price.listed.source}, {row.price.listed.date})"
-    assert f"Rent of p5 on demand, without a term, at {price} {origin}." in words
+    origin = f"(price of {row.price.listed.date}, {row.price.listed.source}; node p5)"
+    assert f"Rent from AWS in us-east-1, on demand, without a term, at {price} {origin}." in words
     assert "Looked at: 2 offers of 2 machines, " in words
     assert "; 1 meets every limit, 1 refused: cannot" not in words
     assert "; 1 meets every limit, 1 refused: 1 " in words
     served = document(found("serving"), 10)
-    assert "from CoreWeave on spot, which may be taken away; $" in closing(served)
+    assert "from CoreWeave in North America on spot, which may be taken away; $" in closing(served)
     assert ", without interruptions; price of 2026-09-20, CoreWeave" in closing(served)
     assert "The chance is that the real speed keeps every limit, given the error on measured runs" in words
     assert next(each.label for each in served.headlines) == "Cost of a month of 730 h"
+
+
+def test_a_price_of_your_own_has_no_seller_and_no_higher_one(tmp_path: Path) -> None:
+    """A price that --price states, and a row of a table: no list price of another seller changes either."""
+    given = stated(document(costmodel.buy(node="neocloud-h100", price="2.10USD/GPU/h", **SERVED).found, 5))
+    assert "At your price of 2.10 USD/GPU/h (--price); neocloud-h100 is only the shape of the machine." in given
+    assert "Rent " not in given
+    table = tmp_path / "quotes.csv"
+    table.write_text("kind,node,date,source,usd_per_gpu_hour\non demand,neocloud-h100,2026-11-30,my-quote,2.10\n")
+    quoted = stated(document(costmodel.buy(prices=str(table), only_prices=True, **SERVED).found, 5))
+    assert "Rent from my-quote, on demand, without a term, at 2.10 USD/GPU/h (price of 2026-11-30; node " in quoted
+    assert "highest price" not in given + quoted
+    assert "highest price on demand of this GPU (Azure, " in stated(document(found("serving"), 5))
 
 
 def test_a_service_begins_with_its_range_of_sizes_and_of_cost() -> None:
@@ -307,7 +321,7 @@ def test_a_service_begins_with_its_range_of_sizes_and_of_cost() -> None:
     words, next_best = stated(document(found("serving"), 10)), found("serving").next_best
     assert next_best is not None
     apart = found("serving").rent(next_best).whole - found("serving").billed
-    assert f"Next best on another GPU and the same terms: {next_best.gpus:.0f} l4 (g6-48xlarge" in words
+    assert f"Next best on another GPU and the same terms: {next_best.gpus:.0f} l4 (from AWS, g6-48xlarge" in words
     assert f", +{rounded_dollars(apart)}." in words
 
 
@@ -391,8 +405,15 @@ def test_money_has_a_range_by_prediction_and_by_price_and_each_choice_its_chance
     assert asked.dearest.node == dear.name
     most = rounded_dollars(math.ceil(best.gpus / 8) * 8 * hourly_price(dear) * HOURS_OF_A_MONTH)
     words = stated(document(asked, 5))
-    assert f"How sure the money is: {low} to {high} a month, as the predicted speed may be off (" in words
-    assert f"; up to {most} at the highest price on demand of this GPU, {dear.name} (" in words
+    assert f"How sure the money is: {low} to {high} a month, as the predicted speed may be off: " in words
+    few, many = best.plans.expected, next(each.row.plans.safe for each in asked.choices if each.key == "surer")
+    sure = [f"{chance:.0%}".replace("%", " %") for chance in (few.chance, many.chance)]
+    assert f": {few.gpus:.0f} GPUs ({low}) suffice with {sure[0]}, " in words
+    assert (
+        f", {many.gpus:.0f} ({high}) with {sure[1]}; more are needed in {(1 - many.chance) * 100:.0f} of 100 cases"
+        in words
+    )
+    assert f"; up to {most} at the highest price on demand of this GPU ({dear.provider}, {dear.name}, " in words
     for choice, decision in zip(asked.choices, decisions(asked), strict=True):
         assert plain([decision.missed]) == f"{(1 - choice.row.plans.safe.chance) * 100:.0f} of 100"
     words, failing = stated(document(found("serving"), 5)), [row for row in found("serving").rows if not row.works]

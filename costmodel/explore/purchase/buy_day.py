@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.load_scenario import vary_any
-from costmodel.equations.run.economics import autoscaled_cost, cost_difference, rate, run_cost, share
+from costmodel.equations.run.economics import autoscaled_cost, rate, run_cost, share
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
 from costmodel.explore.purchase.buy import SIZE, Bought, Rent
 from costmodel.explore.purchase.offers import ON_DEMAND, Machine
@@ -51,9 +51,10 @@ class Hour:
 class Day:
     """A day of traffic on one machine, replicas started and stopped hour by hour.
 
-    machine: as a fixed fleet is rented, for the least. start: time of a replica from the decision to start until it
-    serves, s. price: of an accelerator of a fixed fleet, USD/s. elastic: of one that is rented by the hour: the machine
-    on demand, where it is offered so. built: those of a node
+    machine: the answer's. start: time of a replica from the decision to start until it serves, s. price: of an
+    accelerator of a fixed fleet, that of the answer, USD/s. elastic: of one that is rented by the hour: the machine on
+    demand, where it is offered so. built: those of a node. lasting: the cheapest rent of a fixed fleet on other terms,
+    where one is cheaper than the answer's. lasting_price: its price, USD/s
     """
 
     machine: Machine
@@ -62,12 +63,22 @@ class Day:
     price: float
     elastic: float
     built: float
+    lasting: Machine | None = None
+    lasting_price: float = math.nan
 
     @property
     def fixed(self) -> Rent:
-        """The rent if the accelerators of the busiest hour run all day."""
+        """The rent if the accelerators of the busiest hour run all day, at the price of the answer."""
+        return self._fixed(self.price)
+
+    @property
+    def fixed_lasting(self) -> Rent:
+        """The rent of that fleet on the cheapest other terms; NaN where none are cheaper."""
+        return self._fixed(self.lasting_price)
+
+    def _fixed(self, price: float) -> Rent:
         most = max(hour.gpus for hour in self.hours)
-        return Rent(float(self._all_day(most, self.price)), float(self._all_day(self._whole(most), self.price)))
+        return Rent(float(self._all_day(most, price)), float(self._all_day(self._whole(most), price)))
 
     @property
     def autoscaled(self) -> Rent:
@@ -76,11 +87,12 @@ class Day:
         in_use, whole = (float(self._by_hour(each, self.elastic)) for each in (used, [*map(self._whole, used)]))
         return Rent(in_use, whole)
 
-    @property
-    def saved(self) -> float:
-        """What following the hours saves in a month of such days, by whole nodes, USD."""
-        apart = cost_difference(self.fixed.whole, self.autoscaled.whole)
-        return float(run_cost(MONTH, 1.0, rate(apart, len(self.hours) * _HOUR)))
+    def month(self, rent: Rent) -> Rent:
+        """A rent of the day as that of a month of such days."""
+        return Rent(float(self._month(rent.in_use)), float(self._month(rent.whole)))
+
+    def _month(self, rent: Number) -> Number:
+        return run_cost(MONTH, 1.0, rate(rent, len(self.hours) * _HOUR))
 
     def trees(self, asked: Workload) -> dict[str, ExplainedFigure]:
         """The trees of the rents of whole nodes, and of the figures of each hour by `Hour.named`."""
@@ -90,8 +102,10 @@ class Day:
         most, built = leaf(max(used), "GPUs of the busiest hour"), leaf(self.built, "GPUs of a node")
         trees = traced_figures(
             lambda: {
-                "by the hour": self._by_hour([*map(self._whole, used)], leaf(self.elastic, "price")),
-                "a fixed fleet": self._all_day(accelerators_rented(most, built), leaf(self.price, "price")),
+                "by the hour": self._month(self._by_hour([*map(self._whole, used)], leaf(self.elastic, "price"))),
+                "a fixed fleet": self._month(
+                    self._all_day(accelerators_rented(most, built), leaf(self.price, "price"))
+                ),
             },
             {},
         )
@@ -166,5 +180,6 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
     priced = [(row.price.each, row) for row in found.working if row.machine.node == best.machine.node and row.price]
     elastic = next((each for each, row in priced if row.machine.sold == ON_DEMAND), best.price.each)
     lasting = ((each, row.machine) for each, row in priced if row.is_lasting_rent)
-    price, fixed = min(lasting, default=(best.price.each, best.machine), key=lambda each: each[0])
-    return Day(fixed, tuple(hours), start, price, elastic, best.trial.about.built)
+    price, fixed = min(lasting, default=(math.inf, None), key=lambda each: each[0])
+    other = (fixed, price) if price < best.price.each else (None, math.nan)
+    return Day(best.machine, tuple(hours), start, best.price.each, elastic, best.trial.about.built, *other)

@@ -74,6 +74,9 @@ def _day_fields(day: Day) -> dict[str, Any]:
         "autoscaled_usd": known(day.autoscaled.in_use),
         "fixed_whole_nodes_usd": known(day.fixed.whole),
         "autoscaled_whole_nodes_usd": known(day.autoscaled.whole),
+        "fixed_usd_per_month": known(day.month(day.fixed).whole),
+        "autoscaled_usd_per_month": known(day.month(day.autoscaled).whole),
+        "fixed_on_other_terms_usd_per_month": known(day.month(day.fixed_lasting).whole),
         "hours": [{name: getattr(hour, name) for name in names} for hour in day.hours],
     }
 

@@ -676,26 +676,29 @@ def day_section(day: Day) -> Section:
 
 
 def day_headlines(day: Day) -> list[Headline]:
-    """The rent of a day by the hour and of a fixed fleet, by whole nodes, at the head of the page."""
-    by_hour = opening(money_cell(day.autoscaled.whole), "by the hour")
-    fixed = opening(money_cell(day.fixed.whole), "a fixed fleet")
-    return [Headline("Rent of a day by the hour", by_hour, day.machine.node), Headline("Of a fixed fleet", fixed)]
+    """The rent of a month of such days by the hour and of a fixed fleet, by whole nodes, at the head of the page."""
+    by_hour = opening(money_cell(day.month(day.autoscaled).whole), "by the hour")
+    fixed = opening(money_cell(day.month(day.fixed).whole), "a fixed fleet")
+    return [Headline("A month by the hour", by_hour, day.machine.node), Headline("Of a fixed fleet", fixed)]
 
 
 def day_words(day: Day) -> str:
-    """What autoscaling saves compared with a fixed fleet for the busiest hour."""
+    """What replicas by the hour cost a month, beside the answer: a fixed fleet for the busiest hour."""
     starts = f"with starts of {show_time(day.start)}" if day.start else "if replicas start at once (--cold-start)"
-    apart, hours = day.elastic != day.price, len(day.hours)
-    often = "a day" if hours == 24 else f"for {hours} hours"
-    scaled, fixed = day.autoscaled, day.fixed
-    rents = f"{rounded_dollars(scaled.whole)}{' on demand' if apart else ''} {often} by whole nodes"
-    than = f"{_less(scaled.whole, fixed.whole)}{f' {day.machine.sold}' if apart else ''} for a fixed fleet"
-    month = f" That saves {rounded_dollars(day.saved)} a month." if day.saved > 0 else " A fixed fleet costs less."
-    lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {than}"
-    if (scaled.whole, fixed.whole) == (scaled.in_use, fixed.in_use):
-        return f"{lead}.{month}"
-    in_use = f"of GPUs in use alone {rounded_dollars(scaled.in_use)}, {_less(scaled.in_use, fixed.in_use)}"
-    return f"{lead}; {in_use}.{month}"
+    scaled, fixed, other = map(day.month, (day.autoscaled, day.fixed, day.fixed_lasting))
+    terms = " on demand" if day.elastic != day.price else ""
+    often = "" if len(day.hours) == 24 else f" of such {len(day.hours)} hours"
+    rents = f"{rounded_dollars(scaled.whole)} a month{often}{terms} by whole nodes"
+    lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {_less(scaled.whole, fixed.whole)} of the answer"
+    if (scaled.whole, fixed.whole) != (scaled.in_use, fixed.in_use):
+        lead += f"; of GPUs in use alone {rounded_dollars(scaled.in_use)}, {_less(scaled.in_use, fixed.in_use)}"
+    least = min(fixed.whole, other.whole) if math.isfinite(other.whole) else fixed.whole
+    cheaper = " A fixed fleet costs no more." if least <= scaled.whole else ""
+    if day.lasting is not None:
+        cheaper = (
+            f"{cheaper} {day.lasting.sold.capitalize()}, a fixed fleet costs {rounded_dollars(other.whole)} a month."
+        )
+    return f"{lead}.{cheaper}"
 
 
 def _less(rent: float, other: float) -> str:

@@ -765,19 +765,22 @@ def test_a_day_has_the_replicas_of_each_hour() -> None:
     assert [hour["replicas"] for hour in hours] == [1, 1, 2, 5, 5, 3]
     assert all(hour["chance"] >= 0.9 for hour in hours)
     assert answer.found.best.gpus == max(hour["gpus"] for hour in hours)
-    fixed = 5 * 6 * 2.72  # reserved
+    fixed = 5 * 6 * 3.20  # as the answer
     by_hour = (sum((1, 1, 2, 5, 5, 3)) + (1 + 3) * 10 / 60) * 3.20  # on demand, four that start
     assert answer.figures["day"]["fixed_usd"] == pytest.approx(fixed)
     assert answer.figures["day"]["autoscaled_usd"] == pytest.approx(by_hour)
     assert not {"rent_usd"} & {*Reader(str(answer.form("html"))).unexplained}
     text = " ".join(str(answer.form("table")).split())
-    assert "reserved for a fixed fleet" in text
-    whole, starts = 8 * 6 * 2.72, 8 * 6 * 3.20  # a node holds all, all the time
+    whole, month = 8 * 6 * 3.20, HOURS_OF_A_MONTH / 6  # a node holds all, all the time
     assert answer.figures["day"]["fixed_whole_nodes_usd"] == pytest.approx(whole)
-    assert answer.figures["day"]["autoscaled_whole_nodes_usd"] == pytest.approx(starts)
-    assert f"of GPUs in use alone ${by_hour:.0f}, {abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
-    assert f"${starts:.0f} on demand for 6 hours by whole nodes, {starts / whole - 1:.0%}".replace("%", " %") in text
-    assert "A fixed fleet costs less." in text
+    assert answer.figures["day"]["autoscaled_whole_nodes_usd"] == pytest.approx(whole)
+    assert answer.figures["day"]["autoscaled_usd_per_month"] == pytest.approx(answer.found.billed)
+    assert answer.figures["day"]["fixed_on_other_terms_usd_per_month"] == pytest.approx(8 * 2.72 * HOURS_OF_A_MONTH)
+    in_use = f"of GPUs in use alone {rounded_dollars(by_hour * month)}, {abs(1 - by_hour / fixed):.0%}"
+    assert in_use.replace("%", " %") in text
+    same = rounded_dollars(answer.found.billed)
+    assert f"{same} a month of such 6 hours by whole nodes, as much as {same} of the answer" in text
+    assert "A fixed fleet costs no more. Reserved, a fixed fleet costs $15.9 k a month." in text
     full = costmodel.buy(node="neocloud-h100", rate="40", **asked).figures["machines"]
     for row, other in zip(answer.figures["machines"], full, strict=True):
         assert row["rent_in_use_usd"] == other["rent_in_use_usd"]
@@ -877,7 +880,7 @@ def test_a_resale_lowers_the_price_and_a_lease_of_years_is_for_long_jobs() -> No
     assert found.best.machine.terms == "on demand"
     assert {row.machine.terms for row in found.to_judge} >= {"purchase", "reserved 3 y"}
     words = closing(document(found, 5))
-    assert "from an-offer reserved for 3 years; $12" in words
+    assert "from an-offer in Frankfurt reserved for 3 years; $12" in words
     assert "then sold for $60.0 k a node" in words
     trained = costmodel.buy(**table, **TRAINED).found  # type: ignore[arg-type]
     assert {row.machine.terms for row in trained.working if not row.terms_fit} == {"purchase", "reserved 3 y"}

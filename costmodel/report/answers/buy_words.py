@@ -689,21 +689,20 @@ def day_words(day: Day) -> str:
     terms = " on demand" if day.elastic != day.price else ""
     often = "" if len(day.hours) == 24 else f" of such {len(day.hours)} hours"
     rents = f"{rounded_dollars(scaled.whole)} a month{often}{terms} by whole nodes"
-    lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {_less(scaled.whole, fixed.whole)} of the answer"
+    less = _less(scaled.whole, fixed.whole, "the answer's ")
+    lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {less}"
     if (scaled.whole, fixed.whole) != (scaled.in_use, fixed.in_use):
         lead += f"; of GPUs in use alone {rounded_dollars(scaled.in_use)}, {_less(scaled.in_use, fixed.in_use)}"
     least = min(fixed.whole, other.whole) if math.isfinite(other.whole) else fixed.whole
     cheaper = " A fixed fleet costs no more." if least <= scaled.whole else ""
     if day.lasting is not None:
-        cheaper = (
-            f"{cheaper} {day.lasting.sold.capitalize()}, a fixed fleet costs {rounded_dollars(other.whole)} a month."
-        )
+        cheaper += f" {day.lasting.sold.capitalize()}, a fixed fleet costs {rounded_dollars(other.whole)} a month."
     return f"{lead}.{cheaper}"
 
 
-def _less(rent: float, other: float) -> str:
+def _less(rent: float, other: float, whose: str = "") -> str:
     """A rent in percent more or less than another rent."""
     part = float(excess(rent, other)) if other else 0.0
     if not part:
-        return f"as much as {rounded_dollars(other)}"
-    return f"{percent(abs(part), 2)} {'less' if part < 0 else 'more'} than {rounded_dollars(other)}"
+        return f"as much as {whose}{rounded_dollars(other)}"
+    return f"{percent(abs(part), 2)} {'less' if part < 0 else 'more'} than {whose}{rounded_dollars(other)}"

@@ -779,7 +779,7 @@ def test_a_day_has_the_replicas_of_each_hour() -> None:
     in_use = f"of GPUs in use alone {rounded_dollars(by_hour * month)}, {abs(1 - by_hour / fixed):.0%}"
     assert in_use.replace("%", " %") in text
     same = rounded_dollars(answer.found.billed)
-    assert f"{same} a month of such 6 hours by whole nodes, as much as {same} of the answer" in text
+    assert f"{same} a month of such 6 hours by whole nodes, as much as the answer's {same}" in text
     assert "A fixed fleet costs no more. Reserved, a fixed fleet costs $15.9 k a month." in text
     full = costmodel.buy(node="neocloud-h100", rate="40", **asked).figures["machines"]
     for row, other in zip(answer.figures["machines"], full, strict=True):

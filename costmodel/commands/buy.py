@@ -85,7 +85,7 @@ DayOption = Annotated[
     typer.Option(
         "--day",
         metavar="RATES|FILE",
-        help="Requests per second by the hour or in equal parts of a day, a CSV of hour and rate, or a trace",
+        help="Requests per second in 2, 3, 4, 6, 8, 12 or 24 equal parts of a day, a CSV of hour and rate, or a trace",
         show_default=False,
         rich_help_panel="Serving",
     ),

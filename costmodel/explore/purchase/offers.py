@@ -462,17 +462,20 @@ _MOST_HOURS = 24 * 7
 def hourly_rates(text: str) -> list[float]:
     """Requests per second of each hour, from a list such as `2,2,5,9`, a CSV of hour and rate, or a request trace.
 
-    A list whose length divides 24 is of equal parts of a day; another one is of hours.
+    A list whose length divides 24 is of equal parts of a day, one of whole days is of hours. A CSV may be of fewer.
 
-    >>> hourly_rates("2,5.5") == [2.0] * 12 + [5.5] * 12, hourly_rates("2,2,3,3,5.5")
-    (True, [2.0, 2.0, 3.0, 3.0, 5.5])
+    >>> hourly_rates("2,5.5") == [2.0] * 12 + [5.5] * 12, len(hourly_rates("2,3,4"))
+    (True, 24)
 
     Raises:
-        CostModelError: it is neither
+        CostModelError: it is none of these
     """
     if re.fullmatch(r"[-+\d.,;\s]+", text, re.ASCII):
         rates = _rates(text.split(","), Place(COMMAND_LINE))
-        hours = 1 if 24 % len(rates) else 24 // len(rates)
+        if 24 % len(rates) and len(rates) % 24:
+            hint = "state 2, 3, 4, 6, 8, 12, 24 or whole days of rates; a CSV of hour and rate may be of fewer hours"
+            raise fail("D018", f"a day of 24 hours has no {len(rates)} equal parts", Place(COMMAND_LINE), hint)
+        hours = max(24 // len(rates), 1)
         return [rate for rate in rates for _ in range(hours)]
     columns = {"hour": Column("whole", "hour of the day, from 0"), "rate": Column("text", "requests a second")}
     content = file_text(text, largest=LARGEST_TABLE)

@@ -799,10 +799,13 @@ def test_a_day_is_read_from_a_list_or_a_table() -> None:
         }
     ):
         assert hourly_rates("day.csv") == RATES
+        assert hourly_rates(",".join(["3"] * 48)) == [3.0] * 48
         for wrong, sentence in {
             "gap.csv": "hour 1 is expected here",
             "none.csv": "the column 'rate' is missing",
             "5": "from 2 to 168 rates",
+            "5,5,9,9,5": "a day of 24 hours has no 5 equal parts",
+            ",".join("5" * 25): "has no 25 equal parts",
             "0,0": "one of them above 0",
             "5,-50": "a rate of -50 is below 0",
             "semicolons.csv": "separated by semicolons",

@@ -31,12 +31,17 @@ MONTHLY = "a month of 730 h"  # what the cost of a job without an end is of
 
 @record
 class Compared:
-    """How scenarios of one workload are compared: columns with their heads, and the result that ranks them."""
+    """How scenarios of one workload are compared: columns with their heads, and the result that ranks them.
+
+    money: columns for who decides, ahead of the others: the cost, the time and the chance, of those that are known
+    """
 
     heads: tuple[tuple[str, str], ...]
     by: str
     words: str  # of the best of several
     of: str  # of the only one
+    money: tuple[tuple[str, str], ...] = (("cost of the job", "run_cost"), ("time of the job", "run_time"),
+                                          ("chance to fit", "fit_chance"))  # fmt: skip
 
 
 @record
@@ -247,7 +252,7 @@ _OF_SERVING = Compared(
     (("within limits", "rate_within_slo_per_s"), ("first token, p99", "ttft_p99"), ("per token", "tpot"),
      ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"), ("cost per M generated", "cost_per_moutput")),
     "tokens_per_gpu_within_limits", "generates most for each accelerator within limits",
-    "for each accelerator within limits",
+    "for each accelerator within limits", (("rent a month", "rent_per_month"), ("chance", "limits_chance")),
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,7 @@ from costmodel.report.page.document_page import HtmlPage, PageTable, Part, secti
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import findings
 from costmodel.report.page.trace import PrefixedTraces, Traces, opened
-from costmodel.report.terminal.head import title
+from costmodel.report.terminal.head import hourly, price_fields, title
 from costmodel.report.terminal.layout import CellTable, Line, head
 from costmodel.report.workload_words import money_words, words_of
 
@@ -108,28 +109,43 @@ def scenarios_json(views: Sequence[PlanView]) -> dict[str, Any]:
     rows = []
     for view in views:
         stated = {"title": _scenario_title(view), "workload": view.case.kind, "conclusion": _conclusion(view)}
-        rows += [{**stated, **plan} for plan in view.plain()["plans"] or [{}]]
+        price = price_fields(workload_of(view.case).facts.price)
+        rows += [{**stated, **plan, **price} for plan in view.plain()["plans"] or [{}]]
     return {**head("costmodel/report/v1"), "plans": rows}
 
 
-def _result_cells(view: PlanView, traces: Traces, shown: Sequence[bool]) -> list[Cell]:
-    heads = words_of(view.case.kind).compared.heads
-    return [
-        opened(result_cell(view, name), traces) if known else "" for known, (_, name) in zip(shown, heads, strict=True)
-    ]
+def _result_cells(view: PlanView, traces: Traces, heads: Heads, *, working: bool = True) -> list[Cell]:
+    """The cells of some results of a plan; none of money where the plan does not work."""
+    known = [not view.answer.refused and (working or not is_money(name)) for _, name in heads]
+    cells = zip(known, heads, strict=True)
+    return [opened(result_cell(view, name), traces) if shown and _is_known(view, name) else ""
+            for shown, (_, name) in cells]  # fmt: skip
+
+
+Heads = Sequence[tuple[str, str]]  # of columns, with the results that they show
+
+
+def _is_known(view: PlanView, name: str) -> bool:
+    return math.isfinite(view.answer.costs.get(name, math.nan))
+
+
+def _money_heads(views: Sequence[PlanView]) -> Heads:
+    """The columns of money and chance that a plan of these scenarios has."""
+    money = words_of(views[0].case.kind).compared.money
+    return [(words, name) for words, name in money if any(_is_known(view, name) for view in views)]
 
 
 def _side_by_side(views: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
     """The part of a page that compares scenarios of one workload."""
-    held, rows = words_of(kind).compared, list[list[Cell]]()
+    shown, rows = [view for view, _ in views], list[list[Cell]]()
+    held = [*_money_heads(shown), *words_of(kind).compared.heads]
     for view, traces in views:
-        shown = [not view.answer.refused and (works(view) or not is_money(column)) for _, column in held.heads]
-        rows.append(
-            [_scenario_title(view), *_result_cells(view, traces, shown), workload_of(view.case).kept(view.answer).words]
-        )
-    heads = ("scenario", *(words for words, _ in held.heads), "plan")
-    figure = scenarios_figure([view for view, _ in views])
-    tables = [PageTable(heads, rows, f"l{'r' * len(held.heads)}l")]
+        asked = workload_of(view.case)
+        cells = _result_cells(view, traces, held, working=works(view))
+        rows.append([_scenario_title(view), hourly(asked.facts.price), *cells, asked.kept(view.answer).words])
+    heads = ("scenario", "price", *(words for words, _ in held), "plan")
+    figure = scenarios_figure(shown)
+    tables = [PageTable(heads, rows, f"l{'r' * (len(held) + 1)}l")]
     return Part(
         f"scenarios-{kind}",
         f"Side by side: {WORKLOADS[kind]}",
@@ -142,8 +158,8 @@ def _of_scenario(view: PlanView, key: str, traces: Traces) -> list[Part]:
     """The parts of a page on one scenario: its conclusion, time and memory."""
     if view.answer.refused:
         return [Part(key, _scenario_title(view), _conclusion(view))]
-    heads = words_of(view.case.kind).compared.heads
-    cells = _result_cells(view, traces, [True] * len(heads))
+    heads = [*_money_heads([view]), *words_of(view.case.kind).compared.heads]
+    cells = _result_cells(view, traces, heads)
     rows: list[list[Cell]] = [[words, cell] for (words, _), cell in zip(heads, cells, strict=True)]
     first = Part(key, _scenario_title(view), _conclusion(view), tables=[PageTable(("", ""), rows, "lr")])
     sections = [*view.time(), memory_section(view.ledger())]

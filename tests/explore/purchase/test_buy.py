@@ -992,6 +992,13 @@ def test_comparisons_begin_with_money_and_time_and_a_report_without_a_machine_le
     assert f"llama-3-70b-512: {whole}; quickstart: $76.9 k (" in out
     assert f"k), {float(other[0]):.1f} days ({float(other[1]):.1f} days to" in out
     assert f"{whole}. A step takes" in run("report", "llama-3-70b-512", "quickstart").out
+    pages = costmodel.report("llama-3-70b-512", others=["quickstart"])
+    words = Reader(str(pages.form("html"))).words
+    beside = words[words.index("scenario") :]
+    assert beside[1:5] == ["price", "cost of the job", "time of the job", "chance to fit"]
+    cells = beside[beside.index("2.50 USD/GPU/h") :]
+    assert cells[:3] == ["2.50 USD/GPU/h", "$10.3 M", f"{first[0]} days"]
+    assert pages.figures["plans"][0]["price_usd_per_gpu_h"] == pytest.approx(2.50)
     ran = run("report", "--model", "llama-3.1-8b", "--rate", "40", "--ttft", "1s")
     assert ran.code
     assert "costmodel buy --model llama-3.1-8b --rate 40 --ttft 1s -o page.html" in ran.err

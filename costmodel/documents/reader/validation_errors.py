@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -133,7 +133,7 @@ class _Faults:
         place = self.spot_of(detail, where)
         if where[-1:] == ("schema",) and kind == "literal_error":
             expected = str(detail["ctx"]["expected"]).strip("'")
-            return Fault("D011", *_of_another(expected, value, place))
+            return Fault("D011", *_of_another(expected, value, place, self.tree))
         if kind == "literal_error":
             return self.choice(detail, where)
         if isinstance(value, list) and ".".join(map(str, where)) in _ONE_KIND:
@@ -354,7 +354,7 @@ def _written_at(fault: Fault) -> tuple[int, int]:
     return (fault.place.line, fault.place.column) if fault.place else (0, 0)
 
 
-def _of_another(expected: str, value: Any, place: Place) -> tuple[str, Place, str]:
+def _of_another(expected: str, value: Any, place: Place, tree: Mapping[str, Any]) -> tuple[str, Place, str]:
     """Sentence, place and hint for a document of another schema than the expected one."""
     meant, wanted = (_SCHEMA.fullmatch(text) if isinstance(text, str) else None for text in (value, expected))
     assert wanted is not None
@@ -363,6 +363,9 @@ def _of_another(expected: str, value: Any, place: Place) -> tuple[str, Place, st
     sentence, kind = f"this is {value}, and {expected} is expected here", meant[1]
     if kind == wanted[1]:
         return sentence, place, f"schema: {expected}"
+    if kind == "buy" and wanted[1] == "scenario":
+        again = tree.get("plan_command") or "costmodel estimate with the flags and the set of its machine"
+        return f"this is an answer of buy, and {expected} is expected here", place, f"{again} --write plan.yaml"
     keys = [path for path, reference in REFERENCES.items() if reference.kind == kind]
     if wanted[1] == "scenario" and keys:
         return sentence, place, f"costmodel init writes a scenario; in it {keys[0]} is such a file, by its path"

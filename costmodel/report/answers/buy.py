@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -201,12 +201,28 @@ def _closing(found: Bought, day: Day | None, again: str) -> list[Line]:
         f"{more} more to decide" if more > 0 else "what else to know of choices",
     )
     settings = trial_settings(best.trial, searched=False)
-    own = [styled(f"This plan: {command(asked.case, 'estimate', settings=settings)}")]
+    own = [styled(f"This plan: {plan_command(found)}{_set_apart(settings)}")]
     on_it = {path: value for path, value in settings.items() if path in ("cluster.node", "cluster.nodes")}
     priced = [] if best.price is None or not best.price.known else ["--price", _price_option(best.price)]
     plans = command(asked.case, "search", *priced, settings=on_it)
     lines += [typed("Next:", f"{again} -o page.html")] if again else []
     return lines + shorter([] if again else [typed("Next:", plans)], [typed("Plans:", plans), *own], "plans")
+
+
+def plan_command(found: Bought) -> str:
+    """The command that estimates the plan of the answer; empty without one."""
+    trial = None if found.best is None else found.best.trial
+    settings = {} if trial is None else trial_settings(trial, searched=False)
+    return command(found.asked.case, "estimate", settings=settings) if settings else ""
+
+
+def _set_apart(settings: Mapping[str, str]) -> str:
+    """Words on a setting that is no part of the plan, without which the chance is another; empty where there is none."""
+    budget = settings.get(_BUDGET, "")
+    return f" (--write keeps it; without {_BUDGET}={budget} its chance is another one)" if budget else ""
+
+
+_BUDGET = "stack.budget"  # the tokens of a step, which are chosen with the plan of a service
 
 
 def _price_option(price: Price) -> str:

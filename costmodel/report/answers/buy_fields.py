@@ -10,7 +10,7 @@ from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import cost_difference
 from costmodel.explore.purchase.buy import Bought, Choice, Purchase
 from costmodel.explore.purchase.buy_day import Day
-from costmodel.report.answers.buy import VARIED, against, hosted_source
+from costmodel.report.answers.buy import VARIED, against, hosted_source, plan_command
 from costmodel.report.data_formats.answer_fields import known, notes
 from costmodel.report.terminal.head import price_fields
 from costmodel.report.terminal.layout import head
@@ -26,6 +26,7 @@ def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
         "complete": not found.stopped,
         "optimal_parameters": None if found.optimal is None else found.optimal[0],
         "optimal_tokens": None if found.optimal is None else found.optimal[1],
+        "plan_command": plan_command(found) or None,
         **({} if day is None else {"day": _day_fields(day)}),
         "choices": [_choice_fields(found, each) for each in found.choices],
         "machines": [machine_fields(found, row) for row in found.rows],

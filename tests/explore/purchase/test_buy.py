@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import shlex
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -999,6 +1000,15 @@ def test_comparisons_begin_with_money_and_time_and_a_report_without_a_machine_le
     cells = beside[beside.index("2.50 USD/GPU/h") :]
     assert cells[:3] == ["2.50 USD/GPU/h", "$10.3 M", f"{first[0]} days"]
     assert pages.figures["plans"][0]["price_usd_per_gpu_h"] == pytest.approx(2.50)
+    answer = costmodel.buy(node="neocloud-h100", **SERVED)
+    with only_texts({"bought.json": str(answer.form("json"))}):
+        refused = run("report", "bought.json", "quickstart")
+    assert refused.code == 2
+    assert "this is an answer of buy, and costmodel/scenario/v1 is expected here" in refused.err
+    again = shlex.split(answer.figures["plan_command"])
+    assert shlex.join([*again, "--write", "plan.yaml"]) in refused.err
+    kept = json.loads(run(*again[1:], "--json").out)["plans"][0]
+    assert kept["limits_chance"] == pytest.approx(answer.found.best.plans.safe.chance)
     ran = run("report", "--model", "llama-3.1-8b", "--rate", "40", "--ttft", "1s")
     assert ran.code
     assert "costmodel buy --model llama-3.1-8b --rate 40 --ttft 1s -o page.html" in ran.err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -354,7 +354,7 @@ def _written_at(fault: Fault) -> tuple[int, int]:
     return (fault.place.line, fault.place.column) if fault.place else (0, 0)
 
 
-def _of_another(expected: str, value: Any, place: Place, tree: Mapping[str, Any]) -> tuple[str, Place, str]:
+def _of_another(expected: str, value: Any, place: Place, tree: dict[str, Any]) -> tuple[str, Place, str]:
     """Sentence, place and hint for a document of another schema than the expected one."""
     meant, wanted = (_SCHEMA.fullmatch(text) if isinstance(text, str) else None for text in (value, expected))
     assert wanted is not None

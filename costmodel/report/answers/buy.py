@@ -217,7 +217,7 @@ def plan_command(found: Bought) -> str:
 
 
 def _set_apart(settings: Mapping[str, str]) -> str:
-    """Words on a setting that is no part of the plan, without which the chance is another; empty where there is none."""
+    """Words on a setting beside the plan, without which the chance is another; empty where there is none."""
     budget = settings.get(_BUDGET, "")
     return f" (--write keeps it; without {_BUDGET}={budget} its chance is another one)" if budget else ""
 

@@ -49,7 +49,9 @@ COLUMNS = {
         "number", "of a purchase: until it is sold or written off; of reserved: the lease, default: a month"
     ),
     "resale_usd": Column("number", "of a purchase: what a node is sold for then; default: nothing"),
-    "utilisation": Column("number", "of a purchase: share of that time in which it works, 0.8"),
+    "utilisation": Column(
+        "number", "of a purchase, which needs this cell: share of that time in which it works; 0.8 where none is known"
+    ),
     "usd_per_kwh": Column(
         "number", "of a purchase: electricity; default: run.power.tariff of a training, else the usual grid"
     ),
@@ -290,7 +292,7 @@ class _PriceTable:
                 at = cell_at(row.place, table.names.index(name), name) if name in table.names else row.place
                 faults.append(Fault("D018", sentence, at, hint or _meaning(name)))
             elif row.faults:
-                faults += (replace(fault, code="D018") if fault.code == "D014" else fault for fault in row.faults)
+                faults += (_of_cell(fault) for fault in row.faults)
             elif row.text("kind") == API:
                 hosted.append(_hosted(row))
             else:
@@ -353,6 +355,13 @@ class _PriceTable:
         resale = f"resale: {row.text('resale_usd') or 0} USD"
         power = f"tariff: {energy}, pue: {row.text('pue') or f'{pue:g}'}"
         return f"{{capital: {row.text('capital_usd')} USD, {resale}, {known}, {power}}}"
+
+
+def _of_cell(fault: Fault) -> Fault:
+    """A fault of a cell; of one that must not be empty it names the meaning."""
+    name = "" if fault.place is None else fault.place.path
+    hint = _meaning(name) if name in (*_OWNED, *_HOSTED) else fault.hint
+    return replace(fault, code="D018" if fault.code == "D014" else fault.code, hint=hint)
 
 
 def _of_cells(table: Sheet) -> list[Fault]:

@@ -210,6 +210,8 @@ FAULTS: dict[str, tuple[dict[str, str], str, str]] = {
     "words": ({"usd_per_gpu_hour": "3 USD"}, "usd_per_gpu_hour", "leave the cell empty"),
     "a share in percent": ({"kind": "purchase", "usd_per_gpu_hour": "", "capital_usd": "1", "years": "4",
                             "utilisation": "80"}, "utilisation", "0.8"),
+    "a share that is not known": ({"kind": "purchase", "usd_per_gpu_hour": "", "capital_usd": "1", "years": "4",
+                                   "utilisation": "unknown"}, "utilisation", "needs this cell"),
     "an api without a model": ({"kind": "api", "usd_per_gpu_hour": "", "usd_per_mprompt": "1"}, "model", "the model"),
 }  # fmt: skip
 

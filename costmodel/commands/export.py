@@ -15,7 +15,7 @@ from costmodel.report.terminal.layout import Filed, Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.report.answers.export import Found
+    from costmodel.report.answers.export import AnyExport
 
 
 class ExportFormat(StrEnum):
@@ -131,7 +131,7 @@ def _format(word: str) -> ExportFormat | None:
     raise fail("D009", f"no format is called '{word}'", place, f"{meant}known: {', '.join(ExportFormat)}")
 
 
-def _export_plan(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> Found:
+def _export_plan(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> AnyExport:
     """The plan of a scenario in a format, which must be one of its workload."""
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.keys.workload_keys import WORKLOADS

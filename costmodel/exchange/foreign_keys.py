@@ -152,7 +152,7 @@ class ForeignKeys:
     def _row_of(self, name: str) -> Row | None:
         """The table row of a key, or of the nearest section around it that has one row for all its keys.
 
-        In such a section a name that is one or two letters off a key with a meaning is a slip, and has no row.
+        In such a section a name within two letters of a known key is taken for a misspelling, and has no row.
         """
         if name in self.table:
             return self.table[name]

@@ -235,7 +235,7 @@ def largest_affordable(budget: float, cost_of: Callable[[DenseModel], float]) ->
 
 
 def _affordable(budget: float, cost: float, parameters: float) -> float:
-    """Parameters of the dense model that a budget trains best, if work costs what it did for another model."""
+    """Compute-optimal parameters of a dense model within a budget, at the cost per FLOP of a model already priced."""
     work = six_n_flop(parameters, optimal_tokens(parameters, TOKENS_PER_PARAMETER))
     return float(optimal_parameters(affordable_flop(work, cost, budget), TOKENS_PER_PARAMETER))
 

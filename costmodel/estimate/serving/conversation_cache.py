@@ -25,20 +25,20 @@ LEAST = 1e-3  # requests after which a beginning is pushed out at least
 T = TypeVar("T")
 
 
-def conversing(inputs: ServingInputs, replicas: float, *, hosted: bool = False) -> ServingInputs:
+def with_conversation_hits(inputs: ServingInputs, replicas: float, *, hosted: bool = False) -> ServingInputs:
     """Inputs where each turn of a conversation finds its cache as the scenario routes it over so many replicas.
 
     hosted: whether a conversation comes back from the host's memory.
     """
     load = inputs.load
     with term("conversation"):
-        hit = found_of(inputs, replicas)
+        hit = cached_prompt_tokens(inputs, replicas)
         loaded = np.maximum(hit - load.common, 0.0) if hosted else 0.0
         kept = _kept_share(inputs, replicas) if hosted else 0.0
     return replace(inputs, load=replace(load, hit=hit, history=0.0, loaded=loaded, returning=kept))
 
 
-def found_of(inputs: ServingInputs, replicas: Number) -> Number:
+def cached_prompt_tokens(inputs: ServingInputs, replicas: Number) -> Number:
     """Prompt tokens cached on the replica that a request goes to, with the given number of replicas."""
     load = inputs.load
     return hit_tokens(load.shared + _kept_share(inputs, replicas) * load.history, load.prompt, inputs.engine.block)
@@ -49,7 +49,7 @@ def _kept_share(inputs: ServingInputs, replicas: Number) -> Number:
     return 1.0 if inputs.case.scenario.assume.routing == "cache-aware" else scattered_hit(1.0, replicas)
 
 
-def forgetting(inputs: ServingInputs) -> ServingInputs:
+def with_evicted_history(inputs: ServingInputs) -> ServingInputs:
     """The inputs if a conversation's cache is always evicted before its next turn."""
     return replace(inputs, load=replace(inputs.load, history=0.0))
 
@@ -69,7 +69,7 @@ def by_replicas(
     if inputs.host_pool is not None and late.any():
         found = where_rows(late, _of_counts(inputs, layout, evaluate, hosted=True), found)
         late = late & np.asarray(lost(found, "host_residency"))
-    return where_rows(late, evaluate(forgetting(inputs), layout), found) if late.any() else found
+    return where_rows(late, evaluate(with_evicted_history(inputs), layout), found) if late.any() else found
 
 
 def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T]) -> T:
@@ -132,7 +132,7 @@ def _of_counts(
     """Results of plans if every turn finds the cache that its replica still has."""
     found: T | None = None
     for count in np.unique(np.asarray(layout.replicas, dtype=np.float64)):
-        held = evaluate(conversing(inputs, float(count), hosted=hosted), layout)
+        held = evaluate(with_conversation_hits(inputs, float(count), hosted=hosted), layout)
         found = held if found is None else where_rows(np.asarray(layout.replicas == count), held, found)
     assert found is not None
     return found

@@ -20,10 +20,10 @@ from costmodel.estimate.serving.closed_loop import OfflineBatch, closed_loop, in
 from costmodel.estimate.serving.conversation_cache import (
     by_replicas,
     cached_cost,
-    conversing,
-    found_of,
+    cached_prompt_tokens,
     remembering,
     shared_tokens,
+    with_conversation_hits,
 )
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_columns
 from costmodel.estimate.serving.engine_step import StepTime
@@ -169,12 +169,14 @@ def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, N
         within[places] = np.where(count <= counts, each, within[places])
         late = np.zeros(len(counts), dtype=bool)
         if np.any(inputs.load.history):
-            late = found.column("prefix_hit") * inputs.load.prompt < np.asarray(found_of(inputs, counts)) - 0.5
+            late = (
+                found.column("prefix_hit") * inputs.load.prompt < np.asarray(cached_prompt_tokens(inputs, counts)) - 0.5
+            )
         return count, late
 
     with untraced(), np.errstate(all="ignore"):
         bare = layout.bare()
-        lone = conversing(inputs, 1.0) if np.any(inputs.load.history) else inputs
+        lone = with_conversation_hits(inputs, 1.0) if np.any(inputs.load.history) else inputs
         lone = replace(lone, gaps=min(inputs.gaps, 1.0))  # the fewest bursts that any number has
         if inputs.beginnings:
             lone = replace(lone, load=replace(lone.load, hit=shared_tokens(inputs)))  # all of them

@@ -15,7 +15,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving import BETWEEN_TOKENS, LOADS, Instances, ServingPlan
 from costmodel.estimate.machine.price import odd_price
 from costmodel.estimate.serving.constraints import invalid, invalid_halves, without_effect
-from costmodel.estimate.serving.conversation_cache import conversing
+from costmodel.estimate.serving.conversation_cache import with_conversation_hits
 from costmodel.estimate.serving.element_types import needs_other_checkpoint
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
@@ -267,7 +267,7 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan, rows: int = 1) -> tuple[
 
 def routed(inputs: ServingInputs, prefill: PlanColumns) -> ServingInputs:
     """Inputs with the cache hits of turns on so many prefill instances, which keep the cache until the next turn."""
-    return conversing(inputs, float(prefill.replicas[0])) if np.any(inputs.load.history) else inputs
+    return with_conversation_hits(inputs, float(prefill.replicas[0])) if np.any(inputs.load.history) else inputs
 
 
 def routed_parts(

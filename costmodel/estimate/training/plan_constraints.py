@@ -355,7 +355,7 @@ def indexer_not_gathered(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def selective_scans(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows that cut the sequence of a selective scan, which no training software does."""
+    """Mask of plans with context parallelism over a selective scan (Mamba-1), which no training software has."""
     return (block.cp > 1) & any(kind.selective_scan is not None for kind in inputs.model.layers)
 
 

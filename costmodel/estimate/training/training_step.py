@@ -157,7 +157,7 @@ def _pipeline_time(
 
 
 def _ranks(block: Block, work: Stages, shown: ForwardBackward, slow: Slowed | None) -> PerStage[Rank]:
-    """Work of the first, a middle and the last pipeline rank; the last one has the slow GPU."""
+    """Work of the first, a middle and the last pipeline rank; a straggler, if there is any, is in the last one."""
     held, each, only = work.held, work.each, block.pp == 1
     layers = each.each(lambda layer: layer + shown)
     none, both = ForwardBackward(TimeByCategory(), TimeByCategory()), work.embedding + work.head

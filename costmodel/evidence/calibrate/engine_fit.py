@@ -387,7 +387,7 @@ class RefinedConstant:
 
 @record
 class LeftOutRows:
-    """Rows with one value of a column: errors as shipped and with constants fitted to all other rows."""
+    """Errors on the rows of one group, with the shipped constants and with constants fitted to all other rows."""
 
     value: str
     shipped: Mapping[str, Errors]

@@ -364,7 +364,7 @@ CANNOT = {
 
 def written_model(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
     """The model options that code writes; a fault for what no option can express."""
-    _check(model, remarks)
+    _refuse_unwritable(model, remarks)
     attention = _one((kind.attention for kind in model.layers), "model.layers.attention", remarks, without="window")
     latent = _one((kind.latent for kind in model.layers), "model.layers.latent", remarks)
     mlp = _one((kind.mlp for kind in model.layers), "model.layers.mlp", remarks)
@@ -387,7 +387,7 @@ def written_model(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
     return found | ({"mtp-num-layers": round(model.prediction.depth)} if model.prediction is not None else {})
 
 
-def _check(model: Model, remarks: TrainingRemarks) -> None:
+def _refuse_unwritable(model: Model, remarks: TrainingRemarks) -> None:
     """Records a fault for each model property that no option can express."""
     kinds = model.layers
     for key, there in (

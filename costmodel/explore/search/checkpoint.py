@@ -231,14 +231,14 @@ def held(
         folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked(folder):
-            yield _stored_state(folder, asked, space, tally, plans=plans, resume=resume)
+            yield _open_folder(folder, asked, space, tally, plans=plans, resume=resume)
     finally:
         if made:
             with suppress(OSError):  # it holds something, as it should
                 folder.rmdir()
 
 
-def _stored_state(
+def _open_folder(
     folder: Path,
     asked: dict[str, str],
     space: Space[Inputs, Plan, Piece],
@@ -247,7 +247,7 @@ def _stored_state(
     plans: bool,
     resume: bool,
 ) -> SearchFolder:
-    """The stored state of a search, or None."""
+    """The folder of this search with its stored pieces, without leftovers; a fault if it has another search."""
     place, search = Place(str(folder)), digest_of(asked)
     with usable(folder):
         for path in leftovers(folder):

@@ -102,7 +102,7 @@ def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluat
 
 
 def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEvaluation) -> dict[str, ExplainedFigure]:
-    """The trees of every figure of a traced evaluation, and of its memory; what they share is one node."""
+    """How every result and every line of memory was computed; a figure that several use is one shared node."""
     with trace():
         results, use = _with_bands(inputs, evaluation), evaluation.memory
         origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in SERVING_COLUMNS}

@@ -265,7 +265,7 @@ def _cut_short(solution: SolveResult, texts: Sequence[str], seen: Mapping[str, T
 
 
 def _number(text: str) -> float:
-    """The number of a value that a span wrote."""
+    """The number of a value as text, such as "25 GB/s"."""
     return float(text.partition(" ")[0])
 
 

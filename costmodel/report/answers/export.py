@@ -15,10 +15,10 @@ from costmodel.report.document import AnswerDocument, Section
 from costmodel.report.terminal.layout import BAD, DIM, WARN, Line, drawn, head, styled, typed
 from costmodel.report.workload_words import words_of
 
-Found = ExportedPlan | ExportedEngine | ExportedIteration
+AnyExport = ExportedPlan | ExportedEngine | ExportedIteration
 
 
-def export(exported: Found, *, lossy: bool) -> AnswerDocument:
+def export(exported: AnyExport, *, lossy: bool) -> AnswerDocument:
     """The file as it would be written, or the keys that it cannot express."""
     refused = bool(exported.file.faults) and not lossy
     lines = _refusal_lines(exported) if refused else [drawn(line) for line in file_text(exported).splitlines()]
@@ -33,7 +33,7 @@ def export(exported: Found, *, lossy: bool) -> AnswerDocument:
     )
 
 
-def file_text(exported: Found) -> str:
+def file_text(exported: AnyExport) -> str:
     """The text of the file, its head as comments where the format has them."""
     target = exported.file.target
     if not target.comment:
@@ -43,7 +43,7 @@ def file_text(exported: Found) -> str:
     return f"{first}{newline}{comments}{rest}" if first.startswith("#!") else f"{comments}{exported.file.text}"
 
 
-def summary(exported: Found, written: Path | None) -> list[Line]:
+def summary(exported: AnyExport, written: Path | None) -> list[Line]:
     """What was written and what could not be written, and the next command."""
     if written is None:
         return _refusal_lines(exported)
@@ -51,14 +51,14 @@ def summary(exported: Found, written: Path | None) -> list[Line]:
     return [*lines, Text(), typed("Next:", f"costmodel import {written}{_given_options(exported)}")]
 
 
-def _given_options(exported: Found) -> str:
+def _given_options(exported: AnyExport) -> str:
     """Options that `import` needs for the file: the machine, and for some formats the model and its load."""
     node = exported.answer.inputs.case.scenario.cluster.node
     given = [f"--node {node}"] if isinstance(node, str) else []
     return "".join(f" {text}" for text in (*given, *exported.given))
 
 
-def _head_lines(exported: Found) -> Iterator[str]:
+def _head_lines(exported: AnyExport) -> Iterator[str]:
     """The comment at the head of the file: origin, what is missing, and whether it was read back."""
     target = exported.file.target
     yield f"Written by costmodel export from {exported.job.file}: {target.full_name}"
@@ -69,7 +69,7 @@ def _head_lines(exported: Found) -> Iterator[str]:
         yield "read back: the same plan"
 
 
-def _refusal_lines(exported: Found) -> list[Line]:
+def _refusal_lines(exported: AnyExport) -> list[Line]:
     """Lines on why nothing was written."""
     lines: list[Line] = [styled(f"{exported.file.target.full_name}: nothing written", BAD)]
     for fault in exported.file.faults:
@@ -78,7 +78,7 @@ def _refusal_lines(exported: Found) -> list[Line]:
     return [*lines, drawn("--lossy writes the rest")]
 
 
-def export_json(exported: Found) -> dict[str, Any]:
+def export_json(exported: AnyExport) -> dict[str, Any]:
     """The export as plain values: text, version, keys that the format cannot express, and notes."""
     target = exported.file.target
     return {

@@ -137,10 +137,16 @@ def test_a_plan_that_is_all_from_the_command_line_is_nobody_s_own(tmp_path: Path
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (("plan.recompute=full", "plan.recompute_modules=[norms]"), "plan.recompute_modules=[norms] cannot be combined with plan.recompute=full"),
+        (
+            ("plan.recompute=full", "plan.recompute_modules=[norms]"),
+            "plan.recompute_modules=[norms] cannot be combined with plan.recompute=full",
+        ),
         (("plan.recompute=full", "search.recompute_modules=[[norms]]"), "search.recompute_modules is not tried"),
         (("plan.recompute_modules=[norms]", "search.recompute=[none]"), "for recompute selective alone"),
-        (("plan.split=spread", "plan.first_stage_layers=20"), "plan.split=spread cannot be combined with plan.first_stage_layers=20"),
+        (
+            ("plan.split=spread", "plan.first_stage_layers=20"),
+            "plan.split=spread cannot be combined with plan.first_stage_layers=20",
+        ),
         (("plan.split=spread", "search.first_stage_layers=[20]"), "search.first_stage_layers is not tried"),
         (("plan.first_stage_layers=20", "search.split=[even]"), "is not fixed for every plan"),
         (("workload.precision=fp8", "search.precision=[bf16]"), "workload.precision=fp8 is not fixed"),

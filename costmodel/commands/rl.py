@@ -11,7 +11,7 @@ from costmodel.estimate.rl.predict_rl import predict
 from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
-    from costmodel.report.answers.export import Found
+    from costmodel.report.answers.export import AnyExport
     from costmodel.report.answers.rl_view import RlView
 
 
@@ -70,7 +70,7 @@ def usual_format(case: LoadedScenario) -> str:
     return name if name in formats else formats[0]
 
 
-def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
+def export(case: LoadedScenario, to: str, rank: int | None) -> AnyExport:
     """A plan in a format."""
     from costmodel.explore.import_export.export_plan import export_iteration
 

@@ -16,7 +16,7 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
-    from costmodel.report.answers.export import Found
+    from costmodel.report.answers.export import AnyExport
     from costmodel.report.answers.serving_view import ServingView
 
 
@@ -131,7 +131,7 @@ def usual_format(case: LoadedScenario) -> str:
     return name
 
 
-def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
+def export(case: LoadedScenario, to: str, rank: int | None) -> AnyExport:
     """A plan as the command of an engine."""
     from costmodel.explore.import_export.export_serving import export_engine
 

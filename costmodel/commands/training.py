@@ -12,7 +12,7 @@ from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.effects import ExplainedAnswer
-    from costmodel.report.answers.export import Found
+    from costmodel.report.answers.export import AnyExport
     from costmodel.report.answers.training_view import TrainingView
 
 _WHY = "costmodel search with the same flags and --why-not shows why"
@@ -85,7 +85,7 @@ def usual_format(case: LoadedScenario) -> str:
     return "megatron"
 
 
-def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
+def export(case: LoadedScenario, to: str, rank: int | None) -> AnyExport:
     """A plan in a format."""
     from costmodel.explore.import_export.export_plan import export_plan
 

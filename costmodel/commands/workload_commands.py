@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from costmodel.explore.search.scenario_variants import Inputs
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.explore.search.value_ranges import Axis
-    from costmodel.report.answers.export import Found
+    from costmodel.report.answers.export import AnyExport
     from costmodel.report.answers.plan_answer import PlanView
     from costmodel.report.answers.search import SearchWords
     from costmodel.report.document import Section
@@ -158,5 +158,5 @@ class WorkloadCommands(Protocol):
     def usual_format(self, case: LoadedScenario) -> str:
         """The export format if none is requested."""
 
-    def export(self, case: LoadedScenario, to: str, rank: int | None) -> Found:
+    def export(self, case: LoadedScenario, to: str, rank: int | None) -> AnyExport:
         """The plan at a rank of the search, or the scenario's own, in one of the formats."""

@@ -501,7 +501,7 @@ def _other_types(types: _Types, typed: TypedModules, others: str | None, routed:
 
 
 def _groups(settings: Mapping[Any, Any]) -> Iterator[tuple[object, _Kept]]:
-    """Groups of modules, each with the number format of its stored weights, of compressed-tensors, modelopt or quark."""
+    """Groups of modules, each with the type of its stored weights, of compressed-tensors, modelopt or quark."""
     groups, layers = settings.get("config_groups"), settings.get("quantized_layers")
     if isinstance(groups, Mapping):
         for group in groups.values():

@@ -302,9 +302,7 @@ def beside(found: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
     """Ranks the causes again, by how well each explains the other runs too."""
     if not runs or not found.explained:
         return replace(found, runs=runs)
-    ranked = sorted(
-        (_with_contradiction(one, runs) for one in found.explained), key=lambda one: (one.score, one.cause.name)
-    )
+    ranked = sorted((_with_contradiction(one, runs) for one in found.explained), key=lambda one: one.order)
     return replace(found, explained=tuple(ranked), runs=runs)
 
 
@@ -327,6 +325,7 @@ TERM_SPREAD = 0.05  # of a term of a profile about its prediction, beside what i
 SAME_JOB = 5.0  # times from which a step and its prediction are hardly of one job
 DUST = 0.004  # share of a step below which a term of a profile is ignored
 AGAINST = 3.0  # standard deviations from which a term, or a better figure, speaks against a cause
+SMALL_PART = 0.1  # of the gap: a cause that usually explains less is named behind others
 UNFIT = "M001"
 
 
@@ -336,7 +335,8 @@ class Explanation:
 
     distance: of the value from what is expected, in standard deviations; misfit: of the measured terms from those that
     the cause would give; against: the term that it moves to where it is not, its measured time and
-    the one that it should have.
+    the one that it should have. usual: seconds that it explains at the end of its usual range; confirmed: whether it
+    moves measured terms to where they are.
     """
 
     cause: Cause
@@ -345,6 +345,14 @@ class Explanation:
     distance: float = math.inf
     misfit: float = 0.0
     against: tuple[str, float, float] | None = None
+    usual: float = 0.0
+    confirmed: bool = False
+
+    @property
+    def order(self) -> tuple[bool, bool, float, str]:
+        """The place among causes: those that a term contradicts, and those that hardly matter, come behind."""
+        is_small = not self.confirmed and abs(self.usual) < SMALL_PART * abs(self.explains)
+        return self.against is not None, is_small, self.score, self.cause.name
 
     @property
     def score(self) -> float:
@@ -409,7 +417,7 @@ def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredSt
     if found.inside or doubts:
         return found
     tried = [_explain_cause(answer, base, measured, cause) for cause in causes(answer, base)]
-    able = sorted((one for one in tried if one.value is not None), key=lambda one: (one.score, one.cause.name))
+    able = sorted((one for one in tried if one.value is not None), key=lambda one: one.order)
     unable = tuple(one for one in tried if one.value is None)
     return Diagnosis(answer, measured, base, found.low, found.high, tuple(able), unable)
 
@@ -432,11 +440,23 @@ def _doubts(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Ite
 def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
     gap = measured.step - base.step
     if cause.way == "added":
-        return _explain_by_added_time(base, measured, cause, gap)
-    value, last = _solve_value(answer.inputs.case, answer.plan, base, cause, gap)
-    if value is None:
-        return Explanation(cause, None, last.step - base.step)
-    return _with_deviations(base, measured, cause, value, last)
+        found = _explain_by_added_time(base, measured, cause, gap)
+    else:
+        value, last = _solve_value(answer.inputs.case, answer.plan, base, cause, gap)
+        if value is None:
+            return Explanation(cause, None, last.step - base.step)
+        found = _with_deviations(base, measured, cause, value, last)
+    return replace(found, usual=_usual_time(answer, base, found, worse=gap > 0))
+
+
+def _usual_time(answer: Answer, base: PredictedTerms, one: Explanation, *, worse: bool) -> float:
+    """Seconds that a cause adds to the step at the end of its usual range."""
+    cause, (low, high) = one.cause, one.range
+    if cause.way == "added":
+        return high if cause.unit == "s" else (high - 1) * cause.part
+    end = high if worse == (cause.way == "grows") else low
+    found = with_figure(answer.inputs.case, answer.plan, cause.path, end)
+    return 0.0 if found is None else found.step - base.step
 
 
 def _explain_by_added_time(base: PredictedTerms, measured: MeasuredStep, cause: Cause, gap: float) -> Explanation:
@@ -541,7 +561,10 @@ def _with_deviations(
     moved = [name for name in off if abs(last.terms[name] - base.terms[name]) > DUST * base.step]
     worst = max(moved, key=lambda name: off[name], default="")
     against = (worst, measured.terms[worst], last.terms[worst]) if worst and off[worst] > AGAINST else None
-    return Explanation(cause, value, last.step - base.step, distance, math.hypot(*off.values()), against)
+    confirmed = bool(moved) and against is None
+    return Explanation(
+        cause, value, last.step - base.step, distance, math.hypot(*off.values()), against, 0.0, confirmed
+    )
 
 
 def _term_deviation(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:

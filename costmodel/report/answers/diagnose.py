@@ -62,7 +62,13 @@ def _conclusion(found: Diagnosis) -> str:
     first = found.explained[0]
     expected = between(*(_figure(first.cause, end) for end in first.range))
     needed = _figure(first.cause, first.value or 0.0)
-    return f"Most likely: {first.cause.words}. It would have to be {needed}; {expected} is usual."
+    words = f"{first.cause.words}. It would have to be {needed}; {expected} is usual"
+    if first.against is None and (first.confirmed or abs(first.usual) >= abs(found.gap) / 2):
+        return f"Most likely: {words}."
+    gap, longest = show_time(abs(found.gap)), max(found.over, key=lambda name: found.over[name], default="")
+    part = f"{show_time(abs(first.usual))} of {gap}"
+    seen = f" Your {longest} has {show_time(found.over[longest])} of {gap}." if found.over.get(longest, 0.0) > 0 else ""
+    return f"No one cause explains most of it.{seen} First to check: {words}, which explains {part}."
 
 
 def _measured_section(found: Diagnosis) -> Section:
@@ -212,6 +218,7 @@ def _cause_fields(one: Explanation) -> dict[str, Any]:
         "expected_high": high,
         "deviations": one.distance,
         "misfit": one.misfit,
+        "usual_explains_s": one.usual,
         "against": against,
         "measure": one.cause.measure,
     }

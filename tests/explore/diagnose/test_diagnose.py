@@ -121,6 +121,31 @@ def test_a_term_that_a_cause_would_move_speaks_against_it(run: Any) -> None:
     assert found["causes"][0]["cause"] != "clocks"
 
 
+SMALL = [
+    word
+    for flag in ("model llama-3.1-8b", "gpu h100", "gpus 64", "batch 512", "sequence 8Ki", "step 9.8s")
+    for word in f"--{flag}".split()
+]
+
+
+def test_a_cause_that_usually_explains_little_is_not_first(run: Any) -> None:
+    shown = run("diagnose", *SMALL, "--json")
+    found = json.loads(shown.out)
+    gap = found["measured_s"] - found["predicted_s"]
+    shares = {cause["cause"]: cause["usual_explains_s"] / gap for cause in found["causes"]}
+    assert shares["host"] < 0.1 < next(iter(shares.values())) < 0.5
+    assert "No one cause explains most of it. First to check: clocks" in run("diagnose", *SMALL).out
+
+
+def test_a_cause_that_a_term_contradicts_is_not_the_likeliest(run: Any) -> None:
+    asked = ("diagnose", *SMALL, "--term", "tp exposed=1.2s")
+    causes = json.loads(run(*asked, "--json").out)["causes"]
+    against = [cause["against"] is not None for cause in causes]
+    assert against == sorted(against)
+    assert "links" in [cause["cause"] for cause in causes if cause["against"]]
+    assert "No one cause explains most of it. Your tp_exposed has 1.06 s of 2.98 s." in run(*asked).out
+
+
 def test_a_table_says_the_same_as_options(run: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("name,value\nstep_time,18.9 s\ndp_exposed,500 ms\n", "utf-8")
     table = run("diagnose", NAME, "--from", "mine.csv", cwd=tmp_path)

@@ -372,6 +372,8 @@ def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
         return value
     kind, *stated = get_args(option.annotation) if get_origin(option.annotation) is Annotated else (option.annotation,)
     limits = stated[0] if stated else None
+    if isinstance(value, Mapping) and list[str] in (kind, *get_args(kind)):
+        value = [f"{path}={_listed(values)}" for path, values in value.items()]
     parser, least, most = (getattr(limits, name, None) for name in ("parser", "min", "max"))
     if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
         raise WrongCall(f"{command}: {option.name}: a boolean is not a value of it")
@@ -383,6 +385,17 @@ def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
     except ValidationError as error:
         (first, *_) = error.errors()
         raise WrongCall(f"{command}: {option.name}: {first['msg']}") from None
+
+
+def _listed(values: object) -> str:
+    """The values of a key as --over takes them.
+
+    >>> _listed([1, 2]), _listed("1..8"), _listed([True, "even"])
+    ('1,2', '1..8', 'true,even')
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        return str(values)
+    return ",".join(str(each).lower() if isinstance(each, bool) else str(each) for each in values)
 
 
 def figure(scenario: Scenario, name: str = "time") -> Drawn:

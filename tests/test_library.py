@@ -110,6 +110,13 @@ def test_every_command_is_a_function_with_its_options() -> None:
     assert swept["best"].kind == swept["gpus"].kind == inspect.Parameter.KEYWORD_ONLY
 
 
+def test_varied_keys_may_be_a_mapping() -> None:
+    texts = ["plan.tp=1,2", "plan.micro_batch=1..2", "cluster.fabric.bandwidth=100,400 Gb/s"]
+    mapping = {"plan.tp": [1, 2], "plan.micro_batch": "1..2", "cluster.fabric.bandwidth": [100, "400 Gb/s"]}
+    rows = [costmodel.sweep("quickstart", over, "mfu").figures["points"] for over in (mapping, texts)]
+    assert rows[0] == rows[1]
+
+
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
@@ -193,7 +200,7 @@ def test_a_mapping_is_named_by_its_title_or_its_contents(tmp_path: Any) -> None:
     assert len(json.loads(base.read_text())["scenarios"]) == 2
     assert all(costmodel.check(each, against=base).works for each in (first, second))
     with pytest.raises(costmodel.CostModelError) as caught:
-        costmodel.estimate({**first, "plan": None})
+        costmodel.estimate({**first, "plan": {"tp": 0}})
     assert caught.value.faults[0].place.file == "<mapping>"  # type: ignore[union-attr]
 
 

@@ -90,37 +90,40 @@ def test_what_one_measurement_shows_of_others_is_their_regression_on_it() -> Non
 # Truths drawn from the bands: who follows the advice loses less than who measures other plans as often.
 
 
-def lost(now: Expected, truths: np.ndarray, lines: np.ndarray) -> float:
-    """What the choice after measurements loses on average, as a share; lines: those measured in each draw."""
+def lost(now: Expected, truths: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """What the choice after measurements loses in each draw, as a share; lines: those measured in each draw."""
     count, best = len(now.places), np.zeros(len(truths), dtype=int)
     whole = now.covariance[:count, :count]
     for seen in np.unique(lines, axis=0):
         draws = np.all(lines == seen, axis=1)
         now_at = (truths[draws][:, seen] - now.places[seen]) @ np.linalg.solve(whole[np.ix_(seen, seen)], whole[seen])
         best[draws] = np.argmin(now.places + now_at, axis=1)
-    return float(np.mean(truths[np.arange(len(truths)), best] - truths.min(axis=1)))
+    return truths[np.arange(len(truths)), best] - truths.min(axis=1)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_who_follows_the_advice_loses_less(case: tuple[str, ...]) -> None:
-    found = found_in(*case)
+    """Of plans with one gain, draws favour one by chance: a difference within two standard errors is none."""
+    found, draws = found_in(*case), 5 * DRAWS
     now, advice, draw = expected_of(found), advised(found, {}), np.random.default_rng(7)
     count = len(now.places)
-    truths = draw.multivariate_normal(now.places, now.covariance[:count, :count], DRAWS)
+    truths = draw.multivariate_normal(now.places, now.covariance[:count, :count], draws)
     uncertain = np.argsort(-np.diagonal(now.covariance)[:count], kind="stable")
-    chosen = draw.permuted(np.tile(np.arange(count), (DRAWS, 1)), axis=1)
+    chosen = draw.permuted(np.tile(np.arange(count), (draws, 1)), axis=1)
     for many in (1, 2):
         runs = [each for each in advice.measurements if len(each.lines) == many]
         if not runs:  # none saves what it takes
             continue
         best = max(runs, key=lambda each: each.gain)
         others = {"first": np.arange(many), "most uncertain": uncertain[:many]}
-        losses = {name: lost(now, truths, np.tile(lines, (DRAWS, 1))) for name, lines in others.items()}
+        losses = {name: lost(now, truths, np.tile(lines, (draws, 1))) for name, lines in others.items()}
         losses["random"] = lost(now, truths, np.sort(chosen[:, :many], axis=1))
-        followed = lost(now, truths, np.tile(np.array(best.lines) - 1, (DRAWS, 1)))
-        assert followed <= min(losses.values()) + 2e-4, (many, losses)
-        assert followed < losses["random"], (many, losses)
-        assert followed == pytest.approx(advice.loss - best.gain, rel=0.05, abs=1e-4)
+        followed = lost(now, truths, np.tile(np.array(best.lines) - 1, (draws, 1)))
+        for name, other in losses.items():
+            more, noise = np.mean(followed - other), np.std(followed - other) / math.sqrt(draws)
+            assert more <= 2e-4 + 2 * noise, (many, name)
+            assert more < 0 or name != "random", many
+        assert followed.mean() == pytest.approx(advice.loss - best.gain, rel=0.05, abs=1e-4)
 
 
 # The command.

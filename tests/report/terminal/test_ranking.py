@@ -63,7 +63,7 @@ def test_what_fits_nowhere_is_nearest_where_memory_lacks_least(run: Any) -> None
     lines = run(*asked).out.splitlines()
     place = next(at for at, line in enumerate(lines) if line.startswith("  nearest"))
     assert "node dgx-h200 · tp 8" in lines[place]
-    assert lines[place + 1].endswith(" of 140 GiB")
+    assert " of 140 GiB; the largest part: " in lines[place + 1]
 
 
 def test_every_reason_has_its_example_in_whichever_scenario_it_arises(run: Any) -> None:

@@ -176,13 +176,14 @@ class SmallestPlan:
 class MissedLimit:
     """A limit at most, and the result of the plan nearest to it that fits.
 
-    gpus: of that plan; not a number of one of a service
+    gpus: of that plan; not a number of one of a service. likely: the end of the band of the result, P90
     """
 
     column: str
     limit: float
     value: float
     gpus: float = math.nan
+    likely: float = math.nan
 
 
 @record

@@ -46,7 +46,7 @@ from costmodel.explore.purchase.offers import (
 from costmodel.explore.purchase.smallest_size import CHANCE, explained_answers, explained_chance, tried
 from costmodel.explore.search.rank import UNWATCHED, Watcher
 from costmodel.explore.search.required_chance import preferred_chance, stated_chance
-from costmodel.explore.workload_interface import KnownPlans, SmallestPlans, Trial, Workload
+from costmodel.explore.workload_interface import KnownPlans, MissedLimit, SmallestPlans, Trial, Workload
 from costmodel.ground.equation import Number, leaf
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
@@ -344,6 +344,13 @@ class Bought:
         return next(iter([*sorted(fitting, key=commitment), *self.working]), None)
 
     @property
+    def least_missed(self) -> tuple[Purchase, MissedLimit] | None:
+        """The rent on demand that is over the budget by the least and keeps other limits; None where there is none."""
+        alone = [(row, row.plans.missed[0]) for row in self.rows if not row.works and len(row.plans.missed) == 1]
+        dear = [each for each in alone if each[1].column == "run_cost" and each[0].machine.sold in ("", ON_DEMAND)]
+        return min(dear, key=lambda each: each[1].likely, default=None)
+
+    @property
     def next_best(self) -> Purchase | None:
         """The cheapest rent on another accelerator, on the same terms where one is; or else in another node."""
         best = self.best
@@ -637,9 +644,7 @@ def buy(
     asked = asked.whole()
     for limit in stated_limits(asked.case.scenario.limits):
         if limit.column in WHOLE_JOB and (missing := asked.missing("run_time")):
-            raise fail(
-                "C004", f"a limit on {limit.column} is of the whole job, and its length is not stated", None, missing
-            )
+            raise _of_no_length(asked, limit.column, missing)
     safe = stated_chance(asked.case) or preferred_chance(asked.case) or 0.0
     machines, plans = sorted(offers.machines, key=_likely_price), _Plans(asked, safe, most, power)
     rows = [plans.bought(machine) for machine in pace.taken(machines, len(machines))]
@@ -654,6 +659,20 @@ def buy(
         return not row.works, found.weighed_cost(row), row.gpus, row.machine.node
 
     return replace(found, rows=tuple(sorted(rows, key=order)))
+
+
+def _of_no_length(asked: Workload, column: str, missing: str) -> CostModelError:
+    """The fault of a limit on a job without an end, with the flag that is missing where flags state the limit."""
+    flag = {"run_cost": "--budget", "run_time": "--deadline"}[column]
+    if flag not in asked.case.asked.words:
+        return fail("C004", f"a limit on {column} is of the whole job, and its length is not stated", None, missing)
+    length = next((example for key, example in _LENGTHS.items() if key in missing), "")
+    alone = "; --budget without --model is for the model that it trains best" if flag == "--budget" else ""
+    hint = f"add {length}{alone}" if length else missing
+    return fail("C004", f"{flag} is for the whole job, and how long that is is not stated", None, hint)
+
+
+_LENGTHS = {"workload.tokens": "--tokens 15T, what is trained in all", "workload.iterations": "--iterations 200"}
 
 
 def commitment(row: Purchase) -> tuple[bool, bool, bool, bool]:

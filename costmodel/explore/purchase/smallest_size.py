@@ -468,7 +468,13 @@ class _Sizes:
         limits = [limit for limit in stated_limits(self.asked.case.scenario.limits) if limit.kind == "at_most"]
         missed = [
             tuple(
-                MissedLimit(limit.column, limit.value, costs[limit.column], nodes * self.each)
+                MissedLimit(
+                    limit.column,
+                    limit.value,
+                    costs[limit.column],
+                    nodes * self.each,
+                    costs.get(end_of(limit), costs[limit.column]),
+                )
                 for limit in limits
                 if costs.get(limit.column, 0.0) > limit.value > 0
             )

@@ -29,6 +29,7 @@ from costmodel.report.terminal.layout import HEAD, styled
 from costmodel.report.workload_words import MONTHLY, band_cells, words_of
 
 _WORTH_SAYING = 0.05  # judged: of a budget, from which what is left has a sentence
+_ENOUGH = 1.05  # judged: times P90 of the cheapest size that was tried, as a larger budget tries others
 _SPOT = "on spot, which may be taken away"
 
 
@@ -321,7 +322,8 @@ def sentences(found: Bought) -> list[Sentence]:
         return [["No offer is left: none in the table of prices is of the machines that are named."]]
     if best is None:
         tried = number_of(found.count, "offer")
-        return [[f"No machine meets every limit with a chance of {percent(found.safe, 2)}: {tried} looked at."]]
+        none = f"No machine meets every limit with a chance of {percent(found.safe, 2)}: {tried} looked at."
+        return [[none], *_least_sum(found)]
     words, costs = words_of(found.asked.case.kind), {} if best.trial is None else best.trial.costs
     speed = [] if not costs else of_machine(words.speed(found.asked.case, costs), best)
     over = f"Its capital is above the budget of {rounded_dollars(found.budget)}."
@@ -329,6 +331,18 @@ def sentences(found: Bought) -> list[Sentence]:
     made += [[over]] if best.capital > found.budget else []
     made += [[*speed, "."]] if speed else []
     return [each for each in (*made, _size_words(found), _left_over(found, best)) if each]
+
+
+def _least_sum(found: Bought) -> list[Sentence]:
+    """The least sum that would do where all rents are over the budget."""
+    if found.least_missed is None:
+        return []
+    row, missed = found.least_missed
+    where = f"{counted(missed.gpus)} {row.machine.accelerator} of {row.machine.node} {row.machine.terms}".strip()
+    enough = (
+        f"about {rounded_dollars(_ENOUGH * missed.likely)} would do (--budget), as rent of {where} is expected to be"
+    )
+    return [[f"A budget of {enough} {rounded_dollars(missed.value)}, {rounded_dollars(missed.likely)} at P90."]]
 
 
 def beside(found: Bought) -> list[Sentence]:

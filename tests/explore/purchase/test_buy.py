@@ -490,7 +490,7 @@ def test_a_training_without_an_end_costs_a_month_and_a_limit_on_all_of_it_needs_
     several = costmodel.buy(node="neocloud-h100,neocloud-b200", power="100kW", **asked).found
     each = [several.rent(row).in_use / row.trial.costs["tokens_per_s"] for row in several.working]
     assert each == sorted(each)
-    with pytest.raises(CostModelError, match="a limit on run_cost is of the whole job"):
+    with pytest.raises(CostModelError, match="--budget is for the whole job"):
         costmodel.buy(node="p5", budget="1M", **asked)
 
 
@@ -1012,6 +1012,21 @@ def test_comparisons_begin_with_money_and_time_and_a_report_without_a_machine_le
     ran = run("report", "--model", "llama-3.1-8b", "--rate", "40", "--ttft", "1s")
     assert ran.code
     assert "costmodel buy --model llama-3.1-8b --rate 40 --ttft 1s -o page.html" in ran.err
+
+
+def test_a_budget_that_is_too_small_names_the_least_sum_that_does() -> None:
+    """And one without the tokens of the job asks for them."""
+    asked = {"model": "llama-3.1-8b", "tokens": "1T", "node": "neocloud-h100"}
+    small = costmodel.buy(budget="20k", **asked)
+    row, missed = small.found.least_missed
+    assert row.machine.terms == "on demand"
+    words = f"A budget of about {rounded_dollars(missed.likely * 1.05)} would do (--budget)"
+    assert words in " ".join(str(small.form("table")).split())
+    enough = costmodel.buy(budget=f"{missed.likely * 1.05:.0f}", **asked)
+    assert enough.found.best.machine.terms == "on demand"
+    with pytest.raises(CostModelError, match="--budget is for the whole job") as raised:
+        costmodel.buy(model="llama-3.1-8b", budget="250k", node="neocloud-h100")
+    assert raised.value.faults[0].hint.startswith("add --tokens 15T")
 
 
 @pytest.mark.whole

@@ -352,9 +352,14 @@ class Bought:
 
     @property
     def next_best(self) -> Purchase | None:
-        """The cheapest rent on another accelerator, on the same terms where one is; or else in another node."""
+        """The cheapest rent on another accelerator, on the same terms where one is; or else in another node.
+
+        None that is cheaper than the answer: such ones on other terms are choices.
+        """
         best = self.best
+        least = -math.inf if best is None else self.weighed_cost(best)
         others = [row for row in self.working if row is not best and row.is_lasting_rent and self._terms_fit(row)]
+        others = [row for row in others if self.weighed_cost(row) >= least]
         others.sort(key=lambda row: best is None or row.machine.accelerator == best.machine.accelerator)
         alike = (row for row in others if best is not None and commitment(row) == commitment(best))
         return next(alike, next(iter(others), None))

@@ -563,7 +563,8 @@ def _decision(found: Bought, choice: Choice) -> Decision:
     more = list[Cell](f", {words}" for words in bought_words(row).split(", ")[2:])  # what its years are like
     if math.isfinite(rent.whole):
         more += ["; ", billed_cell(rent, choice.name), f" {every(found)}", *in_brackets(rent, row, choice.name)]
-    risk = _RISKS.get(row.machine.sold if choice.key == "offer" else choice.key, "")
+    risks = _RISKS if found.asked.request_tokens is not None else _RISKS | _RISKS_OF_A_JOB
+    risk = risks.get(row.machine.sold if choice.key == "offer" else choice.key, "")
     aside = [*more, *_choice_aside(found, choice), f". Risk: {risk}" if risk else ""]
     missed = missed_cell(row, choice.name)
     return Decision(difference, [*_choice_words(found, choice)], aside, missed, choice.flags, choice.key == "offer")
@@ -584,6 +585,11 @@ _RISKS = {
     "surer": "most likely the answer's number would have sufficed",
     "tokens": "where it is missed, tokens come slower than that; people read slower still, so test whether it pays",
     "type": "answers may differ from those in 16 bits: compare both on your own prompts",
+}
+_RISKS_OF_A_JOB = {
+    "purchase": "the capital is bound, also when the job is done or prices fall",
+    "reserved": "it is paid to the end of its term, also if the job ends sooner or fails",
+    "spot": "nodes are taken away at short notice, and work since the last checkpoint is done again",
 }
 _MEANINGS = {
     "ttft_p99": "more than 1 in 100 requests then wait longer than {} for their first token",

@@ -288,6 +288,7 @@ def test_the_first_sentence_is_for_who_decides() -> None:
     served = document(found("serving"), 10)
     assert "from CoreWeave in North America on spot, which may be taken away; $" in closing(served)
     assert ", without interruptions; price of 2026-09-20, CoreWeave" in closing(served)
+    assert "fewer GPUs answer until others start" in closing(served)
     assert "The chance is that the real speed keeps every limit, given the error on measured runs" in words
     assert next(each.label for each in served.headlines) == "Cost of a month of 730 h"
 
@@ -369,6 +370,10 @@ def test_a_choice_of_fewer_gpus_is_what_a_job_takes_without_a_chance() -> None:
     """A size that fails by expected figures is none, though its chance of 0 is as much as is asked for."""
     asked = TRAINED | {"deadline": "19d", "node": "neocloud-h100"}
     found, off = costmodel.buy(**asked).found, costmodel.buy(safe="off", **asked).found
+    words = closing(document(found, 5))
+    assert "work since the last checkpoint is done again" in words
+    assert "fewer GPUs answer" not in words
+    assert found.next_best is None or found.rent(found.next_best).billed >= found.billed
     (fewer,) = (each.row for each in found.choices if each.key == "fewer")
     assert off.best.gpus == fewer.gpus < found.best.gpus
     assert off.billed == pytest.approx(found.rent(fewer).billed)

@@ -203,7 +203,9 @@ def test_what_is_missing_is_asked_for_and_nothing_written_unless_a_part_will_do(
 
 def test_losses_are_named_in_three_classes(folder: Path, run: Any) -> None:
     script = LLAMA_8B.replace("--attention-dropout 0.0", "--attention-dropout 0.1")
-    script = script.replace("--attention-dropout 0.1", "--attention-dropout 0.1 --save-interval 500")
+    script = script.replace(
+        "--attention-dropout 0.1", "--attention-dropout 0.1 --save-interval 500 --rotary-base 500000"
+    )
     (folder / "llama.sh").write_text(script, "utf-8")
     shown = run("import", "llama.sh", "--node", "dgx-h100", "-o", "mine.yaml", cwd=folder).out
     for kind in (
@@ -213,6 +215,7 @@ def test_losses_are_named_in_three_classes(folder: Path, run: Any) -> None:
     ):
         assert kind in shown
     assert "\n    --save-interval: state it as run.checkpoint.steps, for costmodel run\n" in shown
+    assert "\n    --rotary-base: of the model, and in no document: add it to what export writes\n" in shown
     text = (folder / "mine.yaml").read_text("utf-8")
     assert "# not expressible: --fp8-param-gather" in text
     assert "# approximated: --attention-dropout" in text

@@ -281,6 +281,8 @@ _COSTS = known(
     lost("ignored", "the logits that it keeps are the same, but with --cross-entropy-fusion-impl te",
          "cross-entropy-loss-fusion"),
     lost("ignored", "state it as run.checkpoint.steps, for costmodel run", "save-interval"),
+    lost("ignored", "of the model, and in no document: add it to what export writes",
+         "rotary-base norm-epsilon use-rope-scaling rope-scaling-factor"),
     lost("approximated", "the MLP runs in chunks", "mlp-chunks-for-training"),
     lost("approximated", "sequences are packed or masked, so that attention does less",
          "dataloader-inter-document-masking reset-attention-mask sft"),
@@ -420,13 +422,13 @@ mrope-section mscale mscale-all-dim mtp-detach-heads mtp-hsm mtp-loss-scaling-fa
 mup-base-head-dim mup-base-hidden-size mup-embedding-mult mup-output-mult mup-width-mult nccl-all-reduce-for-prefill
 no-clone-scatter-output-in-embedding no-dsa-indexer-rotate-activation no-dsa-indexer-scoring-relu no-initialization
 no-rope-freq no-tp-comm-bulk-dgrad no-tp-comm-bulk-wgrad no-tp-comm-overlap-ag no-tp-comm-overlap-rs
-no-tp-comm-split-ag no-tp-comm-split-rs no-yarn-correction-range-round-to-int norm-epsilon num-layers-at-end-in-bf16
+no-tp-comm-split-ag no-tp-comm-split-rs no-yarn-correction-range-round-to-int num-layers-at-end-in-bf16
 num-layers-at-start-in-bf16 offload-modules onnx-safe openai-gelu overlap-p2p-communication-warmup-flush
 pipeline-model-parallel-comm-backend qk-clip-alpha qk-clip-threshold relative-attention-max-distance
-relative-attention-num-buckets rope-scaling-factor rotary-base rotary-interleaved rotary-percent rotary-scaling-factor
+relative-attention-num-buckets rotary-interleaved rotary-percent rotary-scaling-factor
 rotary-seq-len-interpolation-factor symmetric-ar-type tp-comm-bootstrap-backend tp-comm-overlap-rs-dgrad
 use-cpu-initialization use-fused-weighted-squared-relu use-grouped-gemm-for-dense-mlp
-use-grouped-gemm-for-shared-expert use-mup use-ring-exchange-p2p use-rope-scaling use-te-activation-func
+use-grouped-gemm-for-shared-expert use-mup use-ring-exchange-p2p use-te-activation-func
 use-transformer-engine-op-fuser wgrad-deferral-limit yaml-cfg yarn-beta-fast yarn-beta-slow
 yarn-correction-range-round-to-int yarn-original-max-position-embeddings
     """,

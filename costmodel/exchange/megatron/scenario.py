@@ -337,6 +337,7 @@ def write_megatron(job: Job, remarks: TrainingRemarks) -> str:
         ("software", OF_SOFTWARE, _software(job, remarks)),
     )
     remarks.note(_YOURS)
+    remarks.note("dropout is written as 0.0, whatever an imported script had; stack.kernels.dropout has its cost")
     for left in _of_model(job):
         remarks.note(f"yours to add, of the model: {left}")
     lines = ["OPTIONS=("]

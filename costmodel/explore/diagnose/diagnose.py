@@ -438,6 +438,7 @@ def _doubts(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Ite
 
 
 def _explain_cause(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cause: Cause) -> Explanation:
+    """The value of a cause that closes the gap, and what the cause explains in its usual range."""
     gap = measured.step - base.step
     if cause.way == "added":
         found = _explain_by_added_time(base, measured, cause, gap)

@@ -13,13 +13,14 @@ from costmodel.explore.import_export.export_plan import ExportedIteration, expor
 
 NAME = "grpo-qwen-2.5-7b-64"
 APART = ("plan.rollout.colocated=false", "plan.rollout.ranks=32", "workload.staleness=1")
+ROOM = "cluster.node=dgx-h200"  # for each of these plans
 AHEAD = "workload.rollouts=partial"
 TOKENS = "plan.micro_batch=32768 tokens"
 MEGATRON = ("plan.zero=1", "plan.tp=2", "stack.trainer=megatron-core", TOKENS)
 
 
 def written(name: str, *settings: str) -> ExportedIteration:
-    case = reinforced(load_any(NAME, (f"stack={name}", "plan.cp=1", *settings)))
+    case = reinforced(load_any(NAME, (f"stack={name}", "plan.cp=1", ROOM, *settings)))
     return export_iteration(case, name)
 
 

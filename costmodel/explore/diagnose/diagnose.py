@@ -315,7 +315,7 @@ def _with_contradiction(one: Explanation, runs: tuple[SecondRun, ...]) -> Explan
         misfit = math.hypot(misfit, off)
         if off > max(worst, 1.0):
             worst, against = off, (run.setting, run.measured, should)
-    return replace(one, misfit=misfit, against=against)
+    return replace(one, misfit=misfit, against=against, confirmed=one.confirmed or worst == 0)
 
 
 MOST = 99.0  # a figure is not taken to be off by more than a hundred times

@@ -349,10 +349,10 @@ class Explanation:
     confirmed: bool = False
 
     @property
-    def order(self) -> tuple[bool, bool, float, str]:
-        """The place among causes: those that a term contradicts, and those that hardly matter, come behind."""
-        is_small = not self.confirmed and abs(self.usual) < SMALL_PART * abs(self.explains)
-        return self.against is not None, is_small, self.score, self.cause.name
+    def order(self) -> tuple[bool, float, str]:
+        """The place among causes: those that hardly matter and that no measured term speaks for or against are last."""
+        is_unseen = not self.confirmed and self.against is None
+        return is_unseen and abs(self.usual) < SMALL_PART * abs(self.explains), self.score, self.cause.name
 
     @property
     def score(self) -> float:

@@ -138,12 +138,9 @@ def test_a_cause_that_usually_explains_little_is_not_first(run: Any) -> None:
 
 
 def test_a_cause_that_a_term_contradicts_is_not_the_likeliest(run: Any) -> None:
-    asked = ("diagnose", *SMALL, "--term", "tp exposed=1.2s")
-    causes = json.loads(run(*asked, "--json").out)["causes"]
-    against = [cause["against"] is not None for cause in causes]
-    assert against == sorted(against)
-    assert "links" in [cause["cause"] for cause in causes if cause["against"]]
-    assert "No one cause explains most of it. Your tp_exposed has 1.06 s of 2.98 s." in run(*asked).out
+    shown = run("diagnose", *SMALL, "--term", "tp exposed=1.2s").out
+    assert "No one cause explains most of it. Your tp_exposed has 1.06 s of 2.98 s." in shown
+    assert "Most likely" not in shown
 
 
 def test_a_table_says_the_same_as_options(run: Any, tmp_path: Path) -> None:

@@ -169,6 +169,7 @@ def test_the_options_of_an_answer_stand_behind_a_commands_own() -> None:
 
 # ── Terminals ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+NO_CP = ("--set", "search.cp=[1]")  # a column less
 SHOWN = {
     "estimate": ("estimate", NAME, "-v"),
     "memory": ("memory", NAME, "-v"),
@@ -177,9 +178,9 @@ SHOWN = {
     "comm does not fit": ("comm", NAME, *FULL),
     "invalid": ("estimate", NAME, *INVALID),
     "pipeline": ("pipeline", NAME, "--set", "plan.pp=16"),
-    "search": ("search", NAME),
+    "search": ("search", NAME, *NO_CP),
     "front": ("search", NAME, "--pareto", "memory_peak,cost_per_mtoken"),
-    "why not": ("search", NAME, "--why-not"),
+    "why not": ("search", NAME, "--why-not", *NO_CP),
     "no plan fits": (
         "search",
         NAME,
@@ -224,7 +225,9 @@ def test_a_terminal_of_80_columns(name: str, run: Any) -> None:
 @pytest.mark.parametrize(
     ("width", "left"),
     [
-        (76, "sp recompute step tok/s/GPU MFU GiB fits"),
+        (83, "sp recompute step P90 tok/s/GPU MFU GiB fits"),
+        (80, "recompute step P90 tok/s/GPU MFU GiB fits"),
+        (76, "recompute step tok/s/GPU MFU GiB fits"),
         (66, "recompute step tok/s/GPU GiB fits"),
         (50, "recompute step"),
     ],
@@ -232,7 +235,7 @@ def test_a_terminal_of_80_columns(name: str, run: Any) -> None:
 def test_a_narrow_terminal_drops_columns_in_order(width: int, left: str, run: Any) -> None:
     lines = bare(on_a_terminal(run, "search", NAME, COLUMNS=str(width))).splitlines()
     (head,) = [line for line in lines if line.lstrip().startswith("# ")]
-    assert head.split() == f"# tp pp dp vpp mb zero {left}".split()
+    assert head.split() == f"# tp cp pp dp vpp mb zero {left}".split()
 
 
 @pytest.mark.parametrize(

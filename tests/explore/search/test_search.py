@@ -477,12 +477,6 @@ def test_by_default_sequences_of_8192_are_shared_by_two_ranks() -> None:
     assert single.best[0].costs["step_time"] > 1.25 * default.best[0].costs["step_time"]
 
 
-def test_ways_of_context_parallelism_are_no_further_plans_of_one_rank() -> None:
-    """Of cp 1 one way stands for all, so that no duplicate is counted; of cp 2 each way is a plan."""
-    sizes = [grid.sizes["cp"] for grid in grids(training_inputs(load("llama-3-70b-512")))]
-    assert sizes.count((1, 2)) * 2 == sizes.count((2,)) > 0
-
-
 def test_what_was_not_searched_is_named_with_what_adds_it(run: Any) -> None:
     """The setting that is named adds plans to those that were searched, so its answer is never worse."""
     job = ("--model", "llama-3.1-405b", "--gpu", "h100", "--gpus", "1024", "--sequence", "8192", "--batch", "1024")

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+from typing import Any
+
+import pytest
+
+from costmodel.documents.schemas.limits import Limits, RlLimits, ServingLimits
 from costmodel.documents.schemas.results import (
     COLUMNS,
     RUN_RESULTS,
@@ -34,3 +40,9 @@ def test_plain_numbers_of_training_are_shares() -> None:
     plain = {name for name, column in (TRAINING_RESULTS | RUN_RESULTS).items() if column.unit == "1"}
     assert plain == {name for name in TRAINING_RESULTS | RUN_RESULTS if is_share(name)}
     assert not any(map(is_share, COUNTS))
+
+
+@pytest.mark.parametrize("limits", [Limits, ServingLimits, RlLimits])
+def test_limits_can_be_sent_to_other_processes(limits: Any) -> None:
+    """Searches of several processes send scenarios; classes made from the table of results are found by name."""
+    assert pickle.loads(pickle.dumps(limits())) == limits()

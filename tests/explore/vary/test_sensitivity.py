@@ -231,6 +231,13 @@ def test_a_row_of_many_variants_is_the_variant_alone(name: str, settings: tuple[
         assert [*held.results_of(variants, result)] == pytest.approx(alone, rel=1e-14, nan_ok=True)
 
 
+@pytest.mark.parametrize(("name", "key"), [(SERVICE, "stack.host.step"), (LEARNING, "workload.iterations")])
+def test_keys_beside_defaults_and_read_parts_are_varied(name: str, key: str) -> None:
+    """A default of 0 s has no unit written, and lengths of answers are no mapping once read."""
+    case = load_any(name)
+    assert leaves(variant(case, {key: 2.0}).case)[key].value == 2.0
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_most_figures_are_rows_of_one_evaluation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fall back to one after the other would go unseen: it has the same results."""

@@ -192,7 +192,8 @@ class SmallestPlans:
 
     expected: by expected figures. safe: with the chance that is asked for. surest: the highest chance that was seen, of
     any number of accelerators. codes: what speaks against the nearest plan where none meets the limits. missed: limits
-    of the nearest plan that fits. count: the number of layouts, or of sizes of a job, that were looked at
+    of the nearest plan that fits. count: the number of layouts, or of sizes of a job, that were looked at. below: the
+    time of a job on the next smaller number of nodes that has a plan
     """
 
     expected: SmallestPlan | None = None
@@ -202,6 +203,7 @@ class SmallestPlans:
     fault: Fault | None = None
     missed: tuple[MissedLimit, ...] = ()
     count: int = 0
+    below: MissedLimit | None = None
 
     def with_settings(self, settings: tuple[str, ...]) -> SmallestPlans:
         """A copy with settings ahead of those of each plan."""

@@ -29,11 +29,11 @@ BUDGETS = {
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 19_050,  # one search; what to buy, with equations; steps of what divides; changes that fit together
+    "explore": 19_100,  # one search; what to buy and why not less, with equations; changes that fit together
     "explore/serving": 3_900,  # a model on every machine, points of benchmarks
     "ground": 2_100,  # with durations in a given unit
     "report": 1_550,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 10_700,  # all faces of a question, views of plans, patches of documents, choices of buy
+    "report/answers": 10_800,  # all faces of a question, views of plans, patches of documents, what buy says
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_900,
     "server": 1_250,

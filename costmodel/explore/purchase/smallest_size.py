@@ -414,7 +414,17 @@ class _Sizes:
             None if safely is None else self._plan(ladder[safely]),
             surest,
             count=len(self.seen),
+            below=None if safely is None or ladder[0] > ladder[-1] else self._below(ladder[safely]),
         )
+
+    def _below(self, nodes: float) -> MissedLimit | None:
+        """The time on the next smaller number of nodes that has a plan; None where no time is limited."""
+        tried = {size: trial.costs for size, trial in self.seen.items() if size < nodes and trial.costs}
+        limits = [each for each in stated_limits(self.asked.case.scenario.limits) if each.column == "run_time"]
+        if not tried or not limits:
+            return None
+        costs, (limit, *_) = tried[max(tried)], limits
+        return MissedLimit(limit.column, limit.value, costs[limit.column], max(tried) * self.each, costs[end_of(limit)])
 
     def _cheapest(self, ladder: list[float], place: int, safe: float) -> int:
         """The index of the size that takes the fewest GPU hours: the given one, or one up to the next power of two.

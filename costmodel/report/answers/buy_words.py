@@ -20,6 +20,7 @@ from costmodel.explore.purchase.buy import MISS, Bought, Choice, Purchase, Rent,
 from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import HostedOffer, Machine
 from costmodel.explore.purchase.smallest_size import CHANCE
+from costmodel.explore.workload_interface import MissedLimit
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
@@ -29,6 +30,7 @@ from costmodel.report.terminal.layout import HEAD, styled
 from costmodel.report.workload_words import MONTHLY, band_cells, words_of
 
 _WORTH_SAYING = 0.05  # judged: of a budget, from which what is left has a sentence
+_EARLY = 0.8  # judged: of a deadline, before which the next smaller size has a sentence
 _ENOUGH = 1.05  # judged: times P90 of the cheapest size that was tried, as a larger budget tries others
 _SPOT = "on spot, which may be taken away"
 
@@ -479,10 +481,12 @@ def _left_over(found: Bought, best: Purchase) -> Sentence:
 
 
 def _size_words(found: Bought) -> Sentence:
-    """What decided the number of nodes, where no limit did."""
+    """What decided the number of nodes, where no limit did, or where few numbers have a plan."""
     best, most = found.best, found.nodes_at_most
     if best is None:
         return []
+    if best.plans.below is not None and best.time < _EARLY * best.plans.below.limit:
+        return _smaller_size(best, best.plans.below)
     if math.isinf(most):
         return ["These are the fewest GPUs that fit: --deadline, --budget, --gpus or --power asks for more."]
     if not best.nodes < most:
@@ -491,6 +495,16 @@ def _size_words(found: Bought) -> Sentence:
     all_of_them = as_stated(number_cell(most, "nodes"), "--power over that of a node with its cooling, or --gpus")
     nodes = f" node{'' if most == 1 else 's'}, "
     return ["Of ", all_of_them, nodes, used, " are used: no plan was found on more, as few numbers divide a batch."]
+
+
+def _smaller_size(best: Purchase, less: MissedLimit) -> Sentence:
+    """What the job takes on fewer GPUs, where it ends long before its deadline on those of the answer."""
+    rent = best.rent(less.value, less.gpus).billed
+    gpus = as_stated(number_cell(less.gpus, "gpus"), "its plan, which costmodel search repeats")
+    late = f" (P90 {show_time(less.likely)})" if math.isfinite(less.likely) else ""
+    cost = f" for {rounded_dollars(rent)}" if math.isfinite(rent) else ""
+    takes = f", takes {show_time(less.value)}{late}{cost}: few numbers divide a batch."
+    return ["The next smaller number of GPUs with a plan, ", gpus, takes]
 
 
 def is_sized(found: Bought) -> bool:

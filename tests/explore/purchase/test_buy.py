@@ -306,6 +306,18 @@ def test_a_price_of_your_own_has_no_seller_and_no_higher_one(tmp_path: Path) -> 
     assert "highest price on demand of this GPU (Azure, " in stated(document(found("serving"), 5))
 
 
+def test_a_job_that_ends_early_names_the_next_smaller_size() -> None:
+    """Which keeps the deadline with less chance, or costs more: 7 eighths of the nodes divide the batch badly."""
+    asked = {"model": "llama-3-70b", "batch": "1024", "sequence": "8192", "tokens": "2T", "deadline": "60d"}
+    bought = costmodel.buy(node="neocloud-h100", **asked).found
+    best, below = bought.best, bought.best.plans.below
+    assert below.gpus < best.gpus
+    money = rounded_dollars(below.gpus * below.value / 3600 * 3.20)
+    words = stated(document(bought, 5))
+    days = f"{below.value / 86400:.1f} days (P90 {below.likely / 86400:.1f} days) for {money}"
+    assert f"The next smaller number of GPUs with a plan, {below.gpus:.0f}, takes {days}: few" in words
+
+
 def test_a_service_begins_with_its_range_of_sizes_and_of_cost() -> None:
     """From the size by expected figures to the one with the chance: whole nodes times hours times the price."""
     asked = costmodel.buy(node="neocloud-h100", **{**SERVED, "rate": "400"}).found

@@ -122,7 +122,18 @@ def test_where_no_cost_is_shown_no_price_is(command: str, run: Any) -> None:
 
 
 def test_a_search_by_cost_over_nodes_shows_what_each_costs(run: Any) -> None:
-    space = ("--set", "search.tp=[4]", "--set", "search.pp=[1]", "--set", "objective=cost_per_mtoken", "--top", "40")
+    space = (
+        "--set",
+        "search.tp=[4]",
+        "--set",
+        "search.pp=[1]",
+        "--set",
+        "objective=cost_per_mtoken",
+        "--set",
+        "search.cp=[1]",
+        "--top",
+        "40",
+    )
     asked = ("search", NAME, *space, "--over", "cluster.node=dgx-h100,p5")
     ran = run(*asked)
     assert {line.strip() for line in ran.out.splitlines() if ": at " in line} == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -218,10 +219,13 @@ def test_the_last_one_holds(run: Any) -> None:
     assert (code, [line for line in lines if line != remark], faults) == once
 
 
-def test_leaving_the_plan_out(run: Any, faults: Faults) -> None:
-    (found,) = faults(run("estimate", NAME, "--set", "plan=null"))
-    assert found.code == "C004"
-    assert "--set plan.tp=8" in found.help
+def test_without_its_plan_a_file_gets_the_best_one(run: Any) -> None:
+    """That of its search, as flags without a plan do, and the answer states so."""
+    answer = run("estimate", NAME, "--set", "plan=null", "--json")
+    best = json.loads(run("search", NAME, "--set", "plan=null", "--top", "1", "--json").out)["plans"][0]
+    assert json.loads(answer.out)["plans"][0]["step_time_s"] == pytest.approx(best["step_time_s"])
+    stated = run("estimate", NAME, "--set", "plan=null").out
+    assert re.search(r"assumed plan .*: the best of [\d,]+ plans of costmodel search", stated)
 
 
 @pytest.mark.parametrize(

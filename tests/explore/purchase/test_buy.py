@@ -570,7 +570,7 @@ def test_a_machine_that_fails_by_money_time_or_power_says_by_which_figures() -> 
     busy = against(**{**SERVED, "rate": "400"}, node="neocloud-h100", power="13kW")
     assert busy == f"S003 cache full: {power} 13.0 kW, for 1 node"
     late = against(**{**SERVED, "ttft": "1ms"}, node="neocloud-h100")
-    assert late.startswith("ttft_p99 ")
+    assert late.startswith("first token (99 in 100) ")
     assert late.endswith("is over the limit of 1.00 ms")
 
 

@@ -138,7 +138,8 @@ def test_the_answer_is_a_rent_that_stays_and_names_what_is_cheaper() -> None:
     with only_texts({"prices.csv": table(*OWN)}):
         answer = costmodel.buy(prices="prices.csv", only_prices=True, verbose=True, **ASKED)
         text = " ".join(str(answer.form("table")).split())
-    assert "neocloud-h100 from a-quotation on spot, which may be taken away; $11.1 k a month ($6,930 for 5" in text
+    spot = "from a-quotation on spot, which may be taken away (node neocloud-h100); $11.1 k a month ($6,930 for 5 of 8"
+    assert spot in text
     use = "used for 4 years, 30 % of them idle and paid for"
     assert f"buy dgx-h100 for $310 k, {use}; $10.0 k a month" in text
     assert f"(dgx-h100, bought for $310 k, {use}, 20" in text

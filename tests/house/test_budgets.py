@@ -33,7 +33,7 @@ BUDGETS = {
     "explore/serving": 3_900,  # a model on every machine, points of benchmarks
     "ground": 2_100,  # with durations in a given unit
     "report": 1_550,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 10_800,  # all faces of a question, views of plans, patches of documents, what buy says
+    "report/answers": 10_850,  # all faces of a question, views of plans, patches of documents, what buy says
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_900,
     "server": 1_250,

@@ -183,7 +183,8 @@ def _sized_for(found: Bought) -> str:
 def _closing(found: Bought, day: Day | None, again: str) -> list[Line]:
     """The last lines in a terminal: what is best, what is to be decided, and the next commands."""
     asked, best = found.asked, found.best
-    lines: list[Line] = [styled(" ".join(map(plain, sentences(found))))]
+    full, brief = (" ".join(map(plain, sentences(found, short=short))) for short in (False, True))
+    lines: list[Line] = [Abridged(full, short=brief, added="source of its price, ranges of its speed")]
     both = [(range_words, "its range in full"), *([] if best is None else [(looked_at, "other offers")])]
     lines += [Abridged(plain(words(found)), short=plain(words(found, short=True)), added=more) for words, more in both]
     lines += [Abridged(plain(each), short="", added="other offers") for each in beside(found)]

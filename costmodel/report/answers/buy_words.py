@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -32,6 +33,7 @@ from costmodel.report.workload_words import MONTHLY, band_cells, words_of
 _WORTH_SAYING = 0.05  # judged: of a budget, from which what is left has a sentence
 _EARLY = 0.8  # judged: of a deadline, before which the next smaller size has a sentence
 _ENOUGH = 1.05  # judged: times P90 of the cheapest size that was tried, as a larger budget tries others
+_BRACKETS = re.compile(r" \([^)]*\)")
 _SPOT = "on spot, which may be taken away"
 
 
@@ -200,11 +202,11 @@ def looked_at(found: Bought, *, short: bool = False) -> Sentence:
     apis = f" and {number_of(len(found.hosted), 'API')}" if found.hosted else ""
     words: list[Cell] = ["Looked at: ", cells[0], f" offer{'' if counts[0] == 1 else 's'} of ", cells[1]]
     words += [f" machine{'' if counts[1] == 1 else 's'}{apis}"]
-    words += [", ", cells[2], " sizes" if of_sizes else " layouts"] if layouts else []
+    words += [", ", cells[2], " sizes" if of_sizes else " layouts"] if layouts and not short else []
     words += ["; ", *([] if short else [cells[3], f" meet{'s' if works == 1 else ''} every limit, "])]
     refused = collections.Counter(_why_refused(found, row) for row in found.rows if not row.works).most_common()
     why = ", ".join(f"{count} {reason}" for reason, count in refused)
-    words += [cells[4], f" refused: {why}"] if refused else ["none refused"]
+    words += [cells[4], f" refused{'' if short else f': {why}'}"] if refused else ["none refused"]
     rule = "" if best is None or works < 2 or short else f". The answer is the cheapest {_kind_of(best.machine)}"
     if rule and found.working[0] is not best:
         rule += ", as cheaper ones need a purchase or a term, or can be taken away"
@@ -252,7 +254,7 @@ def range_words(found: Bought, *, short: bool = False) -> Sentence:
         money += ["; up to ", opening(money_cell(found.dear_rent), f"dear rent of {name}")]
         node = f"{read('node', dear.node).provider}, {dear.node}"
         where = [f" at the highest price on demand of this GPU ({node}, ", each, f", {dear.listed.date})"]
-        money += [f" by price ({node})"] if short else where
+        money += [" by price"] if short else where
     return ["How sure the money is: ", *money, "."]
 
 
@@ -281,7 +283,8 @@ def _money_of_sizes(found: Bought, best: Purchase, *, short: bool) -> list[Cell]
     assert last.plans.safe is not None
     beyond = cases_cell(1 - last.plans.safe.chance, f"{MISS} of {name if surer is None else surer.name}", MISS)
     off = "speed may be off" if short else "the predicted speed may be off"
-    return [*money, f" {every(found)}, as {off}: ", *words[1:], "; more are needed in ", beyond, " cases"]
+    more: list[Cell] = [] if short else ["; more are needed in ", beyond, " cases"]
+    return [*money, f" {every(found)}, as {off}: ", *words[1:], *more]
 
 
 def left_out(found: Bought) -> Sentence:
@@ -317,8 +320,11 @@ def machine_words(row: Purchase) -> str:
 # The answer: how much, how sure, on which terms, how fast; what else was looked at.
 
 
-def sentences(found: Bought) -> list[Sentence]:
-    """Sentences on the best machine: what it costs and how sure that is, on which terms, and how fast it is."""
+def sentences(found: Bought, *, short: bool = False) -> list[Sentence]:
+    """Sentences on the best machine: what it costs and how sure that is, on which terms, and how fast it is.
+
+    short: without ranges of the speed and the source of the price
+    """
     best = found.best
     if best is None and not found.count:
         return [["No offer is left: none in the table of prices is of the machines that are named."]]
@@ -329,9 +335,10 @@ def sentences(found: Bought) -> list[Sentence]:
     words, costs = words_of(found.asked.case.kind), {} if best.trial is None else best.trial.costs
     speed = [] if not costs else of_machine(words.speed(found.asked.case, costs), best)
     over = f"Its capital is above the budget of {rounded_dollars(found.budget)}."
-    made: list[Sentence] = [_model_words(found), _cost_words(found, best), _rented_words(best)]
+    speed = [_BRACKETS.sub("", plain(speed))] if short else speed
+    made: list[Sentence] = [_model_words(found), _cost_words(found, best), _rented_words(best, short=short)]
     made += [[over]] if best.capital > found.budget else []
-    made += [[*speed, "."]] if speed else []
+    made += [[*speed, "."]] if costs else []
     return [each for each in (*made, _size_words(found), _left_over(found, best)) if each]
 
 
@@ -385,13 +392,14 @@ def _cost_words(found: Bought, best: Purchase) -> Sentence:
     return [*sizes, ": ", gpus, f" {event_words(found)} with a chance of ", chance, ", ", least, " with ", odds, "."]
 
 
-def _rented_words(row: Purchase) -> Sentence:
-    """The offer: who sells it, where, on which terms, at which price, and where that is from."""
+def _rented_words(row: Purchase, *, short: bool) -> Sentence:
+    """The offer: who sells it, where, on which terms, at which price, and, unless short, where that is from."""
     price, listed, node = row.price, None if row.price is None else row.price.listed, row.machine.node
     if bought_words(row):
         seller = seller_of(row)
         return [f"{node}, {bought_words(row)}{f' (price of {seller})' if seller else ''}."]
-    sold = f", {terms_words(row.machine)}" if row.machine.sold else ""
+    terms = terms_words(row.machine).partition(",")[0] if short else terms_words(row.machine)
+    sold = f", {terms}" if row.machine.sold else ""
     if price is None or not price.known:
         return [f"Rent of {node}{sold}; no price is known."]
     each = opening(Value(hourly(price), price.each * 3600, "price_usd_per_hour"), f"price of {row.machine.name}")
@@ -400,7 +408,8 @@ def _rented_words(row: Purchase) -> Sentence:
     if listed is None or price.assumed or not from_seller(row):
         return [f"Rent of {node}{sold}, at ", each, f" ({'assumed: ' if price.assumed else ''}{price_source(price)})."]
     reported = "" if _authors(price.node, listed.source or "") == seller_of(row) else f", {listed.source}"
-    return [f"Rent {from_seller(row)}{sold}, at ", each, f" (price of {listed.date}{reported}; node {node})."]
+    where = f" ({listed.date})." if short else f" (price of {listed.date}{reported}; node {node})."
+    return [f"Rent {from_seller(row)}{sold}, at ", each, where]
 
 
 def _next_words(found: Bought, best: Purchase, row: Purchase) -> Sentence:
@@ -651,7 +660,8 @@ def _offer_words(found: Bought, row: Purchase) -> Iterator[Cell]:
         yield from (f"buy {row.machine.node} for ", capital, f", used for {years_of(row.life)}")
     else:
         same = best is not None and best.machine.node == row.machine.node
-        sold = f"{from_seller(row)} {terms_words(row.machine)}".strip()
+        seller = seller_of(row)
+        sold = f"{f'from {seller} ' if seller else ''}{terms_words(row.machine)}"
         yield f"{sold}{'' if same else f' (node {row.machine.node})'}"
 
 
@@ -661,7 +671,8 @@ def _choice_aside(found: Bought, choice: Choice) -> Iterator[Cell]:
     if choice.key == "offer" and row.machine.sold == "spot":
         yield ", without interruptions"
     if row.price is not None and row.price.listed is not None and choice.key == "offer":
-        yield f"; price of {row.price.listed.date}, {seller_of(row)}, node {row.machine.node}"
+        where = f" in {row.machine.region}" if row.machine.region else ""
+        yield f"; price of {row.price.listed.date}, {seller_of(row)}{where}, node {row.machine.node}"
         unstated = row.machine.is_bound and not row.machine.term
         yield f"; {years_of(row.least_term)} at least is assumed" if unstated else ""
     if choice.key == "tokens" and best is not None and best.trial is not None:

@@ -286,7 +286,7 @@ def test_the_first_sentence_is_for_who_decides() -> None:
     assert "; 1 meets every limit, 1 refused: cannot" not in words
     assert "; 1 meets every limit, 1 refused: 1 " in words
     served = document(found("serving"), 10)
-    assert "from CoreWeave in North America on spot, which may be taken away; $" in closing(served)
+    assert "from CoreWeave on spot, which may be taken away; $" in closing(served)
     assert ", without interruptions; price of 2026-09-20, CoreWeave" in closing(served)
     assert "fewer GPUs answer until others start" in closing(served)
     assert "The chance is that the real speed keeps every limit, given the error on measured runs" in words
@@ -901,7 +901,7 @@ def test_a_resale_lowers_the_price_and_a_lease_of_years_is_for_long_jobs() -> No
     assert found.best.machine.terms == "on demand"
     assert {row.machine.terms for row in found.to_judge} >= {"purchase", "reserved 3 y"}
     words = closing(document(found, 5))
-    assert "from an-offer in Frankfurt reserved for 3 years; $12" in words
+    assert "from an-offer reserved for 3 years; $12" in words
     assert "then sold for $60.0 k a node" in words
     trained = costmodel.buy(**table, **TRAINED).found  # type: ignore[arg-type]
     assert {row.machine.terms for row in trained.working if not row.terms_fit} == {"purchase", "reserved 3 y"}

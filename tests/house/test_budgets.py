@@ -17,7 +17,7 @@ BUDGETS = {
     "commands": 5_800,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
     "documents": 6_200,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
     "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
-    "equations": 8_500,  # with what a measurement shows, and money of purchases and days
+    "equations": 8_520,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
     "estimate": 8_050,  # prices of nodes, rounds, feed-forward halves, models beside the policy
     "estimate/serving": 9_670,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain

@@ -111,6 +111,22 @@ def combined_error(error: Number, other_error: Number) -> Number:
 
 
 @equation
+def missed_chance(chance: Number) -> Number:
+    """Chance that something does not happen, such as that a limit is not kept.
+
+    1 − p
+
+    chance p: that it happens → chance
+    Source: exact
+    Holds: chances of one error
+    Monotone: decreasing in chance
+    >>> round(float(missed_chance(0.91)), 6)
+    0.09
+    """
+    return 1 - chance
+
+
+@equation
 def heavy_tail_spread(tail_scale: Number, freedom: Number) -> Number:
     """Spread of a normal error whose P10 and P90 are those of a Student t.
 

@@ -73,7 +73,7 @@ def models_of(case: RlCase) -> dict[str, bool]:
 
 
 def own_ranks(case: RlCase, plan: RlPlan) -> dict[str, float]:
-    """Number of accelerators of each model beside the policy that has its own; one that is not there takes none."""
+    """Accelerators of the models beside the policy that have their own, of those that the algorithm uses."""
     own, there = plan.beside, models_of(case)
     ranks = {"critic": own.critic, "reference": own.reference, "reward model": own.reward}
     return {name: float(held) for name, held in ranks.items() if held is not None and there[name]}

@@ -15,6 +15,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving import LOADS, ServingScenario
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.run.economics import share
+from costmodel.equations.run.uncertainty import missed_chance
 from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.model.shards import stream_width
@@ -100,7 +101,7 @@ def _with_chance(quick: Engines, least: float, limits: list[Limit], most: Column
 
 def _odds(chance: Number) -> Number:
     """What is for something, over what is against it: a chance as a straighter curve of the load."""
-    return chance / (1.0 - chance)
+    return chance / missed_chance(chance)
 
 
 def chance_of_limits(quick: Engines, columns: Mapping[str, Number]) -> Number:

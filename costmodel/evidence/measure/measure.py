@@ -463,9 +463,8 @@ def _layer_from_kernels(node: str, hidden: int, heads: int, tokens: int) -> Forw
     }
     adding = training_inputs(load("quickstart", [f"{path}={value}" for path, value in changes.items()]))
     widths = adding.widths
-    inputs = replace(
-        adding, widths=replace(widths, gradient=float(widths.element / 2.0))
-    )  # half of what is read and written
+    written = float(widths.element / 2.0)  # half of what is read and written
+    inputs = replace(adding, widths=replace(widths, gradient=written))
     block, _ = plan_block(inputs, own_plan(inputs))
     return layer_pass(inputs, shard(inputs.model, inputs.model.layers[0], block.tp, block.ep, block.etp), block)
 

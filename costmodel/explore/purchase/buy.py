@@ -28,6 +28,7 @@ from costmodel.equations.run.economics import (
     whole_node_price,
     written_off,
 )
+from costmodel.equations.run.uncertainty import missed_chance
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import Price, hourly_price, listed_price, rated_power
 from costmodel.estimate.model.shards import model_parameters
@@ -214,11 +215,13 @@ MISS = "miss"  # of a chance: that a limit is not kept
 
 
 def _missing(tree: ExplainedFigure) -> ExplainedFigure:
-    """The chance of the other outcome."""
+    """The tree of the chance to miss what a tree is the chance of."""
     from costmodel.explore.explain.explain import ExplainedFigure
 
     beneath = [ExplainedFigure("certain", 1.0, "1"), tree]
-    return ExplainedFigure("chance to miss a limit", 1 - tree.value, "1", operation="difference", beneath=beneath)
+    return ExplainedFigure(
+        "chance to miss a limit", float(missed_chance(tree.value)), "1", operation="difference", beneath=beneath
+    )
 
 
 _TURNS = {"turn": "1/s", "payback": "s"}

@@ -13,6 +13,7 @@ from costmodel.documents.reader.library import read
 from costmodel.documents.reader.sources import bibliography
 from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.run.economics import excess, share
+from costmodel.equations.run.uncertainty import missed_chance
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.results import stated_limits
@@ -281,7 +282,8 @@ def _money_of_sizes(found: Bought, best: Purchase, *, short: bool) -> list[Cell]
     words.insert(2, " GPU" if plain([words[1]]) == "1" else " GPUs")
     last = best if surer is None else surer.row
     assert last.plans.safe is not None
-    beyond = cases_cell(1 - last.plans.safe.chance, f"{MISS} of {name if surer is None else surer.name}", MISS)
+    owner, missed = name if surer is None else surer.name, float(missed_chance(last.plans.safe.chance))
+    beyond = cases_cell(missed, f"{MISS} of {owner}", MISS)
     off = "speed may be off" if short else "the predicted speed may be off"
     more: list[Cell] = [] if short else ["; more are needed in ", beyond, " cases"]
     return [*money, f" {every(found)}, as {off}: ", *words[1:], *more]
@@ -596,7 +598,7 @@ def _decision(found: Bought, choice: Choice) -> Decision:
 def missed_cell(row: Purchase, owner: str) -> Cell:
     """In how many cases a plan misses a limit."""
     chance = math.nan if row.plans.safe is None else row.plans.safe.chance
-    return cases_cell(1 - chance, f"{MISS} of {owner}", MISS) if math.isfinite(chance) else ""
+    return cases_cell(float(missed_chance(chance)), f"{MISS} of {owner}", MISS) if math.isfinite(chance) else ""
 
 
 _RISKS = {
@@ -629,7 +631,7 @@ def missing_words(found: Bought) -> str:
         return ""
     limits = [limit for limit in stated_limits(found.asked.case.scenario.limits) if limit.column in _MEANINGS]
     means = [_MEANINGS[limit.column].format(say(limit.column, limit.value)) for limit in limits]
-    lead = f"Of the answer itself a limit is missed in {in_cases(1 - best.plans.safe.chance)} cases"
+    lead = f"Of the answer itself a limit is missed in {in_cases(float(missed_chance(best.plans.safe.chance)))} cases"
     return f"{lead}{': ' if means else ''}{', or '.join(means)}." if not only_fits(found) else ""
 
 

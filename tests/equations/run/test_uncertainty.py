@@ -7,6 +7,7 @@ from costmodel.equations.run.uncertainty import (
     TENTH,
     combined_error,
     earlier_spread,
+    missed_chance,
     ninetieth_percentile,
     residual_spread,
     tenth_percentile,
@@ -70,3 +71,8 @@ def test_errors_of_one_kind_do_not_average_out() -> None:
     apart = combined_error(term_error(0.2, 5.0), term_error(0.2, 5.0))
     assert together == pytest.approx(2.0)
     assert apart == pytest.approx(2.0 / np.sqrt(2))
+
+
+def test_of_draws_all_that_are_not_below_a_bound_are_above_it() -> None:
+    drawn = np.random.default_rng(4).normal(size=DRAWS)
+    assert missed_chance(np.mean(drawn < 0.8)) == pytest.approx(np.mean(drawn >= 0.8))

@@ -40,7 +40,7 @@ def test_of_plans_that_look_alike_the_soonest_comes_first() -> None:
 
 
 def missed_tenths(chances: Sequence[float], wanted: float) -> list[int]:
-    """By how many begun tenths of a wanted chance each one misses it."""
+    """By how many tenths of the wanted chance each plan misses it, rounded up."""
     return [-int(-10 * (wanted - chance) // wanted) for chance in chances]
 
 

@@ -43,7 +43,7 @@ def questions() -> Iterator[str]:
         yield f"diff {name} {name} --set cluster.nodes=128"
     for name in TRAINING:
         yield from (f"pipeline {name}", f"run {name}", f"explain {name} step_time")
-        yield f"solve {name} --vary cluster.fabric.bandwidth --for mfu>=40%"
+        yield f"solve {name} --over cluster.fabric.bandwidth --for mfu>=40%"
         yield f"scale {name} --ranks 64..1024"
         yield f"sweep {name} --over cluster.nodes=16,64,128 --over workload.sequence=2048,8192"
     yield from (
@@ -57,8 +57,8 @@ def questions() -> Iterator[str]:
     yield f"scale {SERVING} --rate 2..32"
     yield f"sweep {SERVING} --over workload.rate=2,8 --over plan.tp=4,8 --show tpot,ttft_p99"
     yield f"sweep {SERVING} --over cluster.nodes=2,4 --best"
-    yield f"solve {SERVING} --vary workload.rate --for tpot<=30ms"
-    yield f"solve {SERVING} --vary cluster.nodes --for ttft_p99<=2s --best"
+    yield f"solve {SERVING} --over workload.rate --for tpot<=30ms"
+    yield f"solve {SERVING} --over cluster.nodes --for ttft_p99<=2s --best"
     yield f"search {SERVING} --pareto rate_within_slo_per_s,gpus"
     yield f"search {SERVING} --over cluster.node=dgx-h100,dgx-h200 --top 5"
     yield from (f"explain {SERVING} tpot", f"explain {RL} iteration_time", f"run {RL}")

@@ -53,7 +53,7 @@ ASKED: list[tuple[str, tuple[str, ...], Any]] = [
     ("sensitivity", (LEARNS, "--top", "3"), lambda: costmodel.sensitivity(LEARNS, top=3)),
     (
         "solve",
-        ("quickstart", "--vary", "cluster.nodes=1..8*2", "--for", "mfu>=40%"),
+        ("quickstart", "--over", "cluster.nodes=1..8*2", "--for", "mfu>=40%"),
         lambda: costmodel.solve("quickstart", "cluster.nodes=1..8*2", "mfu>=40%"),
     ),
     ("diff", ("quickstart", "quickstart"), lambda: costmodel.diff("quickstart", "quickstart")),

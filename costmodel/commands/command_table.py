@@ -55,7 +55,7 @@ COMMANDS = {
     "sweep": CommandEntry(CHOOSE, "vary", "sweep", used="over show best model gpu gpus sequence"),
     "scale": CommandEntry(CHOOSE, "vary", "scale", used="ranks rate weak model gpu sequence price"),
     "sensitivity": CommandEntry(CHOOSE, "vary", "sensitivity", used="of top model gpu gpus"),
-    "solve": CommandEntry(CHOOSE, "vary", "solve", used="vary for best model gpu gpus price"),
+    "solve": CommandEntry(CHOOSE, "vary", "solve", used="over for best model gpu gpus price"),
     "diff": CommandEntry(COMPARE, "diff", "diff", used="plans model gpu gpus"),
     "check": CommandEntry(COMPARE, "check", "check", used="against update within model gpu gpus"),
     "diagnose": CommandEntry(COMPARE, "diagnose", "diagnose", used="step trace term from model gpu", refuses=_OTHERS),

@@ -224,8 +224,8 @@ def _usage_error(error: Any) -> Iterator[Text]:
         yield styled("help: for several sizes: --over cluster.nodes=1,2,4")
     elif _param_of(error) == "gpus":
         yield styled(f"help: {'--ranks 64..4096' if 'ranks' in options else 'a number, as in --gpu h100 --gpus 64'}")
-    if _param_of(error) == "vary":
-        yield styled("help: the key to change, as in --vary cluster.nodes")
+    if _param_of(error) == "over":
+        yield styled(f"help: the key to change, as in --over {_VARIED[error.ctx.info_name == 'solve']}")
     if error.ctx.info_name == "import" and _is_unquoted(sys.argv[2:]):
         yield styled("help: put the command of another tool in quotes, as one argument")
     yield styled(error.ctx.get_usage())
@@ -295,11 +295,14 @@ def _is_unquoted(words: Sequence[str]) -> bool:
     return starts_command(words)
 
 
+_VARIED = ("plan.tp=1,2,4", "cluster.nodes")  # keys of --over: with values, and of solve
+
 # Other names of flags that set no single key.
 _FLAGS = {
     **dict.fromkeys(("accelerator", "gpu_type"), "--gpu"),
     **dict.fromkeys(("num_gpus", "gpu_count", "world_size", "ranks"), "--gpus"),
     **dict.fromkeys(("framework", "software"), "--stack"),
+    "vary": "--over",
     **dict.fromkeys(("tolerance", "threshold"), "--within"),
     **dict.fromkeys(("measured", "measured_step", "step_time"), "--step"),
     **dict.fromkeys(("quant", "quantize"), "--dtype"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from costmodel.commands import completion
 from costmodel.commands.output import allowed, write_file
-from costmodel.commands.shared import KEYS_PANEL, SetOption, optional, stated
+from costmodel.commands.shared import KEYS_PANEL, ForceOption, SetOption, optional, stated
 from costmodel.ground.errors import CostModelError, WrongCall, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.layout import Reply
@@ -58,6 +58,7 @@ class Question:
     flags: dict[str, Any]
     assignments: tuple[str, ...]
     write: Path | None
+    force: bool = False  # whether `write` may overwrite
     held: LoadedScenario | None = None  # a case in the place of a scenario's name
     mapping: Mapping[str, Any] | None = None  # or the keys of a scenario
 
@@ -171,7 +172,7 @@ class Question:
         from costmodel.explore.workload_flags import OFF, with_varied_load
 
         if self.write is not None:
-            allowed(self.write, force=False)
+            allowed(self.write, force=self.force)
         if self.mapping is not None:
             return self._held(load_mapping(with_varied_load(self.mapping, varied)))
         if self.held is not None:
@@ -225,18 +226,18 @@ def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[...,
     """
     own, known = inspect.signature(command, eval_str=True), flag_options()
     flags = {name: flag for name, flag in known.items() if name not in own.parameters}
-    scenario, assignments, write = _common_options()
+    scenario, *common = _common_options()
     _, *rest = own.parameters.values()
 
     @functools.wraps(command)
     def run(**given: Any) -> Reply:
         """Runs the command on the question that its options make."""
         asked = {**dict.fromkeys(known), **{name: given.pop(name) for name in flags}}
-        changes, path = tuple(given.pop("assignments") or ()), given.pop("write")
-        return command(Question(given.pop("scenario"), asked, changes, path), **given)
+        changes, path, force = (given.pop(option.name) for option in common)
+        return command(Question(given.pop("scenario"), asked, tuple(changes or ()), path, force), **given)
 
     scenario = scenario.replace(annotation=argument or scenario.annotation)
-    options = [scenario, *rest, *flags.values(), assignments, write]
+    options = [scenario, *rest, *flags.values(), *common]
     options.sort(key=lambda option: option.default is not option.empty)  # a signature has the required ones first
     run.__signature__ = own.replace(parameters=options)  # type: ignore[attr-defined]
     return run
@@ -266,6 +267,7 @@ def _common(
     write: Annotated[
         Path | None, _flag(_KEYS, "write", "Write the scenario that the flags describe", "FILE.yaml")
     ] = None,
+    force: ForceOption = False,
 ) -> None:
     """Declares the parameters that every question takes in addition to its flags."""
 

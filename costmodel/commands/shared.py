@@ -116,7 +116,7 @@ OutputOption = Annotated[
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Let -o overwrite", rich_help_panel=OUTPUT_PANEL)]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that exist", rich_help_panel=OUTPUT_PANEL)]
 NoColorOption = Annotated[
     bool,
     typer.Option(
@@ -258,13 +258,14 @@ def _answering(
     """A command that runs a function and delivers its reply in the requested form."""
     own = inspect.signature(command, eval_str=True)
     common = [*_delivery_options()]
+    names = [option.name for option in common]
     if forms:
         common[0] = common[0].replace(annotation=_format_option(forms))
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
         """Runs the function with its own options, and delivers its reply with the common ones."""
-        how = {option.name: given.pop(option.name) for option in common}
+        how = {name: given[name] if name in own.parameters else given.pop(name) for name in names}
         _one_form(how)
         if how["output"] == STDOUT:
             how["output"] = None
@@ -289,7 +290,8 @@ def _answering(
             raise
 
     run.__doc__ = flowing(command)
-    run.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
+    others = (option for name, option in own.parameters.items() if name not in names)
+    run.__signature__ = own.replace(parameters=[*others, *common])  # type: ignore[attr-defined]
     return run
 
 

@@ -50,7 +50,7 @@ def sweep(
     Ctrl-C prints the rows so far.
     Exit code 1 when no combination works, or a key takes none of such values (D006, D007, D009, D010).
 
-    Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
+    Next: costmodel solve SCENARIO --over PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.progress import paced
     from costmodel.explore.search.value_ranges import axes
@@ -148,7 +148,7 @@ def sensitivity(
 
     The last lines show the gain from 10 % more of each hardware figure, the bottleneck first.
 
-    Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
+    Next: costmodel solve SCENARIO --over PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.progress import counted
     from costmodel.explore.search.rank import named_result
@@ -166,9 +166,9 @@ def sensitivity(
 @asking
 def solve(
     question: Question,
-    vary: Annotated[
+    over: Annotated[
         str,
-        typer.Option("--vary", metavar="PATH[=A..B]", help="The key to change, and optionally the range to search"),
+        typer.Option("--over", metavar="PATH[=A..B]", help="The key to change, and optionally the range to search"),
     ],
     wanted: Annotated[str, typer.Option("--for", metavar="RESULT>=VALUE", help="The target")],
     best: BestOption = False,
@@ -176,8 +176,8 @@ def solve(
     """Find the values of one key that reach a target, a deadline or a budget.
 
     Examples:
-      costmodel solve llama-3-70b-512 --vary cluster.fabric.bandwidth --for "mfu>=45 %"
-      costmodel solve llama-3-70b-512 --vary cluster.nodes=8..256*2 --for "run_time<=200 d"
+      costmodel solve llama-3-70b-512 --over cluster.fabric.bandwidth --for "mfu>=45 %"
+      costmodel solve llama-3-70b-512 --over cluster.nodes=8..256*2 --for "run_time<=200 d"
 
     Only plans that are valid, fit and meet their limits count. After Ctrl-C the answer covers the values tried so far.
     Exit code 1 when no value reaches the target.
@@ -190,12 +190,12 @@ def solve(
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import solve as report
 
-    name, ranged, values = vary.partition("=")
+    name, ranged, values = over.partition("=")
     path = name.strip() if ranged and name.strip() == "gpus" else question.key_of(name.strip())
-    vary = f"{path}{ranged}{values}"
-    case = question.varied({full(path): f"--vary {path}"} if ranged else {})
+    case = question.varied({full(path): f"--over {path}"} if ranged else {})
     with paced("values") as pace:
-        solution = run(workload_of(case), vary, wanted, best=best, alone=question.is_alone, pace=pace)
+        varied = f"{path}{ranged}{values}"
+        solution = run(workload_of(case), varied, wanted, best=best, alone=question.is_alone, pace=pace)
     return drawn(
         lambda: report.solve(solution),
         lambda: report.solve_json(solution),

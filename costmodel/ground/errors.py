@@ -192,7 +192,7 @@ FAULT_CODES = {
     "C009": "The command needs PyTorch, or a device that this machine does not have; pip install 'torch>=2.6'.",
     "C010": "--over takes KEY=VALUES: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
     "C011": "--for takes a result, <= or >=, and a value with its unit, for example --for 'run_time<=30 d'.",
-    "C012": "--vary takes a path, or path=A..B with units, for example --vary cluster.fabric.bandwidth=10..400 GB/s.",
+    "C012": "solve takes --over PATH, or PATH=A..B with units, such as --over cluster.fabric.bandwidth=10..400 GB/s.",
     "C013": "diff takes two scenarios or results, or one with --set or --plans, for example --plans 0,1; plan 0 "
     "is the scenario's own.",
     "C014": "With kernels, calibrate takes --node, --source and --replace; with runs, of training or serving, it takes "

@@ -255,7 +255,7 @@ TO_WRITE = {
     **{name: f"quickstart{more}" for name, more in (
         ("estimate", ""), ("memory", ""), ("comm", ""), ("pipeline", ""), ("run", ""), ("explain", " step_time"),
         ("search", " --top 1"), ("sweep", " --over plan.micro_batch=1,2"), ("scale", " --ranks 32,64"),
-        ("sensitivity", " --top 1"), ("solve", " --vary plan.micro_batch=1,2 --for 'mfu>=1 %'"),
+        ("sensitivity", " --top 1"), ("solve", " --over plan.micro_batch=1,2 --for 'mfu>=1 %'"),
         ("diff", " --set plan.micro_batch=2"), ("check", ""), ("diagnose", " --step 9s"), ("report", " quickstart"),
         ("export", " --to megatron --lossy"), ("show", ""),
     )},

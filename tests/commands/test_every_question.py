@@ -29,7 +29,7 @@ ASKED: dict[str, dict[str, dict[str, Any]]] = {
     "sweep": {name: {"over": ["cluster.nodes=4,8"]} for name in EVERY},
     "scale": {TRAINING: {"ranks": "16,32"}, SERVING: {"rate": "2,4"}, RL: {"ranks": "64,128"}},
     "sensitivity": {name: {"top": 3} for name in EVERY},
-    "solve": {name: {"vary": "cluster.nodes=4,8", "wanted": f"{figure}<=1 d"} for name, figure in USUAL.items()},
+    "solve": {name: {"over": "cluster.nodes=4,8", "wanted": f"{figure}<=1 d"} for name, figure in USUAL.items()},
     "diff": {name: {"settings": ["cluster.nodes=16"]} for name in EVERY},
     "check": EVERY,
     "diagnose": {name: {"step": "20 s"} for name in EVERY},

@@ -70,14 +70,14 @@ OF_A_RUN = {  # the same of a whole run
 BASES = {"serve-llama-3.1-70b": SERVED, "grpo-qwen-2.5-7b-64": LEARNED, "llama-3-70b-512": OF_A_RUN}
 SETS = [(base, code, changes) for base, table in BASES.items() for code, changes in table.items()]
 SHARE = 8  # of so many codes one is asked about unless --whole asks for all
-OF_SERVING = {"scale": ("--rate", "4..8"), "solve": ("--vary", "plan.tp=4..8*2", "--for", "tpot<=50 ms")}
+OF_SERVING = {"scale": ("--rate", "4..8"), "solve": ("--over", "plan.tp=4..8*2", "--for", "tpot<=50 ms")}
 COMMANDS = {  # options behind the scenario and its settings
     **dict.fromkeys(("estimate", "memory", "comm", "check", "export"), ()),
     "sensitivity": ("--top", "3"),
     "search": ("--top", "2"),
     "sweep": ("--over", "plan.tp=1,8"),
     "scale": ("--ranks", "64,128"),
-    "solve": ("--vary", "plan.tp=1..8*2", "--for", "mfu>=10 %"),
+    "solve": ("--over", "plan.tp=1..8*2", "--for", "mfu>=10 %"),
     "diff": ("--set", "plan.tp=1"),
     "report": ("-o", "page.html", "--force"),
 }

@@ -55,6 +55,13 @@ def test_a_hint_is_of_an_option_that_the_command_has(words: str, run: Any) -> No
     assert "help: --" not in refused.err
 
 
+@pytest.mark.parametrize("words", ["sweep quickstart --vary plan.tp=1,2", "search quickstart --vary plan.tp=1,2",
+                                   "solve quickstart --vary plan.tp=1,2 --for mfu>=1%"])  # fmt: skip
+def test_vary_leads_to_over(words: str, run: Any) -> None:
+    assert "help: --over plan.tp=1,2" in run(*shlex.split(words)).err
+    assert run(*shlex.split(words.replace("--vary", "--over"))).code == 0
+
+
 def test_a_training_plan_has_no_replicas(run: Any) -> None:
     assert "replicas" not in run("estimate", "quickstart", "--data-parallel-size", "8").err
 

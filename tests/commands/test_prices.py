@@ -96,7 +96,7 @@ def test_a_sweep_over_nodes_prices_each_by_its_own(run: Any) -> None:
         ("search", ("--pareto", "cost_per_mtoken,step_time", "--top", "2")),
         ("sweep", ("--over", "plan.micro_batch=1,2", "--show", "cost_per_mtoken")),
         ("sensitivity", ("--of", "cost_per_mtoken", "--top", "1")),
-        ("solve", ("--vary", "plan.micro_batch=1,2", "--for", "cost_per_mtoken<=1 USD")),
+        ("solve", ("--over", "plan.micro_batch=1,2", "--for", "cost_per_mtoken<=1 USD")),
         ("diff", ("--set", "plan.micro_batch=2")),
         ("check", ("--set", "limits.cost_per_mtoken.at_most=1 USD")),
     ],
@@ -116,7 +116,7 @@ def test_where_no_cost_is_shown_no_price_is(command: str, run: Any) -> None:
         "sweep": ("--over", "plan.micro_batch=1,2"),
         "search": ("--top", "1"),
         "scale": ("--ranks", "16,32"),
-        "solve": ("--vary", "plan.micro_batch=1,2", "--for", "mfu>=1 %"),
+        "solve": ("--over", "plan.micro_batch=1,2", "--for", "mfu>=1 %"),
     }[command]
     assert "USD/GPU/h" not in run(command, NAME, *more).out
 

@@ -257,7 +257,7 @@ def test_a_range_of_rates_doubles_and_has_its_end(run: Any) -> None:
 
 
 def test_solve_finds_the_rate_that_keeps_a_limit(run: Any) -> None:
-    found = json_of(run, "solve", NAME, "--vary", "workload.rate", "--for", "ttft_p99<=500 ms", "--safe", "off")
+    found = json_of(run, "solve", NAME, "--over", "workload.rate", "--for", "ttft_p99<=500 ms", "--safe", "off")
     (stretch,) = found["ranges"]
     assert stretch["at_high"]["ttft_p99_s"] == pytest.approx(0.5, rel=1e-3)
     assert stretch["at_high"]["ttft_p99_s"] <= 0.5
@@ -316,7 +316,7 @@ def test_options_of_the_other_wing_are_refused(run: Any, faults: Faults, args: t
         ("search", NAME, "--pareto", "tokens_per_s_per_user,tokens_per_s_per_gpu"),
         ("sweep", NAME, "--over", "stack.budget=512,2048,8192"),
         ("scale", NAME, "--rate", "2..16"),
-        ("solve", NAME, "--vary", "workload.rate", "--for", "ttft_p99<=500 ms", "--safe", "off"),
+        ("solve", NAME, "--over", "workload.rate", "--for", "ttft_p99<=500 ms", "--safe", "off"),
         ("explain", NAME, "tpot"),
         ("export", NAME, "--to", "vllm"),
         ("diff", NAME, "--set", "stack=sglang"),

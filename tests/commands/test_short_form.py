@@ -303,7 +303,7 @@ INSTRUCT = ("meta-llama/Llama-3.1-8B-Instruct", "google/gemma-2-9b-it", "RedHatA
 BY_FLAGS = (
     ("estimate",), ("memory",), ("comm",), ("pipeline",), ("search",), ("sensitivity",), ("explain", "memory_peak"),
     ("sweep", "--over", "plan.micro_batch=1,2"), ("scale", "--ranks", "2..8"), ("check",),
-    ("solve", "--vary", "assume.variation=1 %,10 %", "--for", "mfu>=0.1"),
+    ("solve", "--over", "assume.variation=1 %,10 %", "--for", "mfu>=0.1"),
 )  # fmt: skip
 
 
@@ -594,7 +594,7 @@ PLAN = {"tp": 2, "pp": 1, "vpp": 1, "micro_batch": 1, "zero": 2, "recompute": "n
         pytest.param(("report",), PLAN, marks=pytest.mark.whole),
         (("scale", "--ranks", "16..64"), {}),
         (("sweep", "--over", "workload.sequence=2048,4096"), {}),
-        (("solve", "--vary", "cluster.nodes=2,4", "--for", "step_time<=20 s"), {}),
+        (("solve", "--over", "cluster.nodes=2,4", "--for", "step_time<=20 s"), {}),
     ],
     ids=lambda given: given[0] if isinstance(given, tuple) else "",
 )
@@ -758,3 +758,12 @@ def test_software_of_reinforcement_learning_trains_with_its_trainer(stack: str, 
     assert f" · {trainer}\n" in run(*words).out
     assert f"{trainer}" in run(*words, "-v").out.partition("assumed  stack")[2].splitlines()[0]
     assert f" · {trainer} (changed)\n" in run(*words, "--set", "stack.loss=chunked").out
+
+
+def test_force_lets_write_overwrite(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("of the user\n")
+    asked = ("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--write", str(file))
+    assert (run(*asked).code, file.read_text()) == (2, "of the user\n")
+    assert run(*asked, "--force").code == 0
+    assert run("estimate", str(file)).code == 0

@@ -16,15 +16,15 @@ from costmodel.ground.counts import ContextParallel, Zero
 @pytest.mark.parametrize("path", ["plan.shedule", "stack.kernels.atention", "cluster.fabric.bandwith", "asume.price"])
 @pytest.mark.parametrize("where", ["", "=1..8"])
 def test_a_misspelt_path_is_told_as_set_tells_it(path: str, where: str, run: Any, faults: Faults) -> None:
-    ran = run("solve", NAME, "--vary", path + where, "--for", "mfu>=40 %")
+    ran = run("solve", NAME, "--over", path + where, "--for", "mfu>=40 %")
     (found,) = faults(ran)
     (answer,) = faults(run("estimate", NAME, "--set", f"{path}=1"))
     assert found.code == "D003"
     assert found._replace(marked="") == answer._replace(marked="")
-    assert f"--vary {found.marked}" in ran.err
+    assert f"--over {found.marked}" in ran.err
 
 
-SOLVED = ("solve", "deepseek-v3-2048", "--for", "mfu>=1 %", "--vary")
+SOLVED = ("solve", "deepseek-v3-2048", "--for", "mfu>=1 %", "--over")
 WITHOUT_NUMBER = pytest.mark.parametrize(
     ("path", "values"),
     [
@@ -48,7 +48,7 @@ WITHOUT_NUMBER = pytest.mark.parametrize(
 @WITHOUT_NUMBER
 def test_what_is_no_number_says_the_values_it_takes(path: str, values: str, run: Any, faults: Faults) -> None:
     (fault,) = faults(run(*SOLVED, path))
-    assert (fault.code, fault.help) == ("C012", f"give a range: --vary {shlex.quote(f'{path}={values}')}")
+    assert (fault.code, fault.help) == ("C012", f"give a range: --over {shlex.quote(f'{path}={values}')}")
 
 
 @pytest.mark.share(5)
@@ -59,17 +59,17 @@ def test_the_values_that_are_said_are_taken(path: str, values: str, run: Any) ->
 
 
 def test_a_key_that_is_left_out_is_looked_for_about_its_example(run: Any, faults: Faults) -> None:
-    asked = ("solve", "megatron-22b-8", "--for", "run_time<=20000 d", "--vary")
+    asked = ("solve", "megatron-22b-8", "--for", "run_time<=20000 d", "--over")
     (fault,) = faults(run(*asked, "workload.tokens"))
-    assert fault.help == "give a range: --vary 'workload.tokens=1.5..150 T'"
+    assert fault.help == "give a range: --over 'workload.tokens=1.5..150 T'"
     (reach,) = json_of(run, *asked, "workload.tokens=1.5..150 T")["ranges"]
     assert 1.5e12 <= float(reach["low"]) < float(reach["high"]) < 150e12
 
 
 @pytest.mark.parametrize("path", ["model", "title", "cluster.node.accelerator.vendor"])
 def test_what_takes_no_number_names_none(path: str, run: Any, faults: Faults) -> None:
-    (fault,) = faults(run("solve", NAME, "--for", "mfu>=1 %", "--vary", path))
-    assert fault.help == f"give a range: --vary {path}=A,B"
+    (fault,) = faults(run("solve", NAME, "--for", "mfu>=1 %", "--over", path))
+    assert fault.help == f"give a range: --over {path}=A,B"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_takes_no_number_names_none(path: str, run: Any, faults: Faults) ->
 def test_what_is_unknown_says_what_is_missing(result: str, setting: str, wanted: str, run: Any, faults: Faults) -> None:
     bound = "1 d" if result == "run_time" else "1 USD"
     for asked in (
-        ("solve", NAME, "--vary", "cluster.nodes=32,64", "--for", f"{result}<={bound}"),
+        ("solve", NAME, "--over", "cluster.nodes=32,64", "--for", f"{result}<={bound}"),
         ("sensitivity", NAME, "--of", result),
         ("explain", NAME, result),
     ):
@@ -99,7 +99,7 @@ def test_a_key_that_search_lists_is_not_varied_beside(run: Any, faults: Faults) 
     """As `search --over` says; a row would else be told of a plan that it does not name."""
     for asked in (
         ("sweep", NAME, "--over", "plan.tp=1,8"),
-        ("solve", NAME, "--vary", "plan.tp=1,8", "--for", "mfu>=1 %"),
+        ("solve", NAME, "--over", "plan.tp=1,8", "--for", "mfu>=1 %"),
     ):
         (fault,) = faults(run(*asked, "--best", "--set", "search.tp=[8]"))
         assert (fault.code, fault.marked) == ("C010", "--best")
@@ -110,7 +110,7 @@ def test_a_key_that_search_lists_is_not_varied_beside(run: Any, faults: Faults) 
 
 
 def test_answers_about_best_plans_lead_to_the_search_that_finds_them(run: Any) -> None:
-    asked = ("solve", NAME, "--vary", "cluster.nodes=32,64", "--for", "run_time<=900 d")
+    asked = ("solve", NAME, "--over", "cluster.nodes=32,64", "--for", "run_time<=900 d")
     assert [f"Next: costmodel {verb} {NAME}" in run(*asked, *more).out for verb, more in VERBS] == [True, True]
     asked = ("sweep", NAME, "--over", "cluster.nodes=32,64")
     best = "each is the best of a search over the plan alone with its --set"
@@ -127,7 +127,7 @@ def test_without_a_plan_of_its_own_it_is_the_best_one_and_says_so(run: Any) -> N
     assert swept == run("sweep", NAME, "--over", "cluster.nodes=32,64", "--best", *bare).out
     scaled = run("scale", NAME, "--ranks", "256,512", *bare)
     assert scaled == run("scale", NAME, "--ranks", "256,512", "--best", *bare)
-    solved = run("solve", NAME, "--vary", "cluster.nodes=32,64", "--for", "mfu>=10 %", *bare).out
+    solved = run("solve", NAME, "--over", "cluster.nodes=32,64", "--for", "mfu>=10 %", *bare).out
     assert f"Next: costmodel search {NAME}" in solved
     assert "of the best plan, tp 8 · pp 4 ·" in run("sensitivity", NAME, *bare).out
     of_plans = run("sweep", NAME, "--over", "plan.tp=4,8", *bare).out
@@ -146,7 +146,7 @@ def test_a_run_has_a_length_without_a_price(run: Any) -> None:
 def test_numbers_are_written_as_people_write_them(run: Any) -> None:
     """No powers of ten, and what is shown can be set."""
     for vary in ("workload.tokens", "cluster.fabric.bandwidth=10..40000 Gb/s", "workload.global_batch=1024..65536"):
-        ran = run("solve", NAME, "--vary", vary, "--for", "run_time<=345 d")
+        ran = run("solve", NAME, "--over", vary, "--for", "run_time<=345 d")
         assert "e+" not in ran.out
         (next_one,) = (line for line in ran.out.splitlines() if line.startswith("Next: "))
         said = run(*shlex.split(next_one.removeprefix("Next: costmodel ")), "--json")

@@ -95,7 +95,7 @@ def test_a_batch_in_tokens_varies_as_any_value(run: Any) -> None:
         "sweep", "quickstart", "--set", "workload.global_batch=4Mi tokens", "--over", "workload.sequence=4Ki,8Ki"
     )
     assert longer.code == 0
-    span = run("solve", "quickstart", "--vary", "workload.global_batch=1..1.2 Mi tokens", "--for", "step_time<=20 s")
+    span = run("solve", "quickstart", "--over", "workload.global_batch=1..1.2 Mi tokens", "--for", "step_time<=20 s")
     assert "tokens" in span.out
     scaled = run("scale", "quickstart", "--ranks", "16..32 GPUs", "--weak", "--set", "workload.global_batch=4Mi tokens")
     assert scaled.code == 0

@@ -49,7 +49,7 @@ scale quickstart --ranks 8..32
 scale quickstart --ranks 8,16 --best
 sensitivity quickstart
 sensitivity quickstart --of memory_peak
-solve quickstart --vary cluster.nodes=2,4 --for mfu>=0.9
+solve quickstart --over cluster.nodes=2,4 --for mfu>=0.9
 diff quickstart --set plan.tp=8
 diff deepseek-v3-2048 --set plan.ep=32
 estimate serve-llama-3.1-70b -v

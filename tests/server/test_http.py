@@ -163,7 +163,7 @@ def test_openapi_describes_every_question(door: Door) -> None:
     search = said["paths"]["/v2/search"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
     assert search["gpus"]["anyOf"][0]["type"] == "integer"
     assert said["paths"]["/v2/solve"]["post"]["requestBody"]["content"]["application/json"]["schema"]["required"] == [
-        "vary",
+        "over",
         "wanted",
     ]
 

@@ -50,7 +50,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("explain", {"scenario": "quickstart", "quantity": "step_time", "depth": 2}),
     ("explain", {"scenario": "H002"}),
     ("sweep", {"scenario": "quickstart", "over": ["plan.tp=2,4", "plan.micro_batch=1,2"], "show": "mfu"}),
-    ("solve", {"scenario": "quickstart", "vary": "plan.micro_batch=1,2", "wanted": "mfu>=1 %"}),
+    ("solve", {"scenario": "quickstart", "over": "plan.micro_batch=1,2", "wanted": "mfu>=1 %"}),
     ("diff", {"before": "quickstart", "after": "megatron-22b-8"}),
     ("check", {"scenario": "quickstart", "others": [SERVES]}),
     ("collective", {"operation": "all-reduce", "size": ["1GB"], "gpus": 64}),
@@ -132,7 +132,7 @@ def test_no_path_of_a_request_is_opened_or_looked_for(tmp_path: Path) -> None:
     sys.addaudithook(_noted)  # cannot be taken away, and notes nothing later
     WATCHED[:] = [str(tmp_path)]
     needed = {"collective": {"operation": "all-reduce"}, "sweep": {"over": ["plan.tp=1,2"]}, "show": {"name": "x"},
-              "solve": {"vary": "plan.tp=1,2", "wanted": "mfu>=1 %"}, "import": {"files": ["x"]},
+              "solve": {"over": "plan.tp=1,2", "wanted": "mfu>=1 %"}, "import": {"files": ["x"]},
               "schema": {"kind": "model"}, "export": {"to": "megatron"}, "diagnose": {"step": "9s"},
               "buy": {"node": "dgx-h100"}}  # fmt: skip
     codes: set[str] = set()

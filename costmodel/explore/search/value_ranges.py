@@ -209,10 +209,9 @@ def _values_of_part(option: str, text: str, part: str) -> list[str]:
 
 
 def _option_fault(option: str, text: str, sentence: str) -> CostModelError:
-    code = "C012" if option == "--vary" else "C010"
     place = Place("command line", 0, len(option) + 2, "", f"{option} {text}", max(1, len(text)))
-    examples = {"--over": "plan.tp=1,2,4,8", "--vary": "plan.micro_batch=1..16"} | _SIZES
-    return fail(code, sentence, place, f"for example {option} {examples[option]}; costmodel explain {code}")
+    examples = {"--over": "plan.tp=1,2,4,8"} | _SIZES
+    return fail("C010", sentence, place, f"for example {option} {examples[option]}; costmodel explain C010")
 
 
 SAMPLES = 33

@@ -224,7 +224,7 @@ def _find_values(
     now, written = leaves(case).get(path), stated or workload.values_of(path)
     searched = _counted_span(span(written, path) if written else _around(case, path, now))
     listed = searched is None or bool(searched.step)
-    values = list(axis(f"{path}={written}", "--vary").values) if listed else []
+    values = list(axis(f"{path}={written}").values) if listed else []
     is_one = not safety.is_stated and _is_one_plan(workload, goal.column, best=best)
     goal = replace(goal, chance=workload.chance) if is_one and safety.demand else goal
     solution = SolveResult(workload, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
@@ -253,8 +253,8 @@ def _unknown_path(case: LoadedScenario, path: str) -> None:
 
 
 def _place_of_path(path: str) -> Place:
-    """The place on the command line of the --vary path."""
-    return Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
+    """The place on the command line of the --over path."""
+    return Place("command line", 0, 8, path, f"--over {path}", max(1, len(path)))
 
 
 def _cut_short(solution: SolveResult, texts: Sequence[str], seen: Mapping[str, Trial]) -> None:
@@ -275,7 +275,7 @@ def _around(case: LoadedScenario, path: str, now: InputValue | None) -> Span:
     if match is None and now is not None and isinstance(now.value, float) and now.value.is_integer():
         match = _QUANTITY.match(f"{now.value:.0f}")  # of a mapping that was set as a whole
     if now is None or match is None or not now.value:
-        hint = f"give a range: --vary {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
+        hint = f"give a range: --over {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
         raise fail("C012", f"'{path}' has no number to start from", _place_of_path(path), hint)
     number, unit = float(match[1].replace(",", "").replace("_", "")), match[2] or ""
     whole = number.is_integer() and in_ones(unit) is not None
@@ -437,7 +437,7 @@ def _complete(solution: SolveResult, seen: Mapping[str, Trial], wanted: str) -> 
     solution.faulty = {text: fault for text, fault in faults.items() if fault.code != NO_PLAN}
     solution.invalid = len(faults) - len(solution.faulty) + sum(bool(tried.refused) for tried in seen.values())
     if seen and len(solution.faulty) == len(seen) and not solution.stopped:
-        raise at_option("--vary", [solution.path], CostModelError(next(iter(solution.faulty.values()))))
+        raise at_option("--over", [solution.path], CostModelError(next(iter(solution.faulty.values()))))
     column = solution.target.column
     working = {text: tried for text, tried in seen.items() if tried.works}
     known = [item for item in working.items() if not math.isnan(item[1].costs.get(column, math.nan))]

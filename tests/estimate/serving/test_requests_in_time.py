@@ -159,9 +159,9 @@ def test_answers_name_both(run: Any) -> None:
     assert " in time " in run("search", name, "--top", "1").out
     assert "limits_chance is something else" in " ".join(run("explain", "in_time_share").out.split())
     assert "(ttft in time)" in run("explain", name, "in_time_share").out
-    solved = run("solve", name, "--vary", "workload.rate", "--for", "in_time_share>=95 %", "--safe", "off").out
+    solved = run("solve", name, "--over", "workload.rate", "--for", "in_time_share>=95 %", "--safe", "off").out
     assert "workload.rate ≤ 7.885 /s (now 8 /s)" in " ".join(solved.split())
-    chance = run("solve", name, "--vary", "workload.rate", "--for", "limits_chance>=90 %").out
+    chance = run("solve", name, "--over", "workload.rate", "--for", "limits_chance>=90 %").out
     assert "workload.rate ≤ 7.336 /s" in chance
 
 

@@ -127,7 +127,7 @@ def test_flags_alone_take_a_safe_plan(run: Any) -> None:
 
 def test_solve_answers_for_plans_that_fit(run: Any) -> None:
     """micro_batch 2 reaches 49 % MFU at a risk; 1 does not risk it, and misses that."""
-    wanted = ("--set", "plan.pp=2", "--set", "plan.vpp=5", "--vary", "plan.micro_batch=1,2", "--for", "mfu>=40 %")
+    wanted = ("--set", "plan.pp=2", "--set", "plan.vpp=5", "--over", "plan.micro_batch=1,2", "--for", "mfu>=40 %")
     found = json.loads(run("solve", "llama-3-70b-512", *wanted, "--json").out)
     assert [(each["low"], each["high"]) for each in found["ranges"]] == [("1", "1")]
     assert found["safe"] == {"chance": 0.9, "met": True, "without": [{"low": "1", "high": "2"}]}

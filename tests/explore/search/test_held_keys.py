@@ -167,7 +167,7 @@ def test_where_plan_and_search_disagree_it_is_said(settings: tuple[str, ...], wo
         ("search",),
         ("sweep", "--best", "--over", "cluster.nodes=32,64"),
         ("scale", "--best", "--ranks", "256..512"),
-        ("solve", "--best", "--vary", "cluster.nodes=32,64", "--for", "mfu>=1 %"),
+        ("solve", "--best", "--over", "cluster.nodes=32,64", "--for", "mfu>=1 %"),
     ],
 )
 def test_every_search_holds_it_and_its_head_says_so(command: tuple[str, ...], run: Any) -> None:
@@ -196,7 +196,7 @@ def test_values_of_a_key_are_held_one_after_the_other(key: str, run: Any) -> Non
     plans = json.loads(run("search", NAME, "--over", over, "--json", "--top", "50").out)["plans"]
     assert {plan[key] for plan in plans} <= {1, 2}
     assert all(plan[f"plan.{key}"] == plan[key] for plan in plans)
-    solved = json.loads(run("solve", NAME, "--best", "--vary", over, "--for", "mfu>=1 %", "--json").out)
+    solved = json.loads(run("solve", NAME, "--best", "--over", over, "--for", "mfu>=1 %", "--json").out)
     assert solved["plan"][key] == 1
 
 
@@ -219,7 +219,7 @@ def test_after_an_estimate_a_search_is_free_to_find_another(run: Any) -> None:
 
 
 def test_after_a_solve_for_the_best_the_search_holds_the_same(run: Any) -> None:
-    ran = run("solve", NAME, "--best", "--vary", "cluster.nodes=32,64", "--for", "mfu>=1 %", "--set", "plan.zero=3")
+    ran = run("solve", NAME, "--best", "--over", "cluster.nodes=32,64", "--for", "mfu>=1 %", "--set", "plan.zero=3")
     assert ran.out.splitlines()[-1] == f"Next: costmodel search {NAME} --set plan.zero=3 --set cluster.nodes=32"
 
 

@@ -12,9 +12,9 @@ from costmodel.explore.search.rank import named_result
 
 SERVED, TRAINED, RL = "serve-llama-3.1-70b", "llama-3-70b-512", "grpo-qwen-2.5-7b-64"
 WRONG = {
-    "solve": (("solve", SERVED, "--vary", "workload.rate", "--for", "foo<=1"), "C003", "foo", "known: ttft, "),
+    "solve": (("solve", SERVED, "--over", "workload.rate", "--for", "foo<=1"), "C003", "foo", "known: ttft, "),
     "solve alike": (
-        ("solve", TRAINED, "--vary", "cluster.nodes", "--for", "mfuu>=1"),
+        ("solve", TRAINED, "--over", "cluster.nodes", "--for", "mfuu>=1"),
         "C003",
         "mfuu",
         "did you mean mfu",

@@ -34,7 +34,7 @@ WIDE = (
 ASKED = {
     "": ("estimate {} -v", "memory {} -v", "comm {}", "search {} --top 2", "search {} --top 3 --pareto tpot,latency",
          "scale {} --rate 2,8", "sweep {} --over workload.prompt=512,2048", "sensitivity {}", "check {} -v",
-         "solve {} --vary workload.rate=4,8 --for ttft_p99<=500ms", "diff {} --set plan.tp=4"),
+         "solve {} --over workload.rate=4,8 --for ttft_p99<=500ms", "diff {} --set plan.tp=4"),
     OFFLINE: ("estimate {}",),
     TURNS: ("estimate {}", "memory {}"),
     DRAFTED: ("estimate {}",),

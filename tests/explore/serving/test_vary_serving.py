@@ -41,7 +41,7 @@ def test_sweep_over_nodes_has_the_best_plan_of_each(run: Any) -> None:
 
 
 def test_solve_finds_the_fewest_nodes_for_which_a_search_finds_a_plan(run: Any) -> None:
-    found = answered(run, "solve", *JOB, "--vary", "cluster.nodes=1..12", "--for", "ttft_p99<=1s", "--safe", "off")
+    found = answered(run, "solve", *JOB, "--over", "cluster.nodes=1..12", "--for", "ttft_p99<=1s", "--safe", "off")
     fewest = int(found["ranges"][0]["low"])
     assert found["ranges"][0]["at_low"]["gpus"] == 8 * fewest
     own = ("--stack", "vllm", "--set", "stack.budget=8192", "--safe", "off")  # solve keeps the engine's token budget
@@ -50,13 +50,13 @@ def test_solve_finds_the_fewest_nodes_for_which_a_search_finds_a_plan(run: Any) 
 
 
 def test_solve_over_a_range_assumes_nothing_of_its_key(run: Any) -> None:
-    ran = run("solve", *JOB, "--vary", "cluster.nodes=4..8", "--for", "ttft_p99<=1s", "--safe", "off")
+    ran = run("solve", *JOB, "--over", "cluster.nodes=4..8", "--for", "ttft_p99<=1s", "--safe", "off")
     assert "assumed cluster.nodes" not in ran.out
     assert "tp 4 · 14 replicas" in ran.out
 
 
 def test_solve_finds_the_rates_at_which_the_limits_are_kept_with_a_chance(run: Any) -> None:
-    shipped = ("solve", "serve-llama-3.1-70b", "--vary", "workload.rate=2..9 /s", "--for", "limits_chance>=90 %")
+    shipped = ("solve", "serve-llama-3.1-70b", "--over", "workload.rate=2..9 /s", "--for", "limits_chance>=90 %")
     (found,) = answered(run, *shipped)["ranges"]
     assert found["low"] == "2 /s"
     assert costs(f"workload.rate={found['high']}")["limits_chance"] == pytest.approx(0.9, abs=2e-3)
@@ -64,7 +64,7 @@ def test_solve_finds_the_rates_at_which_the_limits_are_kept_with_a_chance(run: A
 
 @pytest.mark.parametrize("values", ["", "=2,4 /s"])
 def test_solve_refuses_a_target_that_no_plan_has(values: str, run: Any) -> None:
-    asked = ("solve", "serve-llama-3.1-70b", "--vary", f"workload.rate{values}", "--set", "limits={}")
+    asked = ("solve", "serve-llama-3.1-70b", "--over", f"workload.rate{values}", "--set", "limits={}")
     ran = run(*asked, "--for", "in_time_share>=90 %")
     assert ran.code == 2
     assert "in_time_share is not known of these plans" in ran.err
@@ -86,7 +86,7 @@ def test_replicas_of_a_reason_are_those_of_its_remedy(safe: str, run: Any) -> No
 
 def test_solve_finds_a_range_between_two_samples(run: Any) -> None:
     """3.2 J a token is reached from 8.7 to 9.36 requests/s, where a limit breaks; samples are 8 and 11.3 a second."""
-    shipped = ("solve", "serve-llama-3.1-70b", "--vary", "workload.rate", "--for")
+    shipped = ("solve", "serve-llama-3.1-70b", "--over", "workload.rate", "--for")
     (found,) = answered(run, *shipped, "energy_per_token<=3.2 J")["ranges"]
     least = float(found["low"].split()[0])
     assert found["at_low"]["energy_per_token_j"] <= 3.2 < costs(f"workload.rate={least - 0.01} /s")["energy_per_token"]
@@ -102,7 +102,7 @@ def test_best_takes_the_plan_of_a_search_at_each_value(run: Any) -> None:
     asked = {
         "sweep": ("--over", "workload.rate=8 /s,9 /s"),
         "scale": ("--rate", "8,9"),
-        "solve": ("--vary", "workload.rate=8 /s,9 /s", "--for", "tpot<=40 ms"),
+        "solve": ("--over", "workload.rate=8 /s,9 /s", "--for", "tpot<=40 ms"),
     }
     for command, words in asked.items():
         found = answered(run, command, *shipped, *few, *words, "--best")
@@ -210,7 +210,7 @@ def test_a_load_that_is_varied_has_no_default_beside_it(run: Any) -> None:
     assert [point["codes"] for point in swept] == [[], []]
     (alone,) = answered(run, "estimate", *job, "--rate", "5")["plans"]
     assert swept[1]["tpot_s"] == alone["tpot_s"]
-    solved = run("solve", *job, "--vary", "workload.concurrency=1..8", "--for", "tpot<=1s")
+    solved = run("solve", *job, "--over", "workload.concurrency=1..8", "--for", "tpot<=1s")
     assert solved.code == 0
     assert "assumed workload.concurrency" not in solved.out
 

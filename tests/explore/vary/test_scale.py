@@ -79,7 +79,7 @@ def test_sizes_that_are_none(ranks: str, run: Any, faults: Faults) -> None:
 def test_a_size_at_which_no_plan_is_valid_is_one_without(run: Any) -> None:
     """Of 3 and 64 nodes only the latter have plans of 8 × 4 ranks."""
     bare = ("--set", "plan=null", "--set", "search.tp=[8]", "--set", "search.pp=[4]")
-    asked = ("solve", NAME, "--vary", "cluster.nodes=3,64", "--for", "mfu>=1 %", *bare)
+    asked = ("solve", NAME, "--over", "cluster.nodes=3,64", "--for", "mfu>=1 %", *bare)
     found = json_of(run, *asked)
     assert (found["invalid"], found["faults"], found["answer"]) == (1, [], "64")
     assert found["plan"]["tp"] == 8

@@ -56,7 +56,7 @@ def test_an_answer_put_back_reaches_the_target(name: str, safe: str, run: Any) -
     at_least, unit = wanted.endswith(">="), UNITS[wanted[:-2]]
     column = wanted[:-2] if safe == "off" else ENDS[wanted[:-2]]
     bound = estimated(run, put)[column] * (1 - 1e-5 if at_least else 1 + 1e-5)
-    asked = ("--vary", vary, "--for", f"{wanted}{bound!r} {unit}".strip(), "--safe", safe)
+    asked = ("--over", vary, "--for", f"{wanted}{bound!r} {unit}".strip(), "--safe", safe)
     found = json_of(run, "solve", NAME, *asked)
     (reach,) = found["ranges"]
     assert found["how"] == "bisection"
@@ -78,7 +78,7 @@ def test_both_answers_take_few_looks_beside_the_samples(run: Any, monkeypatch: p
         return tried(workload, settings, **how)
 
     monkeypatch.setattr(solving, "tried", counted)
-    found = json_of(run, "solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=40 %")
+    found = json_of(run, "solve", NAME, "--over", "cluster.fabric.bandwidth", "--for", "mfu>=40 %")
     assert found["safe"]["without"][0]["low"] != found["answer"]
     assert len(values) <= SAMPLES + 16
 
@@ -87,7 +87,7 @@ NODES = (32, 64, 96, 128)
 
 
 def test_whole_numbers_are_all_tried(run: Any) -> None:
-    found = json_of(run, "solve", NAME, "--vary", "cluster.nodes=1..140", "--for", "run_time<=200 d")
+    found = json_of(run, "solve", NAME, "--over", "cluster.nodes=1..140", "--for", "run_time<=200 d")
     works = []
     for nodes in NODES:
         plans = json_of(run, "estimate", NAME, "--set", f"cluster.nodes={nodes}")["plans"]
@@ -99,7 +99,7 @@ def test_whole_numbers_are_all_tried(run: Any) -> None:
 
 
 def test_the_best_plan_at_each_value(run: Any) -> None:
-    found = json_of(run, "solve", NAME, "--vary", "cluster.nodes=16..128*2", "--for", "run_time<=180 d", "--best")
+    found = json_of(run, "solve", NAME, "--over", "cluster.nodes=16..128*2", "--for", "run_time<=180 d", "--best")
     days = {
         nodes: json_of(run, "search", NAME, "--top", "1", "--set", f"cluster.nodes={nodes}")["plans"][0]["run_time_s"]
         / 86400
@@ -111,10 +111,10 @@ def test_the_best_plan_at_each_value(run: Any) -> None:
 
 
 def test_no_value_reaches_it(run: Any) -> None:
-    ran = run("solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
+    ran = run("solve", NAME, "--over", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
     assert (ran.code, ran.err) == (1, "")
     assert "No value of" in ran.out
-    found = json_of(run, "solve", NAME, "--vary", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
+    found = json_of(run, "solve", NAME, "--over", "cluster.fabric.bandwidth", "--for", "mfu>=60 %")
     assert (found["answer"], found["ranges"]) == (None, [])
     nearest = found["nearest"]
     assert estimated(run, f"{NETWORK}={nearest['value']}")["mfu"] == nearest["reaches"] < 0.6
@@ -122,17 +122,17 @@ def test_no_value_reaches_it(run: Any) -> None:
 
 def test_a_range_that_is_not_stated_goes_on_where_the_trend_leads_to_the_target(run: Any) -> None:
     few = ("--set", "cluster.nodes=4")  # so that the range is 1 to 256 nodes
-    found = json_of(run, "solve", NAME, *few, "--vary", "cluster.nodes", "--for", "step_time<=2 s", "--safe", "off")
+    found = json_of(run, "solve", NAME, *few, "--over", "cluster.nodes", "--for", "step_time<=2 s", "--safe", "off")
     at = {nodes: estimated(run, f"cluster.nodes={nodes}")["step_time_s"] for nodes in (256, 512, 1024)}
     (least,) = [nodes for nodes, taken in at.items() if taken <= 2]
     assert (found["answer"], found["tried"]) == (str(least), {"from": "1", "to": str(least)})
-    kept = json_of(run, "solve", NAME, *few, "--vary", "cluster.nodes=1..256", "--for", "step_time<=2 s")
+    kept = json_of(run, "solve", NAME, *few, "--over", "cluster.nodes=1..256", "--for", "step_time<=2 s")
     assert (kept["answer"], kept["tried"]["to"], kept["approaching"]) == (None, "256", True)
     assert kept["nearest"] == {"value": "256", "reaches": at[256]}
 
 
 def test_a_range_that_is_not_stated_ends_where_the_trend_does(run: Any) -> None:
-    wanted = ("--vary", "cluster.nodes", "--for", "step_time<=200 ms")
+    wanted = ("--over", "cluster.nodes", "--for", "step_time<=200 ms")
     ran = run("solve", NAME, *wanted)
     assert ran.code == 1
     assert "by their trend, no value outside of these reaches it" in ran.out
@@ -140,7 +140,7 @@ def test_a_range_that_is_not_stated_ends_where_the_trend_does(run: Any) -> None:
 
 
 def test_plans_that_do_not_fit_are_no_answer(run: Any) -> None:
-    found = json_of(run, "solve", NAME, "--vary", "plan.tp=1,2,4,8", "--for", "mfu>=10 %")
+    found = json_of(run, "solve", NAME, "--over", "plan.tp=1,2,4,8", "--for", "mfu>=10 %")
     fit = [tp for tp in (1, 2, 4, 8) if estimated(run, f"plan.tp={tp}")["fits"]]
     (reached,) = found["safe"]["without"]
     assert (reached["low"], reached["high"]) == (str(fit[0]), str(fit[-1]))
@@ -161,19 +161,19 @@ def test_plans_that_do_not_fit_are_no_answer(run: Any) -> None:
         ("plan.order", "mfu>=0.4", "C012"),
         ("nothing.at", "mfu>=0.4", "D003"),
         ("plan.tp.at", "mfu>=0.4", "C001"),
-        ("plan.tp=8..1", "mfu>=0.4", "C012"),
+        ("plan.tp=8..1", "mfu>=0.4", "C010"),
         ("nothing.at=1..8", "mfu>=0.4", "D003"),
     ],
 )
 def test_what_solve_refuses(vary: str, wanted: str, code: str, run: Any, faults: Faults) -> None:
-    assert faults(run("solve", NAME, "--vary", vary, "--for", wanted))[0].code == code
+    assert faults(run("solve", NAME, "--over", vary, "--for", wanted))[0].code == code
 
 
 def test_targets_may_be_written_both_ways(run: Any) -> None:
     for wanted in ("mfu≥45 %", "mfu >= 0.45"):
-        assert json_of(run, "solve", NAME, "--vary", "plan.tp=4,8", "--for", wanted)["target"]["bound"] == 0.45
+        assert json_of(run, "solve", NAME, "--over", "plan.tp=4,8", "--for", wanted)["target"]["bound"] == 0.45
     assert math.isclose(
-        json_of(run, "solve", NAME, "--vary", "plan.tp=4,8", "--for", "step_time_s<=16.5 s")["target"]["bound"], 16.5
+        json_of(run, "solve", NAME, "--over", "plan.tp=4,8", "--for", "step_time_s<=16.5 s")["target"]["bound"], 16.5
     )
 
 
@@ -189,7 +189,7 @@ def test_targets_may_be_written_both_ways(run: Any) -> None:
 def test_ctrl_c_ends_with_what_the_values_tried_tell(
     vary: str, done: int, low: str | None, high: str | None, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ("solve", NAME, "--vary", vary, "--for", "run_cost<=9 USD" if low is None else "mfu>=40 %")
+    asked = ("solve", NAME, "--over", vary, "--for", "run_cost<=9 USD" if low is None else "mfu>=40 %")
     pressed: Iterator[bool] = iter(())
 
     @contextmanager
@@ -220,18 +220,18 @@ def test_ctrl_c_ends_with_what_the_values_tried_tell(
     ],
 )
 def test_solve_says_where_it_tried_only_some(vary: str, wanted: str, some: bool, run: Any) -> None:
-    assert ("of the values tried" in run("solve", NAME, "--vary", vary, "--for", wanted).out) is some
+    assert ("of the values tried" in run("solve", NAME, "--over", vary, "--for", wanted).out) is some
 
 
 def test_whole_numbers_have_a_range_of_their_own(run: Any) -> None:
     """A whole leaf without a unit is looked for around what is written."""
-    found = json_of(run, "solve", NAME, "--vary", "workload.global_batch", "--for", "mfu>=10 %")
+    found = json_of(run, "solve", NAME, "--over", "workload.global_batch", "--for", "mfu>=10 %")
     assert found["ranges"]
 
 
 def test_solve_tells_how_many_values_make_no_valid_plan(run: Any) -> None:
     """Of 1, 2, 3 and 8 three does not divide the heads."""
-    asked = ("solve", NAME, "--vary", "plan.tp=1,2,3,8", "--for", "mfu>=1 %")
+    asked = ("solve", NAME, "--over", "plan.tp=1,2,3,8", "--for", "mfu>=1 %")
     found = json.loads(run(*asked, "--json").out)
     assert (found["evaluated"], found["invalid"]) == (4, 1)
     assert "4 values tried from 1 to 8, 1 of them without a valid plan" in run(*asked).out
@@ -240,7 +240,7 @@ def test_solve_tells_how_many_values_make_no_valid_plan(run: Any) -> None:
 def test_lengths_are_multiples_of_what_divides_them(run: Any) -> None:
     """Of tp 4: one largest length, and the next multiple misses the target."""
     wanted = ("--for", "memory_peak<=80GB", "--safe", "off")
-    found = json_of(run, "solve", "quickstart", "--vary", "workload.sequence", *wanted)
+    found = json_of(run, "solve", "quickstart", "--over", "workload.sequence", *wanted)
     (reach,) = found["ranges"]
     assert (found["how"], found["step"], reach["open_low"], reach["open_high"]) == ("bisection", 4, True, False)
     most, bound = int(found["answer"]), found["target"]["bound"]
@@ -248,9 +248,9 @@ def test_lengths_are_multiples_of_what_divides_them(run: Any) -> None:
     within, over = (json_of(run, *words)["plans"][0]["memory_peak_bytes"] for words in asked)
     assert within <= bound < over
     assert found["evaluated"] < 50
-    few = json_of(run, "solve", "quickstart", "--vary", f"workload.sequence={most - 300}..{most + 1000}", *wanted)
+    few = json_of(run, "solve", "quickstart", "--over", f"workload.sequence={most - 300}..{most + 1000}", *wanted)
     assert few["answer"] == found["answer"]
-    assert "by bisection over multiples of 4" in run("solve", "quickstart", "--vary", "workload.sequence", *wanted).out
+    assert "by bisection over multiples of 4" in run("solve", "quickstart", "--over", "workload.sequence", *wanted).out
 
 
 @pytest.mark.parametrize(
@@ -261,19 +261,19 @@ def test_lengths_are_multiples_of_what_divides_them(run: Any) -> None:
     ],
 )
 def test_a_result_that_only_rises_takes_few_of_many_whole_numbers(name: str, vary: str, wanted: str, run: Any) -> None:
-    found = json_of(run, "solve", name, "--vary", vary, "--for", wanted, "--safe", "off")
+    found = json_of(run, "solve", name, "--over", vary, "--for", wanted, "--safe", "off")
     assert (found["how"], len(found["ranges"])) == ("bisection", 1)
     assert found["evaluated"] < 30
 
 
 def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
     """No micro-batch is empty; no memory is more than there is."""
-    found = json.loads(run("solve", NAME, "--vary", "plan.micro_batch=0,1", "--for", "mfu>=1 %", "--json").out)
+    found = json.loads(run("solve", NAME, "--over", "plan.micro_batch=0,1", "--for", "mfu>=1 %", "--json").out)
     assert (found["invalid"], [fault["value"] for fault in found["faults"]]) == (0, ["0"])
     asked = (
         "solve",
         NAME,
-        "--vary",
+        "--over",
         "cluster.node.accelerator.memory.usable=60..120 GiB",
         "--for",
         "memory_share<=60 %",
@@ -285,7 +285,7 @@ def test_solve_tells_apart_values_that_cannot_be(run: Any) -> None:
 
 def test_solve_counts_each_value_once(run: Any) -> None:
     """Whole numbers from 1 to 16: none between two of them was tried."""
-    asked = ("solve", NAME, "--vary", "plan.micro_batch=1..16", "--for", "mfu>=1 %")
+    asked = ("solve", NAME, "--over", "plan.micro_batch=1..16", "--for", "mfu>=1 %")
     found = json.loads(run(*asked, "--json").out)
     assert (found["every"], found["evaluated"], found["invalid"]) == (True, 16, 11)
     assert "16 values tried from 1 to 16, 11 of them without a valid plan" in run(*asked).out
@@ -294,9 +294,9 @@ def test_solve_counts_each_value_once(run: Any) -> None:
 def test_keys_and_targets_go_by_flags_and_printed_labels(run: Any) -> None:
     """The answer is that by the names of the key and of the result."""
     asked = ("solve", "llama-3-70b-512")
-    named = run(*asked, "--vary", "workload.global_batch=512,1024", "--for", "step_time<=17s")
+    named = run(*asked, "--over", "workload.global_batch=512,1024", "--for", "step_time<=17s")
     assert named.code == 0
-    assert run(*asked, "--vary", "batch=512,1024", "--for", "step time<=17s").answer == named.answer
+    assert run(*asked, "--over", "batch=512,1024", "--for", "step time<=17s").answer == named.answer
 
 
 def test_users_who_do_not_think_have_values_to_start_from() -> None:

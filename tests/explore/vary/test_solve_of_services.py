@@ -29,7 +29,7 @@ USERS = ("--users", "64", "--set", "workload.think_time=10 s")
 def test_keys_that_are_counted_have_default_values(
     key: str, flags: tuple[str, ...], first: str, last: str, run: Any
 ) -> None:
-    ran = run("solve", NAME, *flags, "--vary", key, *GOAL)
+    ran = run("solve", NAME, *flags, "--over", key, *GOAL)
     assert ran.code in (0, 1)
     assert not ran.err
     assert f"values tried from {first} to {last}" in ran.out
@@ -38,16 +38,16 @@ def test_keys_that_are_counted_have_default_values(
 
 
 def test_a_key_with_a_unit_has_default_values_around_its_own(run: Any) -> None:
-    ran = run("solve", NAME, "--set", "workload.rate=null", *USERS, "--vary", "workload.think_time", *GOAL)
+    ran = run("solve", NAME, "--set", "workload.rate=null", *USERS, "--over", "workload.think_time", *GOAL)
     assert (ran.code, ran.err) == (0, "")
     assert "values tried from 0.1562 s to 640 s" in ran.out
-    ran = run("solve", NAME, "--vary", "workload.think_time", *GOAL)
+    ran = run("solve", NAME, "--over", "workload.think_time", *GOAL)
     assert (ran.code, "C012" in ran.err) == (2, True)
 
 
 def test_a_rate_in_a_flag_has_default_values(run: Any) -> None:
     load = ("--model", "llama-3.1-70b", "--gpu", "h100", "--gpus", "8", "--prompt", "2000", "--answer", "500")
-    ran = run("solve", *load, "--rate", "3", "--set", "plan.tp=8", "--vary", "workload.rate", *GOAL)
+    ran = run("solve", *load, "--rate", "3", "--set", "plan.tp=8", "--over", "workload.rate", *GOAL)
     assert ran.code == 0
     assert "from 0.04688 /s to 192 /s\n" in ran.out
 
@@ -68,9 +68,9 @@ def test_a_rate_without_a_unit_is_per_second_wherever_it_is_written(run: Any, tm
     assert swept.code == 0
     for values in ("1,2,4", "1..4*2"):
         assert run("sweep", NAME, "--over", f"workload.rate={values}").out == swept.out
-    bare, unit = (run("solve", NAME, "--vary", f"workload.rate=1..20{end}", *GOAL) for end in ("", " /s"))
+    bare, unit = (run("solve", NAME, "--over", f"workload.rate=1..20{end}", *GOAL) for end in ("", " /s"))
     assert bare.out == unit.out
-    goal = run("solve", NAME, "--vary", "workload.rate=1,20", "--for", "saturation_per_s>=5")
+    goal = run("solve", NAME, "--over", "workload.rate=1,20", "--for", "saturation_per_s>=5")
     assert "saturation_per_s ≥ 5.00 /s" in goal.out
     limited = run("estimate", NAME, "--set", "limits.requests_per_s.at_least=9")
     assert limited.code == 1
@@ -78,7 +78,7 @@ def test_a_rate_without_a_unit_is_per_second_wherever_it_is_written(run: Any, tm
 
 def test_the_target_is_reached_with_a_chance_of_90_percent(run: Any) -> None:
     """What estimate prints as the upper end of the band at the answer is the bound; by expected figures the middle."""
-    wanted = ("--vary", "workload.rate", "--for", "ttft_p99<=500 ms")
+    wanted = ("--over", "workload.rate", "--for", "ttft_p99<=500 ms")
     found = json.loads(run("solve", NAME, *wanted, "--json").out)
     off = json.loads(run("solve", NAME, *wanted, "--safe", "off", "--json").out)
     demanded = json.loads(run("solve", NAME, *wanted, "--safe", "90%", "--json").out)
@@ -97,19 +97,19 @@ def test_the_target_is_reached_with_a_chance_of_90_percent(run: Any) -> None:
 
 
 def test_a_result_without_a_band_is_by_its_expected_value(run: Any) -> None:
-    ran = run("solve", NAME, "--vary", "workload.rate", "--for", "gpus<=16")
+    ran = run("solve", NAME, "--over", "workload.rate", "--for", "gpus<=16")
     assert "  gpus has no band: its expected value rules\n" in ran.out
     assert "S006 the chance to meet all limits is just under the 90 % asked for" in ran.out
-    counted = run("solve", NAME, "--vary", "workload.rate=2,4", "--for", "gpus_needed<=16").out
+    counted = run("solve", NAME, "--over", "workload.rate=2,4", "--for", "gpus_needed<=16").out
     assert "gpus_needed is itself counted with that chance" in counted
 
 
 def test_a_chance_that_no_value_has_is_named(run: Any) -> None:
-    wanted = ("--vary", "workload.rate=4,7", "--for", "ttft_p99<=500 ms", "--safe", "99.9%")
+    wanted = ("--over", "workload.rate=4,7", "--for", "ttft_p99<=500 ms", "--safe", "99.9%")
     ran = run("solve", NAME, *wanted)
     assert ran.code == 1
     assert "reaches it with a chance of 99.9 %" in ran.out
-    default = run("solve", NAME, "--vary", "workload.rate=7", "--for", "ttft_p99<=500 ms").out
+    default = run("solve", NAME, "--over", "workload.rate=7", "--for", "ttft_p99<=500 ms").out
     assert (
         "without a margin for error: no value tried has a chance of 90 % to reach it and to meet all limits" in default
     )

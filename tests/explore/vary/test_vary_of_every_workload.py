@@ -19,9 +19,9 @@ ASKED = {
     },
     "scale": {TRAINING: ("--ranks", "8..16"), SERVING: ("--rate", "2,4"), RL: ("--ranks", "32..64")},
     "solve": {
-        TRAINING: ("--vary", "workload.sequence=2048,4096", "--for", "step_time<=1 h"),
-        SERVING: ("--vary", "workload.rate=2,4 /s", "--for", "tpot<=1 s"),
-        RL: ("--vary", "cluster.nodes=4,8", "--for", "iteration_time<=1 d"),
+        TRAINING: ("--over", "workload.sequence=2048,4096", "--for", "step_time<=1 h"),
+        SERVING: ("--over", "workload.rate=2,4 /s", "--for", "tpot<=1 s"),
+        RL: ("--over", "cluster.nodes=4,8", "--for", "iteration_time<=1 d"),
     },
 }
 ROWS = {"sweep": "points", "scale": "sizes", "solve": "ranges"}

@@ -28,7 +28,7 @@ ONE_CASE = {
     "search": ("--top", "1"),
     "sweep": ("--over", "plan.micro_batch=1,2"),
     "sensitivity": ("--top", "1"),
-    "solve": ("--vary", "assume.network_share=0.5..1", "--for", "mfu>=1 %"),
+    "solve": ("--over", "assume.network_share=0.5..1", "--for", "mfu>=1 %"),
     "diff": ("--set", "plan.micro_batch=2"),
     "check": (),
     "explain": ("step_time", "--depth", "1"),
@@ -85,7 +85,7 @@ def test_what_varies_is_not_claimed(run: Any) -> None:
     assert second == "batch … × 8,192 tokens · bf16 · adamw · megatron-core"
     models = run("sweep", NAME, "--over", "model=llama-3-70b,llama-3-8b", "--over", "workload.precision=bf16,fp8").out
     assert heads(models)[:2] == ["512 × h100-sxm, 64 × dgx-h100", "batch 1,024 × 8,192 tokens · adamw · megatron-core"]
-    solved = run("solve", NAME, "--vary", "cluster.nodes=32,64", "--for", "mfu>=1 %").out
+    solved = run("solve", NAME, "--over", "cluster.nodes=32,64", "--for", "mfu>=1 %").out
     assert heads(solved)[0] == "Llama 3 70B on h100-sxm, dgx-h100"
 
 

@@ -9,7 +9,7 @@ from costmodel.documents.reader.folders import has
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import counted_by_gpus, gpus_of_flags
 from costmodel.equations.parallelism.counts import world_size
-from costmodel.estimate.machine.price import Price, price_of
+from costmodel.estimate.machine.price import AcceleratorPrice, price_of
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Subject:
     accelerators: float
     built: float
     stack: NamedDocument
-    price: Price
+    price: AcceleratorPrice
     groups: tuple[tuple[float, str], ...]
     asked: float  # accelerators that --gpus asks for, whatever the node; 0 where nodes are stated
 

@@ -25,14 +25,14 @@ from costmodel.equations.network.collectives import (
 )
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
-from costmodel.estimate.machine.collective_time import AloneTime, alone_times, collective_time, send_time
+from costmodel.estimate.machine.collective_time import AlgorithmTime, collective_time, collective_times_alone, send_time
 from costmodel.estimate.machine.process_groups import (
     Group,
     Machine,
     group,
+    has_nvls_fit,
     interface_rate,
     link_of,
-    nvls_at,
     slowest_link,
 )
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
@@ -258,7 +258,9 @@ def explained(answer: CollectiveAnswer) -> dict[str, ExplainedFigure]:
         if operation == "send":
             times = {"time": send_time(inputs, message, members)}
         else:
-            alone = _wanted_algorithms(alone_times(inputs, message, members, operation), answer.wanted)[0].total
+            alone = _wanted_algorithms(collective_times_alone(inputs, message, members, operation), answer.wanted)[
+                0
+            ].total
             times = {"time": alone, in_step: collective_time(inputs, message, members, operation)}
         origins = {name: origin_of(time, name) for name, time in times.items()}
     return trees_of(Book(answer.case.trees, {}, {}), origins, dict.fromkeys(origins, "s"))
@@ -386,10 +388,10 @@ def _size_row(inputs: Machine, size: float, members: Group, operation: Operation
     """One row of the answer: time, band, bandwidths and algorithm for a message of `size` bytes."""
     if operation == "send":
         in_step = float(send_time(inputs, size, members))
-        ways = [AloneTime("one send", in_step, 0.0)]
+        ways = [AlgorithmTime("one send", in_step, 0.0)]
     else:
         in_step = float(collective_time(inputs, size, members, operation))
-        ways = _wanted_algorithms(alone_times(inputs, size, members, operation), wanted)
+        ways = _wanted_algorithms(collective_times_alone(inputs, size, members, operation), wanted)
     best, far, send = ways[0], bool(members.domains > 1), operation == "send"
     total = number(best.total)
     busbw = partial(bus_bandwidth, size, float(members.ranks), operation=operation)
@@ -415,7 +417,7 @@ def _size_row(inputs: Machine, size: float, members: Group, operation: Operation
     )
 
 
-def _wanted_algorithms(ways: list[AloneTime], name: str | None) -> list[AloneTime]:
+def _wanted_algorithms(ways: list[AlgorithmTime], name: str | None) -> list[AlgorithmTime]:
     """The algorithms of that name, as with NCCL_ALGO; a fault where there is none."""
     times = [way for way in ways if name in (None, way.name)]
     if not times:
@@ -446,7 +448,7 @@ def least_time(inputs: Machine, message: float, group: Group, operation: Operati
     link, far = number(link_of(inputs, group.inside)), float(group.domains) > 1
     interface = number(interface_rate(inputs.case, 1.0)) if far else 0.0
     own = (link if float(group.inside) > 1 else 0.0) + interface
-    added = nvls_at(inputs.case) or algorithm == "sharp"
+    added = has_nvls_fit(inputs.case) or algorithm == "sharp"
     of_rank = line_rate_time(message, group.ranks, 1.0, group.ranks, own, operation=operation, switched=added)
     if not far:
         return number(of_rank)

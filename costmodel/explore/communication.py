@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from costmodel.equations.network.collectives import algorithm_bandwidth, bus_bandwidth
-from costmodel.estimate.machine.collective_time import algorithms_taken, alone_bandwidth
+from costmodel.estimate.machine.collective_time import best_bus_bandwidth, fastest_algorithms
 from costmodel.estimate.shared.results import number
 from costmodel.ground.record import record
 
@@ -57,6 +57,6 @@ def _facts_of_transfer(answer: Answer, item: Transfer) -> SentTransfer:
         return SentTransfer(item, (), busbw, None)
     if item.group.name == "sites":  # over a link of plan.sites, of which nothing is fitted
         return SentTransfer(item, ("ring",), busbw, None)
-    taken = algorithms_taken(answer.inputs, item.message, item.group, item.operation)
-    alone = alone_bandwidth(answer.inputs, item.message, item.group, item.operation)
+    taken = fastest_algorithms(answer.inputs, item.message, item.group, item.operation)
+    alone = best_bus_bandwidth(answer.inputs, item.message, item.group, item.operation)
     return SentTransfer(item, taken, busbw, alone)

@@ -17,7 +17,7 @@ from costmodel.equations.network.collectives import (
     switch_reduce_time,
     two_level_all_to_all_time,
 )
-from costmodel.estimate.machine.number_formats import Linear
+from costmodel.estimate.machine.number_formats import LinearTypes
 from costmodel.ground.counts import Schedule
 from estimate.cases import (
     adapted,
@@ -334,7 +334,7 @@ def at_the_rate_and_width_of_bf16_it_is_bf16(word: str) -> Rows:
     narrow, wide = (machine(**more, workload={"precision": kind}) for kind in (word, "bf16"))
     recipe = replace(narrow.recipe, operand=2.0, quantised=0.0, transposed=0.0, copies=0.0)
     as_wide = with_rates(
-        narrow, linear=Linear(recipe, wide.rates.matmul, wide.rates.peak, 1.0), mfu_peak=wide.rates.mfu_peak
+        narrow, linear=LinearTypes(recipe, wide.rates.matmul, wide.rates.peak, 1.0), mfu_peak=wide.rates.mfu_peak
     )
     for zero in (2, 3):
         yield row(as_wide, tp=2, zero=zero), row(wide, tp=2, zero=zero)

@@ -26,8 +26,14 @@ from costmodel.equations.parallelism.pipeline import (
 )
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize
 from costmodel.estimate.model.mixers.mixer_kinds import GROUPED
-from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer, mixer_activations, mixer_cache, mixer_matmuls
-from costmodel.estimate.model.shards import matmuls, model_active_parameters, model_parameters, shard
+from costmodel.estimate.model.mixers.mixing_half import (
+    core_flop,
+    mixer_activations,
+    mixer_cache,
+    mixer_matmuls,
+    mixer_shard,
+)
+from costmodel.estimate.model.shards import layer_matmuls, model_active_parameters, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import front_flop
 from costmodel.estimate.training.memory_breakdown import whole_activations
@@ -171,7 +177,7 @@ def test_activations_of_compressed_attention_equal_what_a_compiled_module_saves(
     rate, width, heads = real["rate"], COMPRESSED["attention"]["head_dim"], COMPRESSED["attention"]["heads"]
     shape = {**cases.model(layers=1, hidden=COMPRESSED["hidden"]), "positions": "rotary"}
     kind = compressed(rate)
-    own = mixer(cases.inputs(shape).model, kind, 1.0)
+    own = mixer_shard(cases.inputs(shape).model, kind, 1.0)
     assert own is not None
     more = 2 * COMPRESSED["hidden"] + (heads + 2) * STATISTIC
     if rate:
@@ -186,7 +192,7 @@ def test_work_and_cache_of_compressed_attention_equal_those_of_the_module(real: 
     """Every query reads all here. A module keeps a window but for the next token, and no tokens of whole runs."""
     tokens, hidden, rate = float(COMPRESSED["tokens"]), float(COMPRESSED["hidden"]), real["rate"]
     whole, kept = compressed(rate, tokens, window=tokens), compressed(rate, tokens)
-    own = mixer(cases.inputs(cases.model(layers=1, hidden=COMPRESSED["hidden"])).model, whole, 1.0)
+    own = mixer_shard(cases.inputs(cases.model(layers=1, hidden=COMPRESSED["hidden"])).model, whole, 1.0)
     assert own is not None
     products = sum(2 * each.n * each.k for each in mixer_matmuls(hidden, whole, own, 1.0))
     core = core_flop(whole, own, 1.0, tokens, own.heads, causal=False) / tokens
@@ -283,7 +289,7 @@ def products(**layer: Any) -> float:
     """FLOP a token of the weight matrices of a layer, without those of routed experts."""
     shape = {**cases.model(layers=1, hidden=SHARING["hidden"]), "layers": [{"count": 1, "norms": 1, **layer}]}
     model = cases.inputs(shape, sequence=64).model
-    return sum(float(2 * matrix.n * matrix.k) for matrix in matmuls(model, shard(model, model.layers[0], 1.0)))
+    return sum(float(2 * matrix.n * matrix.k) for matrix in layer_matmuls(model, shard(model, model.layers[0], 1.0)))
 
 
 def test_work_of_a_selective_scan_equals_its_products() -> None:
@@ -342,7 +348,7 @@ def test_work_of_an_encoder_layer_equals_its_products() -> None:
     assert part.mixer is not None
     size = CoreSize(1.0, float(tokens), part.mixer.heads)
     core = float(GROUPED.flop(part.kind.attention, part.mixer, size, causal=True)) / tokens
-    matrices = sum(float(2 * matrix.n * matrix.k) for matrix in matmuls(model, part))
+    matrices = sum(float(2 * matrix.n * matrix.k) for matrix in layer_matmuls(model, part))
     assert matrices + core == ENCODER["flop"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from estimate import cases
 
 from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer_matmuls
-from costmodel.estimate.model.shards import matmuls, model_parameters, shard
+from costmodel.estimate.model.shards import layer_matmuls, model_parameters, shard
 from costmodel.estimate.training.memory_breakdown import whole_activations
 
 from .make import reference
@@ -44,7 +44,7 @@ class Layer:
 
     def flop(self) -> float:
         """Work a token of the layer."""
-        return sum(float(2 * row.n * row.k) for row in matmuls(self.model, self.part)) + self.core()
+        return sum(float(2 * row.n * row.k) for row in layer_matmuls(self.model, self.part)) + self.core()
 
     def bytes(self) -> float:
         """Bytes a token that it keeps."""

@@ -27,7 +27,7 @@ from costmodel.equations.network.collectives import (
     wire_bytes,
 )
 from costmodel.equations.network.topology import two_level_time
-from costmodel.estimate.machine.process_groups import Group, Machine, inside_bandwidth, network_rate, nvls_at
+from costmodel.estimate.machine.process_groups import Group, Machine, collective_link_rate, has_nvls_fit, network_rate
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
@@ -43,10 +43,11 @@ _ALL_REDUCE = frozenset(("all_reduce",))
 
 @record
 class Algorithm:
-    """One way to run a collective at one level; `needed` lists what the machine and its software must have.
+    """One way to run a collective, inside a domain or between domains.
 
-    `time` is over the group's fullest domain or between its domains. `switched`: domains before it add up in their
-    switches where they have NVLS.
+    needed: what the machine and its software must have
+    time: seconds over the group's fullest domain, or between its domains
+    switched: the domains before it add up in their switches where they have NVLS
     """
 
     name: str
@@ -64,7 +65,7 @@ def algorithms(inputs: Machine, operation: Operation, level: Level) -> list[Algo
 
 
 def fitted_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """Time by the collective's fit, measured with the library's choice of algorithm (NVLS where available)."""
+    """Seconds of a collective by its fit, measured with the algorithm that the library chose (NVLS where available)."""
     return ring_inside_time(inputs, inputs.collective(operation), message, group, operation, group.inside)
 
 
@@ -74,30 +75,30 @@ def ring_inside_time(
     """Time of a ring over the given number of ranks inside the fullest domain, by a fit."""
     latency = group_latency(group.inside, fit.start, fit.hop)
     wire = handled_bytes(wire_bytes(message, ranks, operation=operation), group.inside, fit.own)
-    return blended_time(latency, wire, inside_bandwidth(inputs, fit, group.inside), fit.blend)
+    return blended_time(latency, wire, collective_link_rate(inputs, fit, group.inside), fit.blend)
 
 
 def nvls_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """Time of an all-reduce inside a domain with NVLS, where the switches sum."""
+    """Seconds of an all-reduce inside a domain whose switches add up the data (NVLS)."""
     fit = inputs.case.efficiency.alone["nvls"]
     latency = group_latency(group.inside, fit.start, fit.hop)
     sent = switch_reduce_bytes(message, group.inside)
-    return blended_time(latency, sent, inside_bandwidth(inputs, fit, group.inside), fit.blend)
+    return blended_time(latency, sent, collective_link_rate(inputs, fit, group.inside), fit.blend)
 
 
 def between_rate(inputs: Machine, group: Group, operation: Operation) -> Number:
-    """Network rate that a rank reaches between domains."""
+    """Network rate [B/s] of a rank between domains."""
     return network_rate(inputs, inputs.network_share, group, operation)
 
 
-def part_of(message: Number, group: Group, operation: Operation) -> Number:
-    """Bytes that a rank sends between domains: its part of the domain's message; its whole buffer in an all-to-all."""
+def bytes_between_domains(message: Number, group: Group, operation: Operation) -> Number:
+    """Bytes that one rank sends to other domains: its part of the message, its whole buffer in an all-to-all."""
     return message if operation == "all_to_all" else message / group.fewest
 
 
 def _ring_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time [s] of a ring between domains, or of an all-to-all for operations that run no ring."""
-    rate, sent = between_rate(inputs, group, operation), part_of(message, group, operation)
+    rate, sent = between_rate(inputs, group, operation), bytes_between_domains(message, group, operation)
     if operation in _RINGS:
         return rings_between(inputs, wire_bytes(sent, group.domains, operation=operation), group, rate, operation)
     simple = inputs.protocols.simple
@@ -107,6 +108,7 @@ def _ring_time(inputs: Machine, message: Number, group: Group, operation: Operat
 
 
 def _available_protocols(inputs: Machine) -> Iterator[tuple[str, Protocol]]:
+    """Name and constants of each NCCL protocol that the software does not switch off."""
     for name in ("ll", "ll128", "simple"):
         if (constants := getattr(inputs.protocols, name)) is not None:
             yield name, constants
@@ -125,7 +127,7 @@ def rings_between(inputs: Machine, wire: Number, group: Group, rate: Number, ope
 
 
 def trees_between(inputs: Machine, message: Number, group: Group, rate: Number) -> Number:
-    """Time of an all-reduce by a tree of domains and a chain inside each, by the fastest protocol."""
+    """Seconds of an all-reduce by a tree of domains and a chain inside each, with the fastest protocol."""
     times = {}
     for name, each in _available_protocols(inputs):
         with term(name):
@@ -137,27 +139,28 @@ def trees_between(inputs: Machine, message: Number, group: Group, rate: Number) 
 
 
 def _tree_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    rate, part = between_rate(inputs, group, operation), bytes_between_domains(message, group, operation)
     return trees_between(inputs, part, group, rate)
 
 
 def _halving_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of recursive halving and doubling between domains, whose number must be a power of two."""
-    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+    rate, part = between_rate(inputs, group, operation), bytes_between_domains(message, group, operation)
     whole = inputs.protocols.simple
     return whole.start + halving_doubling_time(
         part, group.domains, rate, whole.ring.far + inputs.network.latency_beyond_infiniband
     )
 
 
-def _sharp(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """Time of an all-reduce between domains with SHARP, where the network's switches sum."""
-    rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
+def _sharp_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+    """Seconds of an all-reduce between domains whose network switches add up the data (SHARP)."""
+    rate, part = between_rate(inputs, group, operation), bytes_between_domains(message, group, operation)
     whole = inputs.protocols.simple
     return whole.start + network_reduce_time(part, rate, whole.tree.far + inputs.network.latency_beyond_infiniband)
 
 
 def _is_listed_algorithm(name: str) -> Callable[[Machine], bool]:
+    """A test whether the stack enables the named algorithm."""
     return lambda inputs: name in inputs.algorithms
 
 
@@ -167,7 +170,7 @@ ALGORITHMS = (
         "nvls",
         "inside",
         _ALL_REDUCE,
-        lambda inputs: "nvls" in inputs.algorithms and nvls_at(inputs.case),
+        lambda inputs: "nvls" in inputs.algorithms and has_nvls_fit(inputs.case),
         nvls_time,
         "NVLS, added up in the switches of the domain",
     ),
@@ -193,7 +196,7 @@ ALGORITHMS = (
         "between",
         _ALL_REDUCE,
         lambda inputs: "sharp" in inputs.algorithms and inputs.case.scale_out.reduces,
-        _sharp,
+        _sharp_time,
         "SHARP, added up in the switches of the network",
         switched=True,
     ),
@@ -202,7 +205,7 @@ ALGORITHMS = (
 
 def collective_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective over a group, with the fastest algorithm inside the domains and the fastest across them."""
-    inside = inside_time(inputs, message, group, operation)
+    inside = fastest_time_inside(inputs, message, group, operation)
     if np.all(group.domains == 1):
         return inside
     with term("between domains"):
@@ -211,7 +214,7 @@ def collective_time(inputs: Machine, message: Number, group: Group, operation: O
     return two_level_time(inside, across, inputs.network.serial_share)
 
 
-def inside_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
+def fastest_time_inside(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
     """Time of a collective inside the fullest domain."""
     with term("inside the domain"):
         return _fastest_time(algorithm_times(inputs, message, group, operation, "inside"))
@@ -225,7 +228,7 @@ def algorithm_times(
     return {each.name: known_as(each.name, each.time(inputs, message, group, operation)) for each in times}
 
 
-def algorithms_taken(inputs: Machine, message: Number, group: Group, operation: Operation) -> tuple[str, ...]:
+def fastest_algorithms(inputs: Machine, message: Number, group: Group, operation: Operation) -> tuple[str, ...]:
     """The fastest algorithm inside the domains, and the one between them where the group spans several."""
     levels: list[Level] = []
     if np.all(group.inside > 1):
@@ -247,7 +250,7 @@ def send_time(inputs: Machine, message: Number, group: Group) -> Number:
     """Time of a send to the next stage, over the slowest boundary of the group."""
     fit, network = inputs.collective("send"), inputs.network
     with term("send inside"):
-        near = blended_time(fit.start, message, inside_bandwidth(inputs, fit, 2.0), fit.blend)
+        near = blended_time(fit.start, message, collective_link_rate(inputs, fit, 2.0), fit.blend)
     with term("send across"):
         rate = network_rate(inputs, network.pair_share, group, "send")
         far = blended_time(inputs.protocols.simple.start + network.latency_beyond_infiniband, message, rate, fit.blend)
@@ -258,10 +261,13 @@ def send_time(inputs: Machine, message: Number, group: Group) -> Number:
 
 
 @record
-class AloneTime:
-    """Time of one algorithm inside and between domains. Chunks are pipelined through both, so the slower counts.
+class AlgorithmTime:
+    """Seconds of one collective algorithm: its part inside the domains, and its part between them.
 
-    follows: whether interfaces wait for the links inside domains, which pass on the bytes that cross
+    Chunks are pipelined through both parts, so only the slower part counts.
+
+    follows: whether the network interfaces wait for the links inside a domain, which pass on the bytes for other
+        domains
     """
 
     name: str
@@ -275,8 +281,11 @@ class AloneTime:
         return np.maximum(known_as("inside", self.inside), known_as("between", self.between))
 
 
-def alone_times(inputs: Machine, message: Number, group: Group, operation: Operation) -> list[AloneTime]:
-    """Times of the algorithms that the library chooses from and of those that the stack enables; the fastest first."""
+def collective_times_alone(inputs: Machine, message: Number, group: Group, operation: Operation) -> list[AlgorithmTime]:
+    """Seconds of each algorithm for a collective that runs alone.
+
+    Those that NCCL chooses from or the stack enables, fastest first.
+    """
     share, far = inputs.network.alone, bool(np.all(group.domains > 1))
     machine = inputs if share is None else replace(inputs, network_share=share)
     ways = (
@@ -287,51 +296,53 @@ def alone_times(inputs: Machine, message: Number, group: Group, operation: Opera
     return sorted(ways, key=lambda way: number(way.total))
 
 
-def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: Operation) -> float:
-    """Bus bandwidth of the fastest algorithm, as nccl-tests prints it."""
-    time = alone_times(inputs, message, group, operation)[0].total
+def best_bus_bandwidth(inputs: Machine, message: Number, group: Group, operation: Operation) -> float:
+    """Bus bandwidth [B/s] of the fastest algorithm, as nccl-tests prints it."""
+    time = collective_times_alone(inputs, message, group, operation)[0].total
     return number(bus_bandwidth(message, group.ranks, time, operation=operation))
 
 
-def _times_inside_node(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[AloneTime]:
+def _times_inside_node(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[AlgorithmTime]:
     """The time [s] of each algorithm for a collective inside one node: fitted, ring, NVLS."""
-    yield AloneTime("fitted", fitted_time(inputs, message, group, operation), 0.0)
-    if operation != "all_reduce" or _is_own(inputs, operation):
+    yield AlgorithmTime("fitted", fitted_time(inputs, message, group, operation), 0.0)
+    if operation != "all_reduce" or _is_fitted_on_own_timings(inputs, operation):
         return
     if "ring" in inputs.case.efficiency.alone:
-        fit = _alone_fit(inputs, operation)
-        yield AloneTime("ring", ring_inside_time(inputs, fit, message, group, operation, group.ranks), 0.0)
-    if nvls_at(inputs.case):
-        yield AloneTime("nvls", nvls_time(inputs, message, group, operation), 0.0)
+        fit = _ring_fit_alone(inputs, operation)
+        yield AlgorithmTime("ring", ring_inside_time(inputs, fit, message, group, operation, group.ranks), 0.0)
+    if has_nvls_fit(inputs.case):
+        yield AlgorithmTime("nvls", nvls_time(inputs, message, group, operation), 0.0)
 
 
-def _is_own(inputs: Machine, operation: Operation) -> bool:
+def _is_fitted_on_own_timings(inputs: Machine, operation: Operation) -> bool:
     """Whether this collective was fitted on your own timings, which include the library's choice of algorithm."""
     return inputs.collective(operation).source.startswith(OWN)
 
 
-def _alone_fit(inputs: Machine, operation: Operation) -> CollectiveFit:
+def _ring_fit_alone(inputs: Machine, operation: Operation) -> CollectiveFit:
     """The fit of rings inside a domain, as measured alone."""
-    known = operation == "all_reduce" and not _is_own(inputs, operation)
+    known = operation == "all_reduce" and not _is_fitted_on_own_timings(inputs, operation)
     fit = inputs.case.efficiency.alone.get("ring") if known else None
     return fit or inputs.collective(operation)
 
 
 def _algorithms_between_domains(
     inputs: Machine, message: Number, group: Group, operation: Operation
-) -> Iterator[AloneTime]:
-    """Algorithms over several domains: NCCL's ring goes through all ranks, its tree through domains; of both, whether
-    interfaces wait for the links inside.
+) -> Iterator[AlgorithmTime]:
+    """Seconds of each algorithm over several domains.
+
+    NCCL's ring goes through all ranks, its tree through the domains. Each result states whether network interfaces wait
+    for the links inside a domain.
     """
     if operation not in _RINGS:
         for each in algorithms(inputs, operation, "between"):
             near = fitted_time(inputs, message, group, operation)
-            yield AloneTime(each.name, near, each.time(inputs, message, group, operation))
+            yield AlgorithmTime(each.name, near, each.time(inputs, message, group, operation))
         return
-    fit, rate = _alone_fit(inputs, operation), between_rate(inputs, group, operation)
+    fit, rate = _ring_fit_alone(inputs, operation), between_rate(inputs, group, operation)
     near = ring_inside_time(inputs, fit, message, group, operation, group.ranks)
     sent = wire_bytes(message, group.ranks, operation=operation)
-    inside = handled_bytes(sent, group.inside, fit.own) / inside_bandwidth(inputs, fit, group.inside)
+    inside = handled_bytes(sent, group.inside, fit.own) / collective_link_rate(inputs, fit, group.inside)
 
     def both(wire: Number) -> Number:
         """The rate [B/s] between domains, lowered if the links inside a domain cannot follow."""
@@ -343,21 +354,21 @@ def _algorithms_between_domains(
 
     share = sent / group.fewest  # the bytes of all ranks leave over the interfaces of one domain together
     between = rings_between(inputs, share, group, both(share), operation)
-    yield AloneTime("ring", near, between, follows(share))
+    yield AlgorithmTime("ring", near, between, follows(share))
     if operation != "all_reduce":
         return
-    part = part_of(message, group, operation)
+    part = bytes_between_domains(message, group, operation)
     sent_by_tree = double_tree_bytes(part, group.domains)
     between = trees_between(inputs, part, group, both(sent_by_tree))
-    yield AloneTime("tree", near, between, follows(sent_by_tree))
-    switches = nvls_at(inputs.case) and not _is_own(inputs, operation)
+    yield AlgorithmTime("tree", near, between, follows(sent_by_tree))
+    switches = has_nvls_fit(inputs.case) and not _is_fitted_on_own_timings(inputs, operation)
     switched = nvls_time(inputs, message, group, operation) if switches else near
     if switches:
         nvls = inputs.protocols.nvls
         latency = tree_latency(1.0, group.domains, nvls.start, 0.0, nvls.far + inputs.network.latency_beyond_infiniband)
         between = pipelined_time(latency, double_tree_bytes(part, group.domains), rate)
-        yield AloneTime("nvls-tree", switched, between)
+        yield AlgorithmTime("nvls-tree", switched, between)
     for each in algorithms(inputs, operation, "between"):
         if each.name not in ("ring", "tree"):  # whose forms above are those of one library
             within = switched if each.switched else near
-            yield AloneTime(each.name, within, each.time(inputs, message, group, operation))
+            yield AlgorithmTime(each.name, within, each.time(inputs, message, group, operation))

@@ -14,7 +14,7 @@ from costmodel.ground.record import record
 
 
 class Choice(Protocol):
-    """Returns the stated value of a path, or the default, which it records as an assumption."""
+    """A function that returns the stated value of a key, or else the default, which it records as an assumption."""
 
     def __call__(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
         """The stated value, or the default."""
@@ -49,7 +49,7 @@ def host_of(case: ResolvedScenario, choose: Choice) -> Host:
         common = case.common.host
         measured, origin = math.nan if common is None else common.share, f"efficiencies/{case.common.of}"
     reached: float = measured if written is None else written
-    if _offloads(case):
+    if _uses_host(case):
         if math.isnan(reached):
             raise fail("D017", f"{origin} has no host part", case.place("plan.offload"), "write assume.host_share")
         reached = choose("assume.host_share", written, measured, origin)
@@ -81,7 +81,7 @@ def _update_fit(case: ResolvedScenario) -> HostUpdateFit:
 def _update_share(case: ResolvedScenario, choose: Choice, fit: HostUpdateFit) -> float:
     """Share of the host memory's bandwidth that an optimizer update on the host reaches."""
     written = case.scenario.assume.host_update
-    if not _offloads(case):
+    if not _uses_host(case):
         return fit.share if written is None else written
     return choose("assume.host_update", written, fit.share, f"efficiencies/{case.common.of}")
 
@@ -97,14 +97,14 @@ def _memory(case: ResolvedScenario, choose: Choice) -> tuple[float, float]:
         return math.nan, math.nan
     capacity = float(case.node.built * assumed.capacity)
     bandwidth = float(case.node.built * assumed.bandwidth)
-    if _offloads(case):
+    if _uses_host(case):
         origin = f"least of shipped nodes with {link}"
         choose("cluster.node.memory.capacity", None, capacity, origin, "B")
         choose("cluster.node.memory.bandwidth", None, bandwidth, origin, "B/s")
     return capacity, bandwidth
 
 
-def _offloads(case: ResolvedScenario) -> bool:
+def _uses_host(case: ResolvedScenario) -> bool:
     """Whether the plan, the search or the software itself offloads to the host, or the optimizer may page states."""
     plan, usual = case.scenario.plan, case.stack.offloaded_by_itself("full")
     return bool((plan and plan.offload) or any(case.space.offload or ()) or usual or case.optimizer.paged)

@@ -30,21 +30,21 @@ def slowdown_of(case: ResolvedScenario, narrow: Number | None = None) -> Number:
 
     narrow: slowdown of products in a narrow type over that of products in 16 bits
     """
-    return _under_cap(case, _uncapped(case, narrow))
+    return _slowdown_under_cap(case, _slowdown_without_cap(case, narrow))
 
 
-def _uncapped(case: ResolvedScenario, narrow: Number | None) -> Number:
+def _slowdown_without_cap(case: ResolvedScenario, narrow: Number | None) -> Number:
     """Slowdown of the tensor cores without a power cap: as stated, else fitted for this accelerator."""
     stated, fit = case.scenario.assume.sustained, case.efficiency.sustained
     assert fit
     if stated is not None:
         return stated if narrow is None else narrow_slowdown(stated, narrow)
-    fitted = by_power(fit.factor if narrow is None else narrow * fit.factor, fit, case.accelerator)
-    return fitted * untuned(case)
+    fitted = scaled_by_power(fit.factor if narrow is None else narrow * fit.factor, fit, case.accelerator)
+    return fitted * untuned_factor(case)
 
 
-def untuned(case: ResolvedScenario) -> float:
-    """Factor on the time of products and attention on accelerators that the stack is not tuned for; else 1."""
+def untuned_factor(case: ResolvedScenario) -> float:
+    """Factor on the time of matrix products and attention if the stack is not tuned for the accelerator; else 1."""
     level = getattr(getattr(case, "stack", None), "untuned", None)  # an engine has none
     return 1.0 if level is None else float(level(case.accelerator.vendor))
 
@@ -61,7 +61,7 @@ def cap_over_rating(case: ResolvedScenario) -> float:
     return math.inf if cap is None or power is None else float(cap / power.max)
 
 
-def _under_cap(case: ResolvedScenario, slowdown: Number) -> Number:
+def _slowdown_under_cap(case: ResolvedScenario, slowdown: Number) -> Number:
     """The slowdown with the scenario's power cap, which lowers the clock; an error if the rated power is unknown."""
     cap = power_cap(case)
     if cap is None:
@@ -75,7 +75,7 @@ def _under_cap(case: ResolvedScenario, slowdown: Number) -> Number:
     return capped_slowdown(slowdown, capped_clock(cap, power.max, 0.0))
 
 
-def by_power(factor: Number, fit: SustainedFit, part: Accelerator) -> Number:
+def scaled_by_power(factor: Number, fit: SustainedFit, part: Accelerator) -> Number:
     """A fitted slowdown scaled to another accelerator by its ratio of power to peak."""
     if part.power is None or part.peak.wide is None or fit.power is None or fit.peak is None:
         return factor
@@ -86,8 +86,8 @@ _WIDE = ("fp32", "tf32", "fp16", "bf16")
 
 
 @record
-class Linear:
-    """Data types, kernel fit and peak of a layer's weight matrices, and how much slower they run than others."""
+class LinearTypes:
+    """Data types, kernel fit and peak rate of a layer's weight matrices, and their slowdown over other products."""
 
     recipe: Recipe
     fit: MatmulFit
@@ -100,11 +100,11 @@ def vector_rate(accelerator: Accelerator, peak: float) -> float:
     return accelerator.peak.fp32 or peak
 
 
-def linear_of(case: ResolvedScenario) -> Linear:
+def linear_types_of(case: ResolvedScenario) -> LinearTypes:
     """Data types, kernel fit and peak rate of a layer's weight matrices."""
     recipe, sustained = _recipe(case), case.efficiency.sustained
     peak: float = getattr(case.accelerator.peak, recipe.type)
-    return Linear(recipe, matmul_fit(case, recipe.fit, recipe.type), peak, sustained.narrow if sustained else 1.0)
+    return LinearTypes(recipe, matmul_fit(case, recipe.fit, recipe.type), peak, sustained.narrow if sustained else 1.0)
 
 
 def _recipe(case: ResolvedScenario) -> Recipe:
@@ -130,20 +130,20 @@ def _without_runs(case: LoadedScenario) -> bool:
 
 
 def unmeasured_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:
-    """Efficiencies of an accelerator without a fit, from its best measured matmuls."""
+    """Forward and backward share of the peak for an accelerator without a fit, from its best measured matmuls."""
     if kind in part.best_matmul:
         return best_shares(fit, part, kind)
-    return _no_better_than_wide(fit, part) if kind not in _WIDE and "bf16" in part.best_matmul else {}
+    return _limited_to_bf16_share(fit, part) if kind not in _WIDE and "bf16" in part.best_matmul else {}
 
 
-def _no_better_than_wide(fit: MatmulFit, part: Accelerator) -> dict[str, Figure]:
-    """Efficiencies of an unmeasured narrow type, limited to the share of peak that the best bf16 matmul reaches."""
+def _limited_to_bf16_share(fit: MatmulFit, part: Accelerator) -> dict[str, Figure]:
+    """Shares of the peak for an unmeasured narrow type, at most that of the best measured bf16 matmul."""
     wide = best_shares(fit, part, "bf16")
     return {name: found for name, found in wide.items() if found < getattr(fit, name)}
 
 
 def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:
-    """Forward and backward efficiency from the best measured matmul of a type; their ratio is that of the fit."""
+    """Forward and backward share of the peak, from the best measured matmul of a type; their ratio is that of the fit."""
     best, peak = part.best_matmul[kind], getattr(part.peak, kind)
     gains = {"compute_share": 1.0, "backward_share": share(fit.backward_share, fit.compute_share)}
     place = getattr(best, "place", None)
@@ -155,15 +155,19 @@ def by_best_matmul(case: LoadedScenario, kind: str) -> bool:
     return _without_runs(case) and kind in case.accelerator.best_matmul
 
 
-def possible(case: ResolvedScenario, recipe: Recipe) -> None:
+def check_precision_supported(case: ResolvedScenario, recipe: Recipe) -> None:
     """Raises an error if the accelerator or the stack does not support the precision."""
     chip, stack = case.accelerator, case.stack
-    if not _runs(chip, recipe):
-        has = [other.name for other in RECIPES.values() if _runs(chip, other) and _offers(stack, other)]
+    if not _accelerator_has_recipe(chip, recipe):
+        has = [
+            other.name
+            for other in RECIPES.values()
+            if _accelerator_has_recipe(chip, other) and _stack_has_recipe(stack, other)
+        ]
         place = case.place("workload.precision", *ACCELERATOR)
         hint = f"workload.precision of it: {', '.join(has)}" if has else "it needs a peak in bf16 or fp16"
         raise fail("D016", f"{chip.name} cannot multiply in {recipe.name}", place, hint)
-    if not _offers(stack, recipe):
+    if not _stack_has_recipe(stack, recipe):
         place = case.place("workload.precision", "stack")
         hint = "it offers bf16 and fp16; ddp, fsdp1, fsdp2 and megatron-lm train in 32 bits"
         raise fail("D016", f"the stack {stack.name} does not train in {recipe.name}", place, hint)
@@ -173,12 +177,12 @@ def possible(case: ResolvedScenario, recipe: Recipe) -> None:
         raise fail("D016", f"the stack {stack.name} does not train in {recipe.name}", place, f"it offers {offered}")
 
 
-def _offers(stack: Stack, recipe: Recipe) -> bool:
+def _stack_has_recipe(stack: Stack, recipe: Recipe) -> bool:
     """Whether the stack trains with the recipe; all stacks train in 16 bits."""
     return not recipe.full or recipe.name in stack.full_precision
 
 
-def _runs(chip: Accelerator, recipe: Recipe) -> bool:
+def _accelerator_has_recipe(chip: Accelerator, recipe: Recipe) -> bool:
     """Whether the accelerator has peaks for both types of the recipe and belongs to the families that support it."""
     has = all(getattr(chip.peak, kind) is not None for kind in (recipe.type, recipe.wide))
     return has and (not recipe.families or chip.family in recipe.families)

@@ -25,28 +25,28 @@ CHEAPEST, DEAREST = 0.97 / 3600, 17.80 / 3600
 LEAST, MOST = CHEAPEST / 20, DEAREST * 10
 
 
-def odd_price(stated: float | None) -> bool:
-    """Whether a price is far from all list prices of shipped nodes.
+def is_implausible_price(stated: float | None) -> bool:
+    """Whether a price [USD/s per accelerator] is far from all list prices of shipped nodes.
 
-    >>> odd_price(2.5 / 3600), odd_price(0.0025 / 3600), odd_price(2500 / 3600), odd_price(None)
-    (False, True, True, False)
+    >>> [is_implausible_price(price) for price in (2.5 / 3600, 0.0025 / 3600, 2500 / 3600, None)]
+    [False, True, True, False]
     """
     return stated is not None and not (stated == 0 or LEAST <= stated <= MOST)
 
 
 @record
-class Price:
-    """The rent of one accelerator in use, and where it is from.
+class AcceleratorPrice:
+    """The rent of one accelerator in use [USD/s], and where it is stated.
 
-    each: USD a second; not a number where no price is known
-    listed: the node's price list, where that is what counts; none where the scenario states the price
+    each: USD per second; NaN if no price is known
+    listed: the node's price list, if its price is used; None if the scenario states the price
     place: where the price was written
-    foreign: prices that were left out, since they are of another machine
-    stated: its source in the words of a stored result
-    assumed: whether it is that of an offer of the same accelerator, as the node has none
-    job: the node of the job, which is not `node` where the price is assumed
-    others: of an assumed price, the lowest and the highest of other offers, USD a second
-    nodes: that are bought for a job
+    foreign: prices in the scenario that were ignored, since they are of another machine
+    stated: the source of the price, as text from a stored result
+    assumed: whether it is the price of an offer of the same accelerator, as the node has none
+    job: the node of the job; differs from `node` if the price is assumed
+    others: for an assumed price, the lowest and highest of other offers, USD per second
+    nodes: number of nodes that are bought for the job
     """
 
     each: float
@@ -68,18 +68,20 @@ class Price:
         return not math.isnan(self.each)
 
 
-def price_of(case: LoadedScenario) -> Price:
+def price_of(case: LoadedScenario) -> AcceleratorPrice:
     """The price used for a case: stated, listed, or of the accelerator's usual offer."""
     node, written = case.node, case.stated_price
     if case.kinds and written is None:
         mean = float(_mean_price(case))
         said = "mean of the groups' lists"
         assumed = any(group.offer is not None for _, group in case.kinds)
-        return Price(mean, "the groups", float(node.accelerators), float(node.built), stated=said, assumed=assumed)
+        return AcceleratorPrice(
+            mean, "the groups", float(node.accelerators), float(node.built), stated=said, assumed=assumed
+        )
     offer, usual = case.offer if written is None else None, case.accelerator.offer
     node = case.node if offer is None else offer
     listed = node.list_price if written is None else None
-    return Price(
+    return AcceleratorPrice(
         float(price_per_accelerator(case)),
         node.name,
         float(node.accelerators),
@@ -126,14 +128,14 @@ def listed_price(node: Node, part: Accelerator) -> Number:
     listed = node.list_price
     if listed is None:
         return math.nan
-    price = price_of_unit(listed, node, part)
+    price = price_of_rented_unit(listed, node, part)
     if listed.per == "accelerator":
         return price
     with term("list price"):
         return price / node.accelerators
 
 
-def price_of_unit(listed: ListPrice, node: Node, part: Accelerator) -> Number:
+def price_of_rented_unit(listed: ListPrice, node: Node, part: Accelerator) -> Number:
     """Price per second of the rented or bought unit: a node, or one of its accelerators."""
     bought = listed.bought
     if bought is None:
@@ -168,10 +170,10 @@ def hourly_price(node: Node) -> float:
     return math.inf if math.isnan(price) else price
 
 
-def servers_of(sync: str) -> float:
+def parameter_servers_of(sync: str) -> float:
     """Number of parameter servers that a way to synchronise weights needs.
 
-    >>> servers_of("parameter-server 16"), servers_of("first 60")
+    >>> parameter_servers_of("parameter-server 16"), parameter_servers_of("first 60")
     (16.0, 0.0)
     """
     stated = sync_of(sync)

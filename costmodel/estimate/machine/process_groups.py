@@ -57,7 +57,7 @@ def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Numb
     taken = (
         float(math.gcd(int(size), per_node))
         if size <= per_node
-        else _whole_nodes(size, per_node, int(ranks), even=even)
+        else _ranks_of_whole_nodes(size, per_node, int(ranks), even=even)
     )
     if taken == size:
         return whole
@@ -66,8 +66,11 @@ def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Numb
 
 
 @functools.lru_cache(maxsize=64)
-def _whole_nodes(domain: float, per_node: int, ranks: int, *, even: bool) -> float:
-    """Ranks of a rack-wide domain that a job uses if it takes whole nodes of `each` accelerators."""
+def _ranks_of_whole_nodes(domain: float, per_node: int, ranks: int, *, even: bool) -> float:
+    """Ranks of a domain that spans several nodes, if a job takes whole nodes with `per_node` accelerators.
+
+    even: as many of each domain if possible
+    """
     if not even:
         return float(min(int(domain) - remainder(int(domain), per_node), ranks))
     nodes = range(per_node, int(min(domain, ranks)) + 1, per_node)
@@ -95,13 +98,13 @@ def _interfaces(case: LoadedScenario) -> Number:
         return interfaces_in_use(node.scale_out.nics, node.accelerators, sharing)
 
 
-def held_by_host_link(case: LoadedScenario) -> bool:
+def is_limited_by_host_link(case: LoadedScenario) -> bool:
     """Whether the link to the host limits the network rate of an accelerator."""
     carried = interface_bandwidth(_interfaces(case), case.scale_out.bandwidth, case.node.accelerators, 1.0)
     return bool(interface_rate(case, 1.0) < carried)
 
 
-def batch_of_a_site(case: ResolvedScenario) -> float:
+def site_batch(case: ResolvedScenario) -> float:
     """Sequences of a step at one site; an error if the sites do not divide the sequences or the nodes."""
     plan, batch = case.scenario.plan, case.scenario.workload.global_batch
     if plan is None or plan.sites is None:
@@ -126,12 +129,12 @@ def slowest_link(case: ResolvedScenario, share: float) -> float:
         return float(slow * share)
 
 
-def with_port(case: ResolvedScenario, bandwidth: float) -> ResolvedScenario:
+def with_interface_rate(case: ResolvedScenario, bandwidth: float) -> ResolvedScenario:
     """A scenario with network interfaces of another rate."""
     return replace(case, scale_out=case.scale_out.model_copy(update={"bandwidth": bandwidth}))
 
 
-def nvls_at(case: LoadedScenario) -> bool:
+def has_nvls_fit(case: LoadedScenario) -> bool:
     """Whether the domain's switches can sum (NVLS) and a fit of their rate exists."""
     switched = case.scale_up.reduces and case.node.scale_up.topology == "switch"
     return switched and "nvls" in case.efficiency.alone
@@ -158,7 +161,7 @@ class Machine:
         return world_size(self.case.cluster.nodes, self.case.node.accelerators)
 
     @property
-    def usable(self) -> float:
+    def usable_memory(self) -> float:
         """Bytes of an accelerator's memory that programs may use."""
         return self.case.accelerator.memory.usable
 
@@ -357,11 +360,6 @@ def strides(block: Block) -> dict[str, Number]:
     return placed
 
 
-def context_group(inputs: Machine, block: Block) -> Group:
-    """The ranks that share each sequence."""
-    return group(inputs, "cp", block.cp, strides(block)["cp"])
-
-
 @memoized("order")
 def groups(inputs: Machine, block: Block) -> Groups:
     """The groups of a plan, placed on the topology in its order, innermost first; shards lie inside HSDP replicas."""
@@ -420,7 +418,7 @@ def link_of(inputs: Machine, ranks: Number) -> Number:
         return link_bandwidth(full, inputs.pair_bandwidth, inputs.host_bandwidth, ranks, topology=topology)
 
 
-def inside_bandwidth(inputs: Machine, fit: CollectiveFit, ranks: Number) -> Number:
+def collective_link_rate(inputs: Machine, fit: CollectiveFit, ranks: Number) -> Number:
     """Bandwidth of one rank [B/s], one way, that large messages of a collective reach in a domain with this many ranks:
     the fitted one, scaled to this machine's links.
     """

@@ -70,7 +70,7 @@ class Feed(Generic[Own]):
         return self.inner
 
     @property
-    def projected(self) -> tuple[str, ...]:
+    def input_matrices(self) -> tuple[str, ...]:
         """Names of the matrices that read the half's input; each may have its own adapter."""
         return ("up",)
 
@@ -83,7 +83,7 @@ class Feed(Generic[Own]):
         """Parameters of the router and of projections to narrower experts, which every rank stores whole."""
         return 0.0
 
-    def routed(self, hidden: Number, ep: Number, etp: Number) -> Routed | None:
+    def routed(self, hidden: Number, ep: Number, etp: Number) -> RoutedExperts | None:
         """The routed experts on a rank: their number is sharded over ep, and each over etp."""
         return None
 
@@ -120,13 +120,13 @@ class MlpFeed(Feed[Mlp | Experts]):
         return 3.0 * self.inner if self.own.gated else self.inner
 
     @property
-    def projected(self) -> tuple[str, ...]:
+    def input_matrices(self) -> tuple[str, ...]:
         """Names of the matrices that read the MLP's input."""
         return self.own.projected
 
 
 @record
-class Routed:
+class RoutedExperts:
     """The routed experts of one layer on one rank: `local` of them, with input width `hidden`; `each` is one."""
 
     of: Experts
@@ -181,9 +181,9 @@ class ExpertsFeed(Feed[Experts]):
             yield from self.dense.matrices(hidden)
         if self.own.count > 1:
             yield Matmul("router", self.own.count / self.ranks, hidden, self.ranks)
-        yield from self._to_latent(hidden, self.ranks)
+        yield from self._latent_matrices(hidden, self.ranks)
 
-    def _to_latent(self, hidden: Number, tp: Number) -> Iterator[Matmul]:
+    def _latent_matrices(self, hidden: Number, tp: Number) -> Iterator[Matmul]:
         """The weight matrices that project tokens to narrower experts and back."""
         if self.own.latent_dim is not None:
             yield Matmul(LATENT[0], self.own.latent_dim / tp, hidden, tp)
@@ -193,16 +193,16 @@ class ExpertsFeed(Feed[Experts]):
         """Parameters of the router, of the shared expert's gate, and of the projections to narrower experts."""
         with term("router"):
             found = router_parameters(hidden, self.own.count, biases=self.own.router_bias)
-        for matrix in self._to_latent(hidden, 1.0):
+        for matrix in self._latent_matrices(hidden, 1.0):
             found = found + table_parameters(matrix.n, matrix.k)
         return found + hidden if self.own.shared_gate else found
 
-    def routed(self, hidden: Number, ep: Number, etp: Number) -> Routed:
+    def routed(self, hidden: Number, ep: Number, etp: Number) -> RoutedExperts:
         """The routed experts on a rank."""
         own, hidden = self.own, expert_hidden(hidden, self.own)
         local, each = own.count / ep, MlpFeed(own, etp)
         with term("experts"):
-            return Routed(own, hidden, local, etp, each, local * each.parameters(hidden))
+            return RoutedExperts(own, hidden, local, etp, each, local * each.parameters(hidden))
 
 
 FEEDS: dict[type[AnyFeed], type[Feed[Any]]] = {Mlp: MlpFeed, Experts: ExpertsFeed}
@@ -214,7 +214,7 @@ def feed_of(kind: Layers, ranks: Number) -> Feed[Any] | None:
     return None if own is None else FEEDS[type(own)](own, ranks)
 
 
-def inner_widths(kinds: Iterable[Layers]) -> list[float]:
+def dense_inner_widths(kinds: Iterable[Layers]) -> list[float]:
     """Widths of the feed-forward parts that every token uses, which tensor parallelism must divide."""
     feeds = [feed_of(kind, 1.0) for kind in kinds]
     return [float(feed.dense.inner) for feed in feeds if feed is not None and feed.dense is not None]
@@ -225,7 +225,7 @@ def expert_hidden(hidden: Number, experts: Experts) -> Number:
     return hidden if experts.latent_dim is None else experts.latent_dim
 
 
-def reached(experts: Experts, parts: Number) -> Number:
+def token_destinations(experts: Experts, parts: Number) -> Number:
     """Number of ranks or domains to which a token is sent; group-limited routing bounds it."""
     groups, limit = experts.groups, experts.group_limit
     if groups is None or limit is None:

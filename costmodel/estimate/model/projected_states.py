@@ -8,7 +8,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.scenario import Optimizer
 from costmodel.equations.kernels.flop import orthogonalisation_flop, projection_flop
 from costmodel.equations.memory.states import mean_state_bytes, projected_state_bytes
-from costmodel.estimate.model.shards import counted_kinds, matmuls, model_parameters, shard
+from costmodel.estimate.model.shards import counted_kinds, layer_matmuls, model_parameters, shard
 from costmodel.ground.equation import Number, term
 
 
@@ -21,7 +21,7 @@ def state_bytes(model: Model, optimizer: Optimizer, element: Number) -> Number:
     kept: Number = 0.0
     projected: Number = 0.0
     with term("projected states"):
-        for count, n, k in _matrices(model):
+        for count, n, k in _layer_matrices(model):
             kept = kept + count * projected_state_bytes(projection.rank, n, k, moments, element)
             projected = projected + count * (n * k)
         return mean_state_bytes(projected, parameters - projected, kept, moments)
@@ -31,7 +31,7 @@ def step_flop(model: Model, optimizer: Optimizer) -> Number:
     """FLOP of an optimizer step on the layers' matrices, such as Newton-Schulz or projections; 0 for AdamW."""
     total: Number = 0.0
     projection, orthogonal = optimizer.projection, optimizer.orthogonal
-    for count, n, k in _matrices(model) if projection or orthogonal else ():
+    for count, n, k in _layer_matrices(model) if projection or orthogonal else ():
         if projection is not None:
             total = total + count * projection_flop(projection.rank, n, k)
         if orthogonal is not None:
@@ -39,11 +39,11 @@ def step_flop(model: Model, optimizer: Optimizer) -> Number:
     return total
 
 
-def _matrices(model: Model) -> Iterator[tuple[Number, Number, Number]]:
+def _layer_matrices(model: Model) -> Iterator[tuple[Number, Number, Number]]:
     """Each weight matrix of the layers: its count, outputs and inputs."""
     for kind, count in counted_kinds(model):
         part = shard(model, kind, 1.0)
-        for matrix in matmuls(model, part):
+        for matrix in layer_matmuls(model, part):
             yield count, matrix.n, matrix.k
         if part.routed is not None:
             for matrix in part.routed.matrices():

@@ -28,9 +28,9 @@ from costmodel.equations.layers.residual_streams import (
     stream_head_parameters,
 )
 from costmodel.equations.network.collectives import activation_message
-from costmodel.estimate.model.feed_forward_kinds import Feed, Routed, feed_of
+from costmodel.estimate.model.feed_forward_kinds import Feed, RoutedExperts, feed_of
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
-from costmodel.estimate.model.mixers.mixing_half import mixer, mixer_matmuls
+from costmodel.estimate.model.mixers.mixing_half import mixer_matmuls, mixer_shard
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -94,20 +94,20 @@ def stream_width(model: Model) -> Number:
         return model.residual_streams * model.hidden
 
 
-def _alternate(model: Model) -> bool:
+def _has_alternating_updates(model: Model) -> bool:
     return model.stream_rule == "alternating"
 
 
 def stream_additions(model: Model, halves: float) -> float:
     """Number of residual additions in a layer; 0 with hyper-connections, whose stream mixing replaces them."""
-    return 0.0 if model.residual_streams is not None and not _alternate(model) else halves
+    return 0.0 if model.residual_streams is not None and not _has_alternating_updates(model) else halves
 
 
 def stream_matmuls(model: Model, halves: Number, tp: Number) -> Iterator[Matmul]:
     """The matrices that compute how hyper-connections mix residual streams, for all halves of a layer; stored whole."""
     if model.residual_streams is None:
         return
-    if _alternate(model):  # one router for the prediction and for the correction, and their coefficients
+    if _has_alternating_updates(model):  # one router for the prediction and for the correction, and their coefficients
         yield Matmul(MIXING, 2.0 * model.residual_streams / tp, model.hidden, tp)
         yield Matmul(MIXING, alternating_coefficients(model.residual_streams) / tp, model.residual_streams, tp)
     else:
@@ -119,26 +119,26 @@ def stream_parameters(model: Model, halves: Number) -> Number:
     """Parameters of a layer for mixing the residual streams."""
     if model.residual_streams is None:
         return 0.0
-    if _alternate(model):
+    if _has_alternating_updates(model):
         return alternating_parameters(model.hidden, model.residual_streams)
     return halves * hyper_connection_parameters(model.hidden, model.residual_streams)
 
 
-def stream_head(model: Model, tp: Number) -> Iterator[Matmul]:
+def stream_head_matmuls(model: Model, tp: Number) -> Iterator[Matmul]:
     """The matrices that merge parallel residual streams before the last norm, and that split them."""
     if model.residual_streams is None:
         return
-    if _alternate(model):
+    if _has_alternating_updates(model):
         yield Matmul("stream ends", stream_ends_columns(model.hidden, model.residual_streams) / tp, model.hidden, tp)
     else:
         yield Matmul("stream head", model.residual_streams / tp, stream_width(model), tp)
 
 
-def stream_head_held(model: Model) -> Number:
+def stream_ends_parameters(model: Model) -> Number:
     """Parameters that split the embedding into parallel residual streams, and that merge them before the last norm."""
     if model.residual_streams is None:
         return 0.0
-    if _alternate(model):
+    if _has_alternating_updates(model):
         return table_parameters(stream_ends_columns(model.hidden, model.residual_streams), model.hidden)
     return stream_head_parameters(model.hidden, model.residual_streams)
 
@@ -147,7 +147,7 @@ def stream_head_activations(model: Model, tokens: Number, element: Number) -> Nu
     """Saved activations where streams are merged; with alternating updates also where they are split."""
     if model.residual_streams is None:
         return 0.0
-    if _alternate(model):
+    if _has_alternating_updates(model):
         return stream_ends_activations(tokens, model.hidden, model.residual_streams, element)
     return activation_message(tokens, stream_width(model), element)
 
@@ -157,7 +157,7 @@ def stream_traffic(model: Model, halves: Number, tokens: Number, element: Number
     if model.residual_streams is None:
         return 0.0
     sizes = (model.hidden, model.residual_streams, element)
-    if _alternate(model):
+    if _has_alternating_updates(model):
         return alternating_traffic(tokens, *sizes, backward=backward)
     return halves * hyper_connection_traffic(tokens, *sizes, backward=backward)
 
@@ -166,7 +166,7 @@ def stream_mixing_activations(model: Model, halves: Number, tokens: Number, elem
     """Saved activations of a layer for mixing the residual streams."""
     if model.residual_streams is None:
         return 0.0
-    if _alternate(model):
+    if _has_alternating_updates(model):
         return alternating_activations(tokens, model.hidden, model.residual_streams, element)
     return halves * hyper_connection_activations(tokens, model.hidden, model.residual_streams, element)
 
@@ -261,7 +261,7 @@ class Shard:
     mixer: Mixer | None
     feed: Feed[Any] | None
     parameters: Number
-    routed: Routed | None
+    routed: RoutedExperts | None
 
     @property
     def ffn_hidden(self) -> Number:
@@ -283,7 +283,7 @@ def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number 
     """A kind of layer as one rank stores it: sharded over tp, with routed experts over ep and etp."""
     feed = feed_of(kind, tp)
     with term("layer"):
-        part = mixer(model, kind, tp)
+        part = mixer_shard(model, kind, tp)
         held = kind.norms * norm_parameters(model.hidden, norm=model.norm)
         if part is not None:
             held = held + part.parameters
@@ -294,30 +294,30 @@ def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number 
         if kind.side_rank is not None:
             held = held + side_parameters(model, kind)
         if model.residual_streams is not None:
-            held = held + stream_parameters(model, additions(kind))
+            held = held + stream_parameters(model, residual_additions(kind))
         if feed is not None:
             held = held + feed.routing_parameters(model.hidden)
     routed = None if feed is None else feed.routed(model.hidden, ep, etp)
     return Shard(kind, tp, part, feed, held, routed)
 
 
-def additions(kind: Layers) -> float:
+def residual_additions(kind: Layers) -> float:
     """Residual additions of a layer: one for each half, or one in all if the halves are parallel."""
     halves = (kind.heads is not None, kind.feed is not None)
     return 1.0 if kind.parallel else float(sum(halves))
 
 
-def exchanges(kind: Layers) -> float:
+def tensor_parallel_exchanges(kind: Layers) -> float:
     """Number of tensor-parallel collectives of a layer per direction: one per half, or one for parallel halves."""
     halves = (kind.heads is not None, kind.dense is not None)
     return 1.0 if kind.parallel else float(sum(halves))
 
 
-def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
+def layer_matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
     """The weight matrices of a layer as one rank holds them, without the routed experts'."""
     hidden, kind = model.hidden, part.kind
     yield from side_matmuls(model, kind, part.tp)
-    yield from stream_matmuls(model, additions(kind), part.tp)
+    yield from stream_matmuls(model, residual_additions(kind), part.tp)
     if part.mixer is not None:
         yield from mixer_matmuls(hidden, kind, part.mixer, part.tp)
     if part.feed is not None:
@@ -334,7 +334,7 @@ def prediction_parameters(model: Model, tp: Number) -> Number:
         norms = 3.0 * norm_parameters(model.hidden, norm=model.norm)
         layer = shard(model, model.prediction.layer, tp).parameters
         if model.residual_streams is not None:
-            norms = norms + stream_head_held(model)
+            norms = norms + stream_ends_parameters(model)
         return model.prediction.depth * (joined + norms + layer)
 
 
@@ -365,7 +365,7 @@ def vision_parameters(model: Model, tp: Number) -> Number:
 
 def head_parameters(model: Model, rows: Number) -> Number:
     """Parameters of the head besides its table: a transform, a bias for each row, and the merge of residual streams."""
-    found = stream_head_held(model)
+    found = stream_ends_parameters(model)
     if model.head_transform:
         with term("head transform"):
             found = table_parameters(model.hidden, model.hidden) + model.hidden

@@ -149,8 +149,8 @@ def rl_memory(
             parts.append(MemoryPart(name, nbytes, 0.0 if sleeps or not colocated else nbytes))
         runtime = at_row(use.runtime, row)
         parts.append(MemoryPart("engine runtime", runtime, runtime if colocated else 0.0))
-    mine = at_row(trainer.inputs.usable, row)
-    theirs = mine if engines is None else at_row(engines.inputs.usable, row)
+    mine = at_row(trainer.inputs.usable_memory, row)
+    theirs = mine if engines is None else at_row(engines.inputs.usable_memory, row)
     fullest = max((_apart_bytes(trainer, name, ranks, row) for name, ranks in apart.items()), default=0.0)
     return RlMemory(tuple(parts), mine, theirs, colocated, fullest)
 

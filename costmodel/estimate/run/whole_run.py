@@ -45,7 +45,7 @@ from costmodel.equations.run.failures import (
     wall_time,
 )
 from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
-from costmodel.estimate.machine.price import price_per_server, servers_of, usual_power
+from costmodel.estimate.machine.price import parameter_servers_of, price_per_server, usual_power
 from costmodel.estimate.machine.process_groups import interface_rate
 from costmodel.estimate.model.shards import counted_kinds, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Block
@@ -379,7 +379,7 @@ def _cost(inputs: TrainingInputs, run: RunInputs, block: Block, wall: Number, pr
         if run.spares:
             ranks = ranks + spares_of(inputs, run) * inputs.case.node.accelerators
     cost = run_cost(wall, ranks, price if run.spot is None else run.spot.price)
-    servers = servers_of(block.structure.sync)
+    servers = parameter_servers_of(block.structure.sync)
     if not servers:
         return cost
     with term("servers"):

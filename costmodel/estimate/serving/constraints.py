@@ -14,7 +14,7 @@ from costmodel.documents.schemas.engine import Engine
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.serving import BETWEEN_TOKENS
 from costmodel.equations.parallelism.counts import padded_vocab
-from costmodel.estimate.model.feed_forward_kinds import inner_widths
+from costmodel.estimate.model.feed_forward_kinds import dense_inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.engine_memory import FEW_RANKS, host_expert_memory, memory_use
 from costmodel.estimate.serving.evaluate_disaggregated import evaluate_apart
@@ -60,7 +60,7 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
     yield "L052", _any(layout, (leaves_rest(each, tp) & leaves_rest(tp, each) for each in heads))
     vocab = padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)
     yield "L053", leaves_rest(vocab, tp)
-    yield "L054", _any(layout, (leaves_rest(width, tp) for width in inner_widths(model.cut_kinds)))
+    yield "L054", _any(layout, (leaves_rest(width, tp) for width in dense_inner_widths(model.cut_kinds)))
     yield "L055", np.asarray(layout.pp > layer_count(model))
     if model.on_one_stage:
         yield "L059", np.asarray(layout.pp > 1)
@@ -243,7 +243,7 @@ def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
         for name, other in (("graph_size", "graph_sizes"), ("graph_sizes", "graph_size")):
             if getattr(rule, other) == 0:
                 yield f"stack.thumb_rule.{name}", f"stack.thumb_rule.{other} is 0"
-        if inputs.usable <= rule.large:
+        if inputs.usable_memory <= rule.large:
             yield "stack.thumb_rule.least", "the device has no more memory than stack.thumb_rule.large"
 
 

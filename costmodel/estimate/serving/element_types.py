@@ -21,7 +21,7 @@ from costmodel.documents.schemas.precision import (
 )
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.serving.engine_step import mixed_weight_bytes, scaled_element_bytes
-from costmodel.estimate.model.shards import MIXING, Shard, matmuls, shard
+from costmodel.estimate.model.shards import MIXING, Shard, layer_matmuls, shard
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import CostModelError, Place, fail
@@ -233,7 +233,7 @@ def narrow_parameters(model: Model, part: Shard) -> Number:
     """Parameters of a layer on one rank that quantisation stores narrow, without routed experts."""
     with term("narrow weights"):
         narrow: Number = 0.0
-        for matrix in matmuls(model, part):
+        for matrix in layer_matmuls(model, part):
             if matrix.name not in WIDE:
                 narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
     return narrow
@@ -254,12 +254,7 @@ def _partly_wide(model: Model, narrow: Number, wide: Number) -> Number:
 # it states needs another checkpoint.
 
 
-def with_checkpoint_types(case: ServingCase, log: AssumptionLog) -> ServingCase:
-    """The case with matmul and cache types of the checkpoint, unless the workload states them."""
-    return _with_cache(_with_precision(case, log), log)
-
-
-def _with_cache(case: ServingCase, log: AssumptionLog) -> ServingCase:
+def with_cache_type(case: ServingCase, log: AssumptionLog) -> ServingCase:
     """The case with the engine's default cache type: of the checkpoint's scales, else 16 bits."""
     workload, engine, kept = case.scenario.workload, case.stack, case.model.stored_cache
     if "cache" in workload.model_fields_set:
@@ -277,7 +272,7 @@ def _with_cache(case: ServingCase, log: AssumptionLog) -> ServingCase:
     return replace(case, scenario=case.scenario.model_copy(update={"workload": stated}))
 
 
-def _with_precision(case: ServingCase, log: AssumptionLog) -> ServingCase:
+def with_matmul_type(case: ServingCase, log: AssumptionLog) -> ServingCase:
     """The case with the checkpoint's type for matrix products, if engine and accelerator support it."""
     workload, (kept, experts) = case.scenario.workload, stored_types(case)
     recipe = next((each for name, each in RECIPES.items() if name == kept), None)

@@ -27,15 +27,15 @@ from costmodel.equations.serving.cache_pool import (
 )
 from costmodel.equations.serving.engine_step import experts_read, fastest_user_rate, mixed_weight_bytes
 from costmodel.equations.serving.serving_economics import engine_start_time
-from costmodel.estimate.model.feed_forward_kinds import expert_tables, has_hashed_experts, inner_widths
+from costmodel.estimate.model.feed_forward_kinds import dense_inner_widths, expert_tables, has_hashed_experts
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import (
     MIXING,
     Shard,
     entry_tables,
     layer_count,
-    matmuls,
-    stream_head_held,
+    layer_matmuls,
+    stream_ends_parameters,
     stream_width,
     vision_parameters,
 )
@@ -155,7 +155,7 @@ def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> t
     part = shard_of(inputs.model, layout, kind)
     maps = map_weights(inputs, part)
     if inputs.case.scenario.workload.adapters is not None:
-        for matrix in matmuls(inputs.model, part):
+        for matrix in layer_matmuls(inputs.model, part):
             maps = maps + adapter_memory(inputs, matrix)
     if kind.experts is None:
         return maps, 0.0
@@ -197,7 +197,7 @@ def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, N
         if has_hashed_experts(model):
             last = last + expert_tables(model)
         if model.residual_streams is not None:
-            last = last + stream_head_held(model) * types.wide
+            last = last + stream_ends_parameters(model) * types.wide
         if model.layer_embedding is not None:
             last = last + entry_tables(model, layer_count(model), layout.tp) * types.wide
     ends = np.where(layout.pp == 1, head if model.tied else table + head, np.maximum(table, head)) + last
@@ -218,8 +218,8 @@ def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
     engine, model = inputs.engine, inputs.model
     layers, ends = weight_memory(inputs, layout)
     weights = layers + ends
-    total = inputs.usable - engine.memory.driver
-    widest = max(inner_widths(model.layers), default=model.hidden)
+    total = inputs.usable_memory - engine.memory.driver
+    widest = max(dense_inner_widths(model.layers), default=model.hidden)
     with term("activations"):
         inner = widest / layout.tp
         peak = layer_peak_bytes(layout.budget, stream_width(model), inner, inputs.types.wide)
@@ -278,8 +278,8 @@ def _pool(
         captured = largest_captured(inputs, layout.tp)
         each = (rule.chunk_token, ranks, rule.rank, captured, rule.sequence, rule.graph_sizes, rule.graph_size)
         reserve = reserve_bytes(rule.base, layout.budget, *each)
-        least = rule.least if inputs.usable > rule.large else 0.0
-        share_of_free = static_fraction(inputs.usable, reserve, least, 0.0)
+        least = rule.least if inputs.usable_memory > rule.large else 0.0
+        share_of_free = static_fraction(inputs.usable_memory, reserve, least, 0.0)
     free = total - runtime
     pool = pool_of_free_before(free, free - weights, share_of_free)
     left = free - weights - pool

@@ -29,19 +29,19 @@ from costmodel.equations.serving.engine_step import (
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import Group, link_of
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer_traffic, summed_inside
+from costmodel.estimate.model.mixers.mixing_half import core_flop, inner_all_reduce_width, mixer_traffic
 from costmodel.estimate.model.shards import (
     Shard,
-    additions,
     entry_traffic,
     layer_count,
-    matmuls,
+    layer_matmuls,
     patch_matmul,
     projector_matmuls,
+    residual_additions,
     shard,
     side_traffic,
     stream_additions,
-    stream_head,
+    stream_head_matmuls,
     stream_traffic,
     stream_width,
     tower_model,
@@ -376,7 +376,7 @@ def _layer(
     part, (rows, own) = shard_of(inputs.model, layout, kind), both
     maps: Number = 0.0
     adapted = inputs.case.scenario.workload.adapters is not None
-    for matrix in matmuls(inputs.model, part):
+    for matrix in layer_matmuls(inputs.model, part):
         with term(matrix.name):
             maps = maps + product(inputs, own, matrix, narrow=matrix.name not in WIDE)
             maps = maps + adapter_time(inputs, own, matrix) if adapted else maps
@@ -387,7 +387,7 @@ def _layer(
     with term("tp all-reduce"):
         message = activation_message(own, inputs.model.hidden, inputs.types.wide)
         reduced = reductions(layout, kind) * all_reduce(inputs, tp, message)
-        if width := summed_inside(kind):
+        if width := inner_all_reduce_width(kind):
             reduced = reduced + all_reduce(inputs, tp, activation_message(own, width, inputs.types.wide))
     step = StepTime(matmul=maps, memory_bound=_passes(inputs, part, own), tp=reduced, ep=exchanged)
     if not layout.shares_context or kind.attention is None:
@@ -444,7 +444,7 @@ def head_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepT
     with term("head"):
         table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
         times = product(inputs, rows, table, narrow=False, kept=inputs.types.head)
-        for matrix in stream_head(inputs.model, layout.tp):
+        for matrix in stream_head_matmuls(inputs.model, layout.tp):
             times = times + product(inputs, rows, matrix, narrow=False)
         return StepTime(matmul=times)
 
@@ -498,11 +498,11 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
     kind, model, element = part.kind, inputs.model, inputs.types.wide
     calls = kind.norms + (1.0 if part.mixer is not None else 0.0) + (1.0 if part.dense is not None else 0.0)
     with term("memory-bound"):
-        added = stream_additions(model, additions(kind))
+        added = stream_additions(model, residual_additions(kind))
         nbytes = norm_traffic(rows, model.hidden, kind.norms, added, element, dropout=False, fused=True, backward=False)
         if model.residual_streams is not None:
-            nbytes = nbytes + stream_traffic(model, additions(kind), rows, element, backward=False)
-            calls = calls + 2.0 * additions(kind)
+            nbytes = nbytes + stream_traffic(model, residual_additions(kind), rows, element, backward=False)
+            calls = calls + 2.0 * residual_additions(kind)
         if kind.side_rank is not None:
             nbytes, calls = nbytes + side_traffic(model, kind, rows, element, backward=False), calls + 1.0
         if part.dense is not None:
@@ -553,10 +553,17 @@ def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> V
         moved: Number = 0.0
         for kind in tower.layers:
             part = shard(model, kind, layout.tp)
-            for matrix in matmuls(model, part):
+            for matrix in layer_matmuls(model, part):
                 maps = maps + kind.count * product(inputs, rows, matrix, narrow=False)
             nbytes = norm_traffic(
-                rows, tower.hidden, kind.norms, additions(kind), element, dropout=False, fused=True, backward=False
+                rows,
+                tower.hidden,
+                kind.norms,
+                residual_additions(kind),
+                element,
+                dropout=False,
+                fused=True,
+                backward=False,
             )
             if part.dense is not None:
                 nbytes = nbytes + part.dense.traffic(rows, element, backward=False)

@@ -21,7 +21,7 @@ from costmodel.equations.serving.engine_step import (
 )
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, SentTokens, Transfer, dispatch_time
-from costmodel.estimate.model.feed_forward_kinds import MlpFeed, expert_hidden, reached
+from costmodel.estimate.model.feed_forward_kinds import MlpFeed, expert_hidden, token_destinations
 from costmodel.estimate.serving.plan_columns import PlanColumns, engine_group
 from costmodel.estimate.serving.serving_inputs import ServingInputs, has_own_exchange
 from costmodel.ground.equation import Number, term
@@ -159,7 +159,7 @@ def _sent_once(
     hidden, types = expert_hidden(inputs.model.hidden, experts), inputs.types
     with term("tokens of a rank"):
         own = inputs.imbalance * (tokens / layout.stage_ranks)
-    copies = reached(experts, ranks.ranks)
+    copies = token_destinations(experts, ranks.ranks)
     for name, element in (("dispatch", types.expert_recipe.operand), ("combine", types.wide)):
         with term(name):
             time, carried = dispatch_time(inputs, form, SentTokens(own, hidden, element, copies, 0.0), ranks)
@@ -183,14 +183,20 @@ def _dispatched(
     with term("tokens of a rank"):
         own = inputs.imbalance * (tokens / layout.stage_ranks)
         apart = top_k / ranks.domains
-    inside, across = (reached(experts, ranks.ranks), reached(experts, ranks.domains)) if prompts else (apart, top_k)
+    inside, across = (
+        (token_destinations(experts, ranks.ranks), token_destinations(experts, ranks.domains))
+        if prompts
+        else (apart, top_k)
+    )
     form = dispatch.normal if prompts else dispatch.low_latency
     narrow = scaled_element_bytes(1.0, SCALE, SCALED) if dispatch.element == "fp8" else inputs.types.wide
     for name, element in (("dispatch", narrow), ("combine", inputs.types.wide)):
         with term(name):
             sent = SentTokens(own, hidden, element, inside, across)
             time, carried = dispatch_time(inputs, form, sent, ranks, form.across_share)
-            message = activation_message(own * (reached(experts, ranks.ranks) if prompts else top_k), hidden, element)
+            message = activation_message(
+                own * (token_destinations(experts, ranks.ranks) if prompts else top_k), hidden, element
+            )
             yield Transfer(ranks, "all_to_all", message, time, np.where(far, 1.0, 0.0), carried)
 
 

@@ -171,7 +171,7 @@ def admitted_layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, req
         return each + state_bytes(kind, tp, cache_width(inputs)) if kind.scan_heads else each
     if kind.compressed is not None:
         windowed = admitted_window_tokens(request, kind.compressed.window, budget, block)
-        return COMPRESSED.held(kind.compressed, windowed, whole, cache_width(inputs))
+        return COMPRESSED.cache_parts(kind.compressed, windowed, whole, cache_width(inputs))
     return layer_cache(inputs, kind, tp, whole)
 
 

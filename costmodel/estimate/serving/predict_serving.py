@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving import BETWEEN_TOKENS, LOADS, Instances, ServingPlan
-from costmodel.estimate.machine.price import odd_price
+from costmodel.estimate.machine.price import is_implausible_price
 from costmodel.estimate.serving.constraints import invalid, invalid_halves, without_effect
 from costmodel.estimate.serving.conversation_cache import with_conversation_hits
 from costmodel.estimate.serving.element_types import needs_other_checkpoint
@@ -489,7 +489,7 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N006"
     if inputs.case.stack.makers and inputs.case.accelerator.vendor not in inputs.case.stack.makers:
         yield "N040"
-    if odd_price(inputs.case.stated_price):
+    if is_implausible_price(inputs.case.stated_price):
         yield "N042"
     if needs_other_checkpoint(inputs.case):
         yield "N050"

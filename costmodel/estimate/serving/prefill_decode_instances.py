@@ -26,7 +26,7 @@ from costmodel.equations.serving.serving_economics import (
 )
 from costmodel.equations.serving.steady_state import engine_utilisation, mixed_step_time, requests_in_flight, time_slope
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.machine.process_groups import inside_bandwidth, interface_rate
+from costmodel.estimate.machine.process_groups import collective_link_rate, interface_rate
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_columns
 from costmodel.estimate.serving.engine_step import StepTime, prompt_piece, prompt_step, step_budget
@@ -161,7 +161,7 @@ def _link(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> N
     with term("whole plan"):
         everything = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
     network = interface_rate(inputs.case, inputs.network.pair_share)
-    near = inside_bandwidth(inputs, inputs.collective("send"), 2.0)
+    near = collective_link_rate(inputs, inputs.collective("send"), 2.0)
     return np.where(everything <= inputs.domain, near, network)
 
 

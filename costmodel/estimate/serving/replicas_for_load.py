@@ -21,7 +21,7 @@ from costmodel.equations.serving.serving_economics import (
     spare_replicas,
     token_energy,
 )
-from costmodel.estimate.machine.price import price_of_unit, price_per_accelerator
+from costmodel.estimate.machine.price import price_of_rented_unit, price_per_accelerator
 from costmodel.estimate.serving.service_limits import OWN, service_limits
 from costmodel.estimate.serving.serving_inputs import ENOUGH_UP, ServingInputs
 from costmodel.ground.equation import Number, known_as, term
@@ -155,7 +155,7 @@ def rent_needed(inputs: ServingInputs, gpus: Number) -> Number:
         each = np.where(np.asarray(gpus) > inputs.ranks, max(each, inputs.case.node.built), each)
     with term("whole nodes"):
         whole = accelerators_rented(gpus, each)
-    return run_cost(MONTH, share(whole, each), price_of_unit(listed, inputs.case.node, inputs.case.accelerator))
+    return run_cost(MONTH, share(whole, each), price_of_rented_unit(listed, inputs.case.node, inputs.case.accelerator))
 
 
 def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[str, Number]:

@@ -27,7 +27,7 @@ from costmodel.equations.serving.offline_batch import longest_of_several
 from costmodel.equations.serving.queues import gap_variation
 from costmodel.estimate.machine.price import usual_power
 from costmodel.estimate.machine.process_groups import Machine, domain_of, interface_rate
-from costmodel.estimate.serving.element_types import Types, element_types, with_checkpoint_types
+from costmodel.estimate.serving.element_types import Types, element_types, with_cache_type, with_matmul_type
 from costmodel.estimate.shared.assumptions import AssumptionLog, note_unseen, seen
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, term
@@ -330,7 +330,8 @@ def engine_defaults(case: ServingCase) -> EngineDefaults:
 def inputs_of(case: ServingCase) -> ServingInputs:
     """The inputs of a serving scenario with one kind of node."""
     check_one_kind(case)
-    case = with_checkpoint_types(case, log := AssumptionLog())
+    log = AssumptionLog()
+    case = with_cache_type(with_matmul_type(case, log), log)
     fits, engine = case.efficiency, case.stack
     types = element_types(case, log)
     if fits.memory is None or case.network.network is None or not {"all_gather", "all_reduce"} <= set(fits.collectives):

@@ -23,16 +23,16 @@ from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.parallelism.counts import padded_vocab, tokens_in_micro_batch
 from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.model.feed_forward_kinds import ROUTED
-from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer
+from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer_shard
 from costmodel.estimate.model.shards import (
     counted_kinds,
     layer_count,
-    matmuls,
+    layer_matmuls,
     model_active_parameters,
     patch_matmul,
     projector_matmuls,
     shard,
-    stream_head,
+    stream_head_matmuls,
     stream_width,
 )
 from costmodel.estimate.shared.plan_batch import (
@@ -164,7 +164,7 @@ def _forward(inputs: TrainingInputs, front: TrainingInputs) -> Iterator[Number]:
     yield matmul_flop(patches, read.n, read.k)
     for kind in tower.layers:
         part = shard(front.model, kind, 1.0)
-        for matrix in matmuls(front.model, part):
+        for matrix in layer_matmuls(front.model, part):
             yield kind.count * matmul_flop(patches, matrix.n, matrix.k)
         if part.mixer is not None:
             core = core_flop(kind, part.mixer, count, front.sequence, part.mixer.heads, causal=False)
@@ -228,7 +228,7 @@ def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Numbe
         head = matmul_flop(predicted, model.vocab, model.hidden)
         if model.head_transform:
             head = head + matmul_flop(predicted, model.hidden, model.hidden)
-        for matrix in stream_head(model, 1.0):
+        for matrix in stream_head_matmuls(model, 1.0):
             head = head + matmul_flop(predicted, matrix.n, matrix.k)
     if model.prediction is not None:
         depth = model.prediction.depth
@@ -252,7 +252,7 @@ def _with_layers(
 def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
     """Name and forward FLOP of each weight matrix in one layer, for `tokens` tokens; routed experts count as one."""
     part = shard(inputs.model, kind, 1.0)
-    for matrix in matmuls(inputs.model, part):
+    for matrix in layer_matmuls(inputs.model, part):
         with term(matrix.name):
             yield matrix.name, matmul_flop(tokens, matrix.n, matrix.k)
     if part.routed is not None:
@@ -291,7 +291,7 @@ def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number)
     tokens, active = tokens_per_step(inputs.global_batch, inputs.sequence), model_active_parameters(model)
     if convention == "6n":
         return six_n_flop(active, tokens)
-    part = next((part for kind in model.layers if (part := mixer(model, kind, 1.0))), None)
+    part = next((part for kind in model.layers if (part := mixer_shard(model, kind, 1.0))), None)
     heads, head_dim = (part.heads, part.head_dim) if part else (0.0, 0.0)
     return palm_flop(active, tokens, layers, heads, head_dim, inputs.sequence)
 
@@ -352,7 +352,7 @@ def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Num
     yield "head", model.vocab, model.hidden, matmul_flop(1.0, model.vocab, model.hidden)
     for kind in model.layers:
         part = shard(model, kind, 1.0)
-        for each in matmuls(inputs.model, part):
+        for each in layer_matmuls(inputs.model, part):
             yield each.name, each.n, each.k, kind.count * matmul_flop(1.0, each.n, each.k)
         if part.routed is not None:
             for each in part.routed.matrices():

@@ -35,9 +35,9 @@ from costmodel.estimate.model.mixers.mixer_kinds import SELECTIVE_SCAN
 from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer_traffic, score_heads, without_scan
 from costmodel.estimate.model.shards import (
     Shard,
-    additions,
     entry_traffic,
-    matmuls,
+    layer_matmuls,
+    residual_additions,
     side_traffic,
     stream_additions,
     stream_traffic,
@@ -271,7 +271,7 @@ def _adapters(
         each = adapted(inputs, adapter, own, functools.partial(plain_product, inputs, own, trained=True))
         total = total + each
         again = again + each.forward if adapter.beside in named else again
-    for matrix in matmuls(inputs.model, part) if inputs.packed else ():
+    for matrix in layer_matmuls(inputs.model, part) if inputs.packed else ():
         with term(f"unpack {matrix.name}"):
             weights = matrix.split * table_parameters(matrix.n, matrix.k)
             unpacked = TimeByCategory(memory_bound=unpacking(inputs, weights))
@@ -292,7 +292,7 @@ def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBack
     tokens, structure = local_tokens(inputs, block), block.structure
     split, again = block.sequence_ranks, again_of(inputs, block.structure, part.kind)
     maps, anew = _adapters(inputs, part, tokens, again.matrices)
-    for matrix in matmuls(inputs.model, part):
+    for matrix in layer_matmuls(inputs.model, part):
         with term(matrix.name):
             each = linear(inputs, tokens, matrix, split)
         maps = maps + each
@@ -323,7 +323,7 @@ def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number, split: N
     if inputs.experts is None or inputs.experts.shared_overlap == 0:
         return times
     with term("beside"):
-        for matrix in matmuls(inputs.model, part):
+        for matrix in layer_matmuls(inputs.model, part):
             if matrix.name in FEEDS:
                 times = times + linear(inputs, tokens, matrix, split).undeferred
     return times
@@ -337,14 +337,14 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
             tokens,
             model.hidden,
             part.kind.norms,
-            stream_additions(model, additions(part.kind)),
+            stream_additions(model, residual_additions(part.kind)),
             inputs.widths.element,
             dropout=dropout,
             fused=inputs.stack.kernels.streams == "fused",
             backward=backward,
         )
         if model.residual_streams is not None:
-            halves = additions(part.kind)
+            halves = residual_additions(part.kind)
             norms = norms + stream_traffic(model, halves, tokens, inputs.widths.element, backward=backward)
         if part.kind.side_rank is not None:
             norms = norms + side_traffic(model, part.kind, tokens, inputs.widths.element, backward=backward)

@@ -6,7 +6,7 @@ import numpy as np
 
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.roofline import host_bound_time
-from costmodel.estimate.machine.process_groups import LayerTraffic, context_group, group
+from costmodel.estimate.machine.process_groups import LayerTraffic, group, strides
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import (
     RECOMPUTE,
@@ -46,7 +46,12 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
     again = again_of(inputs, structure, kind)
     tensor = tensor_traffic(inputs, tp, tokens, layer, kind, again, block.micro_batch, sequence_parallel=parallel)
     context = context_traffic(
-        inputs, context_group(inputs, block), block, part, core_of(again, layer), again=again.core
+        inputs,
+        group(inputs, "cp", block.cp, strides(block)["cp"]),
+        block,
+        part,
+        core_of(again, layer),
+        again=again.core,
     )
     experts, inside = LayerTraffic("ep"), expert_pass(inputs, part, block, again)
     if inside is not None:

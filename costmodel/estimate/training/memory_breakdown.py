@@ -35,10 +35,10 @@ from costmodel.equations.run.uncertainty import (
     term_error,
 )
 from costmodel.estimate.model.feed_forward_kinds import expert_tables, has_hashed_experts
-from costmodel.estimate.model.mixers.mixing_half import layer_words
+from costmodel.estimate.model.mixers.mixing_half import layer_names_text
 from costmodel.estimate.model.shards import (
     Shard,
-    matmuls,
+    layer_matmuls,
     prediction_parameters,
     shard,
     stream_head_activations,
@@ -575,7 +575,7 @@ def _matrices(inputs: TrainingInputs, block: Block, parameters: StageParameters,
     held = np.where(block.pp == 1, np.maximum(parameters.embedding, parameters.head), np.maximum(*ends))
     matrix = held
     for kind in inputs.model.layers:
-        for each in matmuls(inputs.model, shard(inputs.model, kind, block.tp, block.ep, block.etp)):
+        for each in layer_matmuls(inputs.model, shard(inputs.model, kind, block.tp, block.ep, block.etp)):
             matrix = np.maximum(matrix, table_parameters(each.n, each.k))
     layer = np.minimum(parameters.largest + parameters.routed_layer, inputs.stack.buckets.gathered or 0.0)
     return matrices_bytes(np.maximum(layer, matrix), matrix, inputs.gathered, _wire(inputs))
@@ -638,13 +638,13 @@ def memory_spread(inputs: TrainingInputs, total: Number, lines: Mapping[str, Num
 def unmeasured_layers(inputs: TrainingInputs) -> MeasuredLayers | None:
     """The spread of the memory of kinds of layers that no run measured; None if a run did."""
     known = inputs.case.common.layers
-    return None if known is None or layer_words(inputs.model) in known.runs else known
+    return None if known is None or layer_names_text(inputs.model) in known.runs else known
 
 
 def unmeasured_memory(inputs: TrainingInputs) -> Iterator[Assumption]:
     """An assumption for layers whose memory no run measured."""
     if unmeasured_layers(inputs) is not None:
-        yield Assumption(f"memory of {layer_words(inputs.model)}", "never measured", "wider band")
+        yield Assumption(f"memory of {layer_names_text(inputs.model)}", "never measured", "wider band")
 
 
 def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
@@ -658,7 +658,7 @@ def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
             lines = {name: ledger.line(name, position) for name in LINES}
             peak = ledger.peaks[position]
             spread = memory_spread(inputs, peak, lines, LINES)
-            usable = inputs.usable + ledger.pageable[position]
+            usable = inputs.usable_memory + ledger.pageable[position]
             away.append(spreads_away(np.maximum(peak, 1.0), usable, spread))
     first, middle, last = away
     least = np.minimum(np.minimum(first, middle), last)

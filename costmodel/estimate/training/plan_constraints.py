@@ -26,9 +26,9 @@ from costmodel.equations.parallelism.counts import (
 )
 from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.machine.number_formats import cap_over_rating
-from costmodel.estimate.machine.price import odd_price, servers_of
-from costmodel.estimate.machine.process_groups import held_by_host_link
-from costmodel.estimate.model.feed_forward_kinds import inner_widths
+from costmodel.estimate.machine.price import is_implausible_price, parameter_servers_of
+from costmodel.estimate.machine.process_groups import is_limited_by_host_link
+from costmodel.estimate.model.feed_forward_kinds import dense_inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.shared.plan_batch import (
@@ -417,7 +417,7 @@ def adapters(inputs: TrainingInputs, block: Block) -> Mask:
 
 def widths(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where tp would split the hidden width or an MLP unevenly."""
-    widths = {inputs.model.hidden, *inner_widths(inputs.model.cut_kinds)}
+    widths = {inputs.model.hidden, *dense_inner_widths(inputs.model.cut_kinds)}
     return any_of(leaves_rest(width, block.tp) for width in widths)
 
 
@@ -460,7 +460,7 @@ def deep_cap(inputs: TrainingInputs) -> bool:
 def price_without_servers(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with a stated price of servers but without a parameter server."""
     stated = inputs.case.scenario.assume.server_price is not None
-    return all_if(block, stated and not servers_of(block.structure.sync))
+    return all_if(block, stated and not parameter_servers_of(block.structure.sync))
 
 
 def not_scattered(inputs: TrainingInputs, block: Block) -> Mask:
@@ -726,7 +726,7 @@ def _never_fitted(efficiency: Efficiency) -> bool:
 def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     """The remarks on a valid plan."""
     yield "N001", leaves_rest(inputs.domain, block.tp)
-    yield "N014", all_if(block, held_by_host_link(inputs.case))
+    yield "N014", all_if(block, is_limited_by_host_link(inputs.case))
     yield "N025", all_if(block, assumed_host(inputs, block))
     yield "N005", all_if(block, _never_fitted(inputs.case.efficiency))
     counts = [kind.attention.kv_heads for kind in inputs.model.layers if kind.attention is not None]
@@ -735,7 +735,7 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not counted_as_gpt(inputs))
     yield "N040", all_if(block, of_another_maker(inputs.case))
     yield "N041", all_if(block, under_a_step(inputs))
-    yield "N042", all_if(block, odd_price(inputs.case.stated_price))
+    yield "N042", all_if(block, is_implausible_price(inputs.case.stated_price))
     yield "N008", all_if(block, inputs.experts is None and _assumes_experts(inputs))
     yield "N010", unequal_chunks(inputs.model, block)
     yield "N009", all_if(block, inputs.rates.attention is None and any(odd_heads(inputs)))
@@ -764,6 +764,6 @@ def _assumes_experts(inputs: TrainingInputs) -> bool:
 def _inner_widths(inputs: TrainingInputs) -> Iterator[Number]:
     """Widths of a layer's matrices that tensor parallelism shards."""
     for kind in inputs.model.layers:
-        yield from inner_widths([kind])
+        yield from dense_inner_widths([kind])
         if kind.attention is not None:
             yield kind.attention.heads * kind.attention.head_dim

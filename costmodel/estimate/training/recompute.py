@@ -19,7 +19,14 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.model.feed_forward_kinds import LATENT, ROUTED, Feed
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.mixing_half import narrow_width, score_heads
-from costmodel.estimate.model.shards import Shard, additions, exchanges, matmuls, shard, stream_width
+from costmodel.estimate.model.shards import (
+    Shard,
+    layer_matmuls,
+    residual_additions,
+    shard,
+    stream_width,
+    tensor_parallel_exchanges,
+)
 from costmodel.estimate.shared.plan_batch import Block, Structure, summed
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
 from costmodel.estimate.training.stage_parameters import adapters, issued, packed_matrices, unread_inputs
@@ -96,7 +103,7 @@ def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> Reco
         return _of_modules(inputs, structure, kind)
     if what in ("nothing", "core"):
         return RecomputedWork(what, core=what == "core")
-    spared, exchanged = _spared(inputs, kind), exchanges(kind)
+    spared, exchanged = _spared(inputs, kind), tensor_parallel_exchanges(kind)
     matrices = _matrices(inputs, kind) - spared
     latents = 0.0 if narrow_width(inputs.model.hidden, kind) is None else 1.0
     if what == "operations":
@@ -140,7 +147,7 @@ def _of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> R
 
 def _matrices(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
     """Names of all weight matrices in a layer."""
-    names = (matrix.name for matrix in matmuls(inputs.model, shard(inputs.model, kind, 1.0)))
+    names = (matrix.name for matrix in layer_matmuls(inputs.model, shard(inputs.model, kind, 1.0)))
     return frozenset(names).union(() if kind.experts is None else ROUTED)
 
 
@@ -153,7 +160,7 @@ def _spared(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
     if inputs.stack.kernels.full != "early-stop" or kind.experts is not None:
         return frozenset()
     part = shard(inputs.model, kind, 1.0)
-    *_, last = matmuls(inputs.model, part)
+    *_, last = layer_matmuls(inputs.model, part)
     return frozenset({last.name} - {adapter.beside for adapter in adapters(inputs, part)})
 
 
@@ -165,7 +172,7 @@ def again_bytes(
     nbytes: Number = 0.0
     with term("modules again"):
         if "norms" in modules:
-            halves = additions(part.kind)
+            halves = residual_additions(part.kind)
             nbytes = nbytes + norm_again_traffic(tokens, inputs.model.hidden, halves, inputs.widths.element, split)
         if "mla-up-projection" in modules and part.mixer is not None and part.kind.latent is not None:
             rotated = (part.mixer.heads, part.mixer.kv_heads, part.kind.latent.rope_dim)
@@ -271,7 +278,9 @@ def recompute_saving_bytes(
     spared: Number = 0.0
     with term("dropped modules"):
         if "norms" in modules:
-            spared = spared + norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), width, split)
+            spared = spared + norm_output_bytes(
+                tokens, inputs.model.hidden, residual_additions(part.kind), width, split
+            )
         if "attention" in modules and part.mixer is not None and not part.kind.recurrent:
             heads = score_heads(part.kind, part.mixer, fused=kernels.attention != "unfused")
             rows = (micro_batch, inputs.layer_sequence, heads, inputs.widths.element)
@@ -305,7 +314,7 @@ def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
     """Bytes of norm and activation outputs of a layer, which a compiled graph recomputes in backward."""
     element = inputs.widths.element
     with term("made again by compiled kernels"):
-        spared = norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), element, split)
+        spared = norm_output_bytes(tokens, inputs.model.hidden, residual_additions(part.kind), element, split)
         if part.dense is None:
             return spared
         return spared + activation_output_bytes(tokens, part.ffn_hidden, element)

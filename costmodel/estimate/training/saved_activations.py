@@ -28,14 +28,14 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.model.mixers.mixing_half import mixer_activations, score_heads
 from costmodel.estimate.model.shards import (
     Shard,
-    additions,
     entry_activations,
-    exchanges,
     layer_count,
+    residual_additions,
     shard,
     side_activations,
     stream_mixing_activations,
     stream_width,
+    tensor_parallel_exchanges,
 )
 from costmodel.estimate.shared.plan_batch import Block, largest
 from costmodel.estimate.training.parallelism.expert import expert_data
@@ -123,7 +123,7 @@ def paged_states(inputs: TrainingInputs, needed: Number, states: Number) -> Numb
     if not inputs.optimizer.paged:
         return 0.0
     with term("pages on the host"):
-        return paged_bytes(needed, inputs.usable, states, PAGE)
+        return paged_bytes(needed, inputs.usable_memory, states, PAGE)
 
 
 def page_time(inputs: TrainingInputs, paged: Number) -> Number:
@@ -342,7 +342,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
     split = block.sequence_ranks
     tokens = local_tokens(inputs, block)
     with term("layer activations"):
-        norms = (part.kind.norms, additions(part.kind))
+        norms = (part.kind.norms, residual_additions(part.kind))
         kept = stream_activations(tokens, model.hidden, *norms, inputs.widths.element, split, dropout=kernels.dropout)
         if inputs.keeps_narrow:
             kept = kept + _narrow_inputs(inputs, part, tokens, split)
@@ -357,7 +357,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
         if part.kind.side_rank is not None:
             kept = kept + side_activations(model, part.kind, tokens, inputs.widths.element) / split
         if model.residual_streams is not None:
-            halves = additions(part.kind)
+            halves = residual_additions(part.kind)
             kept = kept + stream_mixing_activations(model, halves, tokens, inputs.widths.element) / split
         if model.layer_embedding is not None:
             kept = kept + entry_activations(model, tokens, inputs.widths.element) / split
@@ -396,7 +396,7 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
 
 def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """Additional bytes of inputs saved in the narrow type; the attention output is saved both wide and narrow."""
-    halves, hidden = additions(part.kind), inputs.model.hidden
+    halves, hidden = residual_additions(part.kind), inputs.model.hidden
     own = part.kind.attention
     out = 0.0 if part.mixer is None else part.mixer.heads * (part.mixer.head_dim if own is None else own.value_width)
     inner = 0.0 if part.dense is None else narrow_widths(inputs, part.dense)
@@ -411,7 +411,7 @@ def _gathered_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split:
     """Additional bytes of a layer's inputs that are saved gathered instead of sharded."""
     message = activation_message(tokens, inputs.model.hidden, inputs.widths.element)
     with term("gathered inputs kept"):
-        return exchanges(part.kind) * (message - message / split)
+        return tensor_parallel_exchanges(part.kind) * (message - message / split)
 
 
 def mean_activations(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:

@@ -8,7 +8,7 @@ from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.precision import RECIPES, DispatchType, Recipe
 from costmodel.documents.schemas.scenario import Optimizer
 from costmodel.documents.schemas.stack import GradientType, Stack
-from costmodel.estimate.machine.number_formats import Linear, cap_over_rating, slowdown_of, untuned
+from costmodel.estimate.machine.number_formats import LinearTypes, cap_over_rating, slowdown_of, untuned_factor
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.results import agreed, number
 from costmodel.ground.counts import AttentionKernel
@@ -133,7 +133,7 @@ def _single(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, G
     return "fp32", "fp32"
 
 
-def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origin: str) -> None:
+def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: LinearTypes, origin: str) -> None:
     """Record the attention kernel, the efficiency of isolated products and, if not stated, the slowdown of a step.
 
     Also what torch compiles, where the scenario names its stack and states no more of it.
@@ -149,7 +149,7 @@ def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origi
         return
     slowdown = number(slowdown_of(case))
     capped = ", capped" if number(cap_over_rating(case)) < 1 else ""
-    level = untuned(case)
+    level = untuned_factor(case)
     tuned = "" if level == 1 else f", {level:g} times for stacks/{case.stack.name} on {case.accelerator.vendor}"
     power = "" if slowdown == number(fit.factor) * level else f", by power{capped}"
     log.note("assume.sustained", show(slowdown, "1"), f"{origin}{power}{tuned}")

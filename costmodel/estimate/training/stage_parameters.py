@@ -23,19 +23,19 @@ from costmodel.equations.layers.parameters import (
 from costmodel.equations.parallelism.counts import padded_vocab, tokens_in_micro_batch
 from costmodel.equations.parallelism.recompute import activation_output_bytes, norm_output_bytes
 from costmodel.equations.run.economics import share, tokens_per_step
-from costmodel.estimate.model.feed_forward_kinds import ROUTED, Feed, Routed
+from costmodel.estimate.model.feed_forward_kinds import ROUTED, Feed, RoutedExperts
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import (
     Shard,
-    additions,
     counted_kinds,
     entry_tables,
     has_head_parts,
     head_parameters,
     layer_count,
-    matmuls,
+    layer_matmuls,
     position_rows,
     prediction_parameters,
+    residual_additions,
     shard,
     tower_parameters,
     vision_parameters,
@@ -247,7 +247,7 @@ def adapters(inputs: TrainingInputs, part: Shard) -> Iterator[Adapter]:
     yield from _named(inputs.tuning, found)
 
 
-def routed_adapters(inputs: TrainingInputs, part: Routed | None) -> Iterator[Adapter]:
+def routed_adapters(inputs: TrainingInputs, part: RoutedExperts | None) -> Iterator[Adapter]:
     """The adapters of each routed expert."""
     if inputs.tuning is None or not inputs.tuning.experts or part is None:
         return
@@ -307,7 +307,7 @@ def _of_latent(
 
 def _of_feed(hidden: Number, feed: Feed[Any], cut: Number, half: str) -> Iterator[Adapter]:
     """The adapters on the weight matrices of a feed-forward half."""
-    for name in feed.projected:
+    for name in feed.input_matrices:
         yield Adapter(name, feed.inner, hidden, "mlp", f"{half} up", inner=cut)
     yield Adapter("down", hidden / cut, feed.inner, "activation", f"{half} down")
 
@@ -337,7 +337,7 @@ def packed_matrices(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
         return ()
     part = shard(inputs.model, kind, 1.0)
     routed = () if part.routed is None else ROUTED
-    return (*(matrix.name for matrix in matmuls(inputs.model, part)), *routed)
+    return (*(matrix.name for matrix in layer_matmuls(inputs.model, part)), *routed)
 
 
 def _summed(inputs: TrainingInputs, matrices: Iterable[Adapter]) -> Number:
@@ -355,7 +355,7 @@ def trained_in(inputs: TrainingInputs, part: Shard) -> Number:
     return _summed(inputs, adapters(inputs, part))
 
 
-def trained_in_experts(inputs: TrainingInputs, part: Routed | None) -> Number:
+def trained_in_experts(inputs: TrainingInputs, part: RoutedExperts | None) -> Number:
     """Trained parameters of the routed experts of one layer: a pair of thin matrices for each matrix of an expert."""
     if part is None:
         return 0.0
@@ -452,7 +452,7 @@ def unread_inputs(
     halves = 0.0
     if "norms" not in modules:
         unread = {"attention", "mlp"} - read
-        halves = float(len(unread)) if additions(part.kind) == 2 else float(len(unread) == 2)
+        halves = float(len(unread)) if residual_additions(part.kind) == 2 else float(len(unread) == 2)
     with term("unused inputs"):
         spared = norm_output_bytes(tokens, inputs.model.hidden, halves, width, split)
         if latent is not None and "query latent" not in read:
@@ -466,7 +466,7 @@ def unread_inputs(
 
 
 def unread_by_experts(
-    inputs: TrainingInputs, part: Routed, modules: tuple[Module, ...], sizes: tuple[Number, Number]
+    inputs: TrainingInputs, part: RoutedExperts, modules: tuple[Module, ...], sizes: tuple[Number, Number]
 ) -> Number:
     """Bytes of saved inputs that only gradients of frozen routed experts would need.
 
@@ -488,7 +488,7 @@ def between(inputs: TrainingInputs, part: Shard, tokens: Number) -> Number:
     return _between(inputs, adapters(inputs, part), tokens)
 
 
-def between_of_experts(inputs: TrainingInputs, part: Routed, rows: Number) -> Number:
+def between_of_experts(inputs: TrainingInputs, part: RoutedExperts, rows: Number) -> Number:
     """Saved bytes between the two thin matrices of the routed experts' adapters."""
     return _between(inputs, routed_adapters(inputs, part), rows)
 

@@ -21,7 +21,7 @@ from costmodel.equations.unequal import (
 )
 from costmodel.estimate.machine.process_groups import Exchange
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.shards import layer_count, stream_head, stream_width
+from costmodel.estimate.model.shards import layer_count, stream_head_matmuls, stream_width
 from costmodel.estimate.shared.plan_batch import (
     RECOMPUTE,
     Block,
@@ -171,7 +171,7 @@ def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
         if inputs.model.head_transform:
             square = Matmul("head transform", inputs.model.hidden / block.tp, inputs.model.hidden, block.tp)
             head = head + plain_product(inputs, tokens, square, trained=inputs.tuning is None)
-        for matrix in stream_head(inputs.model, block.tp):
+        for matrix in stream_head_matmuls(inputs.model, block.tp):
             head = head + plain_product(inputs, tokens, matrix, trained=inputs.tuning is None)
         fused = inputs.stack.kernels.streams == "fused"
         loss = stream(inputs, loss_traffic(tokens, vocab, inputs.widths.element, fused=fused))

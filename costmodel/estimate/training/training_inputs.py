@@ -20,15 +20,22 @@ from costmodel.equations.layers.parameters import packed_bytes
 from costmodel.equations.network.overlap import bucket_bytes
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.host import Host, host_of
-from costmodel.estimate.machine.number_formats import Linear, linear_of, matmul_fit, possible, slowdown_of, vector_rate
-from costmodel.estimate.machine.price import price_of, price_of_unit
+from costmodel.estimate.machine.number_formats import (
+    LinearTypes,
+    check_precision_supported,
+    linear_types_of,
+    matmul_fit,
+    slowdown_of,
+    vector_rate,
+)
+from costmodel.estimate.machine.price import price_of, price_of_rented_unit
 from costmodel.estimate.machine.process_groups import (
     Machine,
-    batch_of_a_site,
+    has_nvls_fit,
     interface_rate,
-    nvls_at,
+    site_batch,
     slowest_link,
-    with_port,
+    with_interface_rate,
 )
 from costmodel.estimate.model.projected_states import state_bytes
 from costmodel.estimate.model.shards import tower_model
@@ -59,7 +66,7 @@ if TYPE_CHECKING:
 
 def complete(case: ResolvedScenario, recipe: Recipe) -> None:
     """Raises an error if the documents lack something that every computation needs."""
-    possible(case, recipe)
+    check_precision_supported(case, recipe)
     tunable(case)
     workload = case.scenario.workload
     seen(case, case.model, workload.images, workload.sequence)
@@ -83,7 +90,7 @@ def check_links(case: ResolvedScenario) -> None:
         raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
     if not {"all_gather", "all_reduce"} <= set(case.efficiency.collectives):
         raise fail("D017", f"the efficiency of {case.accelerator.name} lacks fits of all_reduce and all_gather")
-    for chosen, present in (("nvls", nvls_at(case)), ("sharp", case.scale_out.reduces)):
+    for chosen, present in (("nvls", has_nvls_fit(case)), ("sharp", case.scale_out.reduces)):
         if chosen in case.stack.collectives and not present:
             sentence = f"{case.node.name} with {case.scale_out.name} has no measured {chosen}"
             raise fail("D016", sentence, case.place("stack.collectives"), f"leave {chosen} out of stack.collectives")
@@ -100,7 +107,7 @@ def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
     if price.assumed:
         return (Assumption("assume.price", f"{price.each * 3600:.4g} USD/GPU/h", origin),)
     each = "a node" if listed.per == "node" else "an accelerator"
-    unit = price_of_unit(listed, case.node, case.accelerator)
+    unit = price_of_rented_unit(listed, case.node, case.accelerator)
     return (Assumption("assume.price", f"{show(float(unit), 'USD/s')} {each}", origin),)
 
 
@@ -274,7 +281,7 @@ class KernelRates:
     memory_bandwidth: float
     memory_share: float
     matmul: MatmulFit
-    linear: Linear
+    linear: LinearTypes
     attention: AttentionFit | None
     variation: float
 
@@ -459,7 +466,7 @@ def training_inputs(case: ResolvedScenario) -> TrainingInputs:
     kinds = [(nodes, _with_front(_with_slow_link(_of_one_kind(group)))) for nodes, group in case.groups]
     slowest = min(float(interface_rate(group.case, group.network_share)) for _, group in kinds)
     if (stated := case.scenario.cluster.between) is not None:
-        rates = (interface_rate(with_port(group.case, stated), group.network_share) for _, group in kinds)
+        rates = (interface_rate(with_interface_rate(group.case, stated), group.network_share) for _, group in kinds)
         slowest = min(slowest, *map(float, rates))
     groups = tuple((nodes, replace(group, between=slowest)) for nodes, group in kinds)
     return replace(inputs, groups=groups, between=slowest)
@@ -495,7 +502,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     complete(case, RECIPES[case.scenario.workload.precision])
     stack, efficiency, network = stack_in_use(case), case.efficiency, case.network.network
     workload, assume = case.scenario.workload, case.scenario.assume
-    linear, log = linear_of(case), AssumptionLog()
+    linear, log = linear_types_of(case), AssumptionLog()
     assert network is not None
     crossed, named = f"efficiencies/{case.network.of}", f"stacks/{stack.name}"
     gradients, reduced = gradient_types(log, case)
@@ -509,7 +516,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
         stack=stack,
         nodes=case.cluster.nodes,
         sequence=workload.sequence,
-        global_batch=batch_of_a_site(case),
+        global_batch=site_batch(case),
         widths=ElementWidths(ELEMENT_BYTES[linear.recipe.wide], ELEMENT_BYTES[gradients], ELEMENT_BYTES[reduced]),
         rates=_rates(case, linear, log),
         collectives=efficiency.collectives,
@@ -526,7 +533,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     )
 
 
-def _rates(case: ResolvedScenario, linear: Linear, log: AssumptionLog) -> KernelRates:
+def _rates(case: ResolvedScenario, linear: LinearTypes, log: AssumptionLog) -> KernelRates:
     """Peak rates of one accelerator and the fits of its kernels."""
     efficiency, wide = case.efficiency, linear.recipe.wide
     sustained, streams, origin = efficiency.sustained, efficiency.memory, f"efficiencies/{efficiency.of}"

@@ -184,14 +184,13 @@ def _pace_of_stage(inputs: TrainingInputs, block: Block, count: Number) -> _Pace
     one, two = (_micro_batch(inputs, block, count, _stage_layers(inputs, each, each, none)) for each in (some, many))
     layer = time_of_another(one, two, some)
     head = _micro_batch(inputs, block, count, _stage_layers(inputs, none, none, some)) - one
-    less, more = (_worst_memory(inputs, block, count, _stage_layers(inputs, each, each, each)) for each in (some, many))
-    most = layers_in_memory(some, less, memory_of_another(less, more, some), inputs.usable)
+    equal = [_stage_layers(inputs, each, each, each) for each in (some, many)]
+    less, more = (
+        ledger(inputs, block, layers, stage_parameters(inputs, block, layers), count).worst for layers in equal
+    )
+    most = layers_in_memory(some, less, memory_of_another(less, more, some), inputs.usable_memory)
     figures = (layer, time_beside_layers(one, some, layer), np.maximum(head, 0.0), most)
     return _Pace(*(_one_per_plan(figure, block) for figure in figures))
-
-
-def _worst_memory(inputs: TrainingInputs, block: Block, count: Number, layers: StageLayers) -> Number:
-    return ledger(inputs, block, layers, stage_parameters(inputs, block, layers), count).worst
 
 
 def _stage_layer_counts(total: int, paces: Sequence[_Pace], kinds: Sequence[int], row: int) -> list[int]:

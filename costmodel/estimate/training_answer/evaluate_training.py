@@ -22,7 +22,7 @@ from costmodel.equations.run.economics import (
     token_cost,
     tokens_per_step,
 )
-from costmodel.estimate.machine.price import price_of, price_per_accelerator, price_per_server, servers_of
+from costmodel.estimate.machine.price import parameter_servers_of, price_of, price_per_accelerator, price_per_server
 from costmodel.estimate.shared.plan_batch import added, summed
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.flop_count import work_of_step
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from costmodel.estimate.run.whole_run import RunFigures
     from costmodel.estimate.shared.plan_batch import Block, Mask
     from costmodel.estimate.training.training_inputs import TrainingInputs
-    from costmodel.estimate.training.unequal_nodes import KindStages
 
 FITS, TIGHT = 0.90, 1.00
 
@@ -140,7 +139,7 @@ def memory_shares(inputs: TrainingInputs, block: Block) -> NDArray[np.float64]:
     """The share of the usable memory that every row of a block takes."""
     if inputs.groups:
         return evaluate(inputs, block).costs.column("memory_share")
-    shares = share(memory_of(inputs, block).bound, inputs.usable)
+    shares = share(memory_of(inputs, block).bound, inputs.usable_memory)
     return Costs({"memory_share": shares}, len(block)).column("memory_share")
 
 
@@ -174,15 +173,11 @@ def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
     count = micro_batches(inputs, block)
     across = over_stages(inputs)
     kinds = kinds_of_stages(across, block, count)
-    return [
-        _with_own_stages(_of_one_kind(kind, block, count, found.timed, found.held), found)
-        for (_, kind), found in zip(across.groups, kinds, strict=True)
-    ]
-
-
-def _with_own_stages(evaluation: Evaluation, kind: KindStages) -> Evaluation:
-    """An evaluation whose memory breakdown shows only the pipeline stages on this kind of node."""
-    return replace(evaluation, ledger=replace(evaluation.ledger, own=kind.own))
+    evaluations = []
+    for (_, kind), found in zip(across.groups, kinds, strict=True):
+        evaluation = _of_one_kind(kind, block, count, found.timed, found.held)
+        evaluations.append(replace(evaluation, ledger=replace(evaluation.ledger, own=found.own)))
+    return evaluations
 
 
 def _of_one_kind(
@@ -208,8 +203,8 @@ def _of_one_kind(
     columns |= {
         "bubble_share": share(bubble, step.total),
         "memory_peak": memory.worst,
-        "memory_share": share(memory.bound, inputs.usable),
-        "memory_free": inputs.usable - memory.worst,
+        "memory_share": share(memory.bound, inputs.usable_memory),
+        "memory_free": inputs.usable_memory - memory.worst,
         "fit_chance": fit_chance(inputs, memory),
     }
     columns["host_memory"], columns["host_share"] = memory.host
@@ -268,7 +263,7 @@ def _volumes_sent(step: TrainingStep) -> dict[str, Number]:
 def cost_columns(inputs: TrainingInputs, block: Block, tokens_per_s: Number) -> dict[str, Number]:
     """Rent per million tokens with parameter servers, and time and rent of the token budget, at a token rate."""
     price, ranks = price_per_accelerator(inputs.case), inputs.all_ranks
-    servers, server_price = servers_of(block.structure.sync), price_per_server(inputs.case)
+    servers, server_price = parameter_servers_of(block.structure.sync), price_per_server(inputs.case)
     budget = inputs.case.scenario.workload.tokens
     cost = token_cost(1e6, ranks, price, tokens_per_s)
     if servers:

@@ -14,7 +14,7 @@ from costmodel.documents.schemas.base import LEAST_FACTOR
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import is_money, is_of_run
 from costmodel.equations.parallelism.counts import data_parallel_degree
-from costmodel.estimate.machine.price import servers_of
+from costmodel.estimate.machine.price import parameter_servers_of
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions, unused_keys
 from costmodel.estimate.shared.fit_ranges import outside_assumptions
@@ -221,7 +221,7 @@ def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
 
 def _served(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
     """An assumption that parameter servers cost nothing, if the scenario states no price for them."""
-    if not servers_of(block.structure.sync) or inputs.case.scenario.assume.server_price is not None:
+    if not parameter_servers_of(block.structure.sync) or inputs.case.scenario.assume.server_price is not None:
         return ()
     return (Assumption("assume.server_price", "0", "no price known; state yours, e.g. 1.50 USD/node/h"),)
 
@@ -289,13 +289,14 @@ def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True, rows: int 
         remarked = (*remarked, "N051")
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
-    spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
+    imported = (item for foreign in inputs.case.foreign.values() for item in foreign.assumed)
+    stated = (*first, *assumed, *inputs.assumed[len(first) :], *imported)
     counting = (
         *idle,
         *new,
         *unmeasured_memory(inputs),
         *beyond,
-        *relevant_assumptions(spoken, block, leaves_domain=leaves_domain),
+        *relevant_assumptions(stated, block, leaves_domain=leaves_domain),
     )
     return Answer(inputs, plan, _without_withheld(evaluation, broken), counting, refused, tuple(broken), remarked)
 
@@ -304,11 +305,6 @@ def _without_withheld(evaluation: Evaluation, broken: Collection[str]) -> Evalua
     """An evaluation with NaN for the results that are withheld for these reasons."""
     columns = withheld(evaluation.costs.columns, broken)
     return replace(evaluation, costs=replace(evaluation.costs, columns=columns))
-
-
-def _of_foreign(case: ResolvedScenario) -> tuple[Assumption, ...]:
-    """The values that an import of another tool's file assumed."""
-    return tuple(item for foreign in case.foreign.values() for item in foreign.assumed)
 
 
 def predict(case: ResolvedScenario, *, bands: bool = True) -> Answer:

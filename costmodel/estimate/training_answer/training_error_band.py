@@ -173,7 +173,7 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
             low, high = memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES)
-            ends.append((low, absorbed(high, inputs.usable, ledger.pageable[position])))
+            ends.append((low, absorbed(high, inputs.usable_memory, ledger.pageable[position])))
     columns["memory_peak_low"], columns["memory_peak_high"] = (largest(*stages) for stages in zip(*ends, strict=True))
     costs = Costs({name: columns[name] for name in TRAINING_COLUMNS if name in columns}, evaluation.costs.rows)
     return replace(evaluation, costs=costs)

@@ -26,8 +26,8 @@ from costmodel.documents.schemas.stack import Stack
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
-from costmodel.estimate.machine.number_formats import by_power, unmeasured_shares
-from costmodel.estimate.model.mixers.mixing_half import layer_words
+from costmodel.estimate.machine.number_formats import scaled_by_power, unmeasured_shares
+from costmodel.estimate.model.mixers.mixing_half import layer_names_text
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training.training_step import TrainingStep
@@ -103,7 +103,7 @@ def _constants_without_fit(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
             entries["matmul", entry] = {**shares, "check": None, "note": "Shares by the best measured matmul"}
     fit, power, peak = common.sustained, accelerator.power, accelerator.peak.wide
     assert fit
-    wide, narrow = (by_power(factor, fit, accelerator) for factor in (fit.factor, fit.narrow * fit.factor))
+    wide, narrow = (scaled_by_power(factor, fit, accelerator) for factor in (fit.factor, fit.narrow * fit.factor))
     entries["sustained",] = {
         "factor": _three_digits(wide),
         "power": f"{power.max:g} W" if power and peak else None,
@@ -307,7 +307,7 @@ def timed(
         part = case.accelerator
         derived = {"accelerator_family": part.family, "maker": part.vendor, "stack": case.stack.name}
         if grouping == "layer_kind":
-            group = layer_words(case.model)
+            group = layer_names_text(case.model)
         group = derived.get(grouping, group)
         runs.append(TimedRun(row.id, case, step_time(row, model), family, group))
     return runs, left

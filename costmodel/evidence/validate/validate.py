@@ -18,7 +18,7 @@ from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.equations.run.uncertainty import slowed_step
 from costmodel.estimate.answer_facts import subject_of
-from costmodel.estimate.model.mixers.mixing_half import layer_words
+from costmodel.estimate.model.mixers.mixing_half import layer_names_text
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.modelled_rows import Modelled, RowCount, modelled_rows, uncounted
@@ -134,7 +134,7 @@ def _groups_of_case(table: MeasuredTable, case: LoadedScenario, reason: str) -> 
     labels = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
     kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
     stack = _software_name(case)
-    parts = (case.accelerator.vendor, stack, layer_words(case.model))
+    parts = (case.accelerator.vendor, stack, layer_names_text(case.model))
     groups = (*labels, case.scenario.workload.precision, stack, kind, reason, *parts)
     return dict(zip(GROUPINGS, groups, strict=True))
 
@@ -179,7 +179,11 @@ def _compared_figure(
     groups = groups_of_row(row, "modelled", shelf)
     if isinstance(model, Modelled):
         case = model.inputs.case
-        groups |= {"maker": case.accelerator.vendor, "stack": case.stack.name, "layer_kind": layer_words(case.model)}
+        groups |= {
+            "maker": case.accelerator.vendor,
+            "stack": case.stack.name,
+            "layer_kind": layer_names_text(case.model),
+        }
     return Compared(
         row.id,
         figure.quantity,

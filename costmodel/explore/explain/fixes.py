@@ -190,7 +190,7 @@ def _kept_rows(inputs: TrainingInputs, block: Block) -> Iterator[tuple[int, dict
     places = np.flatnonzero(valid_rows(inputs, block))
     if len(places) and not inputs.groups:
         memory = memory_of(inputs, block.at(places))
-        places = places[np.broadcast_to(memory.worst <= inputs.usable, (len(places),))]
+        places = places[np.broadcast_to(memory.worst <= inputs.usable_memory, (len(places),))]
     if not len(places):
         return
     costs = evaluate(inputs, block.at(places)).costs
@@ -290,7 +290,7 @@ def _judge_plan(inputs: TrainingInputs, plan: Plan, *, figures: bool, fitting: b
     if left or not figures:
         return left, {}
     if fitting and not inputs.groups:
-        share = float(np.max(memory_of(inputs, block).worst)) / float(inputs.usable)
+        share = float(np.max(memory_of(inputs, block).worst)) / float(inputs.usable_memory)
         if share > 1:
             return ("M001",), {"memory_share": share}
     costs = evaluate(inputs, block).costs

@@ -30,7 +30,7 @@ from costmodel.equations.run.economics import (
 )
 from costmodel.equations.run.uncertainty import missed_chance
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
-from costmodel.estimate.machine.price import Price, hourly_price, listed_price, rated_power
+from costmodel.estimate.machine.price import AcceleratorPrice, hourly_price, listed_price, rated_power
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.flag_defaults import TOKENS_PER_PARAMETER
@@ -107,7 +107,7 @@ class Purchase:
         return self.trial is not None and self.trial.works
 
     @property
-    def price(self) -> Price | None:
+    def price(self) -> AcceleratorPrice | None:
         """The price of the machine, where a plan works."""
         price = None if self.trial is None or self.trial.about is None else self.trial.about.price
         if price is None or price.listed is None or price.listed.bought is None or not self.works:
@@ -247,7 +247,7 @@ def _ranks_of(row: Purchase) -> Number:
     return leaf(row.gpus, "GPUs of the plan")
 
 
-def _traced_price(price: Price, accelerator: str) -> Number:
+def _traced_price(price: AcceleratorPrice, accelerator: str) -> Number:
     """The price of an accelerator: what a bought node costs to own, or a list price with its source and date."""
     listed = price.listed
     if listed is None:
@@ -261,7 +261,7 @@ def _traced_price(price: Price, accelerator: str) -> Number:
 
 
 def _rents(
-    price: Price, time: Number, used: Number, built: Number, each: Number | None = None
+    price: AcceleratorPrice, time: Number, used: Number, built: Number, each: Number | None = None
 ) -> tuple[Number, Number]:
     """The rent of the accelerators in use, and of all accelerators in their nodes; of a purchase the latter is both."""
     each = whole_node_price(price.each if each is None else each, price.accelerators, price.built)
@@ -545,7 +545,7 @@ class Bought:
         return math.inf if math.isnan(rent * time) else rent * time
 
     @property
-    def dearest(self) -> Price | None:
+    def dearest(self) -> AcceleratorPrice | None:
         """The highest list price on demand of the best machine's accelerator, above a listed one on demand.
 
         None where the price is the user's own, which no list changes.

@@ -19,7 +19,7 @@ from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import choices_of, examples_of
 from costmodel.documents.reader.load_scenario import vary_any as varied
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.estimate.machine.price import Price
+from costmodel.estimate.machine.price import AcceleratorPrice
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.purchase.smallest_size import trial_of, tried
@@ -104,7 +104,7 @@ class SolveResult:
     is_safe: bool = True  # whether the answer has it
     expected: SolveResult | None = None  # the answer by expected figures
     plan: KeptAnswer | None = None  # that of the answer
-    price: Price | None = None  # at the answer, or at what comes nearest
+    price: AcceleratorPrice | None = None  # at the answer, or at what comes nearest
 
     @property
     def answer(self) -> str | None:

@@ -67,7 +67,7 @@ from costmodel.report.trials import codes_of, counts_of, remark_lines, result_ce
 from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
-    from costmodel.estimate.machine.price import Price
+    from costmodel.estimate.machine.price import AcceleratorPrice
 
 TOP, BRIEF = 12, 2  # machines in a terminal, and in a short answer on several jobs
 DECIDED = 3  # choices of a short answer
@@ -226,7 +226,7 @@ def _set_apart(settings: Mapping[str, str]) -> str:
 _BUDGET = "stack.budget"  # the tokens of a step, which are chosen with the plan of a service
 
 
-def _price_option(price: Price) -> str:
+def _price_option(price: AcceleratorPrice) -> str:
     """The price of an accelerator as --price takes it."""
     return f"{price.each * 3600:.6g}USD/GPU/h"
 
@@ -414,7 +414,7 @@ def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> lis
     return cells + ([_capital(row)] if bought else [])
 
 
-def _hourly(price: Price | None, machine: str) -> Cell:
+def _hourly(price: AcceleratorPrice | None, machine: str) -> Cell:
     """The price of an accelerator by the hour, which opens where it is from."""
     words = "" if price is None else hourly(price).removesuffix(" USD/GPU/h")
     if price is None or not price.known:

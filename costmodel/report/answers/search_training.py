@@ -210,7 +210,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
             return []
         plan = found.tally.missed_by_least[0]
         inputs, costs, closest = found.inputs_of(plan.variant), plan.costs, plan.costs["memory_share"] <= 1
-        need = f"needs {gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
+        need = f"needs {gib(costs['memory_peak'])} of {gib(inputs.usable_memory)} GiB"
         if closest:
             need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
         block = one_row(plan.structure, **plan.sizes)
@@ -273,7 +273,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
     def headlines(self) -> list[Headline]:
         """Time, efficiency, memory and cost of the best plan, each with its trace."""
         best = self.found.best[0]
-        usable = gib(self.found.inputs_of(best.variant).usable)
+        usable = gib(self.found.inputs_of(best.variant).usable_memory)
         named = (("Step time", "step_time", ""), ("MFU", "mfu", ""), ("Memory", "memory_peak", f"of {usable} GiB"),
                  ("Cost per Mtoken", "cost_per_mtoken", ""))  # fmt: skip
         return [Headline(label, _traced_result(best.costs, name), note) for label, name, note in named]

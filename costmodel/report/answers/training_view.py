@@ -132,7 +132,7 @@ def _run(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
 
 def _figures(answer: ExplainedAnswer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
     """The main results of a plan, two per line."""
-    usable = costs["memory_peak"] / costs["memory_share"] if answer.inputs.groups else answer.inputs.usable
+    usable = costs["memory_peak"] / costs["memory_share"] if answer.inputs.groups else answer.inputs.usable_memory
     peak = f"{gib(costs['memory_peak'])} of {gib(usable)} GiB   {verdict_words(costs)}"
     each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
@@ -280,7 +280,7 @@ class TrainingView:
         run = f"{result('run_cost', costs['run_cost'])} and {result('run_time', costs['run_time'])} for all tokens"
         cost_note = run if costs["run_cost"] == costs["run_cost"] else "for a million tokens"
         step = "Step time, if it fitted" if room == "does not fit" else "Step time"
-        usable = f"of {gib(self.answer.inputs.usable)} GiB: {verdict_words(costs)}"
+        usable = f"of {gib(self.answer.inputs.usable_memory)} GiB: {verdict_words(costs)}"
         return [
             Headline(step, cell("step_time"), band_words(self, "step_time")),
             Headline("MFU", cell("mfu"), f"{show(costs['flop_rate'], 'FLOP/s')} for each accelerator"),

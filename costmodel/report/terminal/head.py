@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
     from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
     from costmodel.documents.schemas.hardware import ListPrice, Ownership
-    from costmodel.estimate.machine.price import Price
+    from costmodel.estimate.machine.price import AcceleratorPrice
 
 
 _HOURLY = "cluster.node.price.hourly"  # set alone, the date and the source are those of another price
@@ -218,7 +218,7 @@ def price_varies(varied: Collection[str]) -> bool:
     return any(varies(path, varied) for path in ("assume.price", *_PRICED_BY))
 
 
-def price_lines(price: Price, indent: str = "", *, shown: bool = True) -> list[Text]:
+def price_lines(price: AcceleratorPrice, indent: str = "", *, shown: bool = True) -> list[Text]:
     """The price that costs use and its origin; prices that were left out.
 
     shown: whether a short answer has a price that the user stated
@@ -232,7 +232,7 @@ def price_lines(price: Price, indent: str = "", *, shown: bool = True) -> list[T
     return found
 
 
-def _lines(price: Price) -> Iterator[tuple[str, str]]:
+def _lines(price: AcceleratorPrice) -> Iterator[tuple[str, str]]:
     yield price_words(price), ""
     yield from ((left_out_words(left), WARN) for left in price.foreign)
 
@@ -242,7 +242,7 @@ def left_out_words(left: ForeignPrice) -> str:
     return f"{left.text} is the price for {left.of} and was left out"
 
 
-def prices(found: Iterable[Price]) -> list[Text]:
+def prices(found: Iterable[AcceleratorPrice]) -> list[Text]:
     """The distinct prices of an answer whose rows differ in price, and prices that were left out.
 
     With several nodes, each price names the nodes it applies to, or the nodes for which it is left out.
@@ -271,7 +271,7 @@ def _of_nodes(words: str, nodes: Iterable[str], style: str) -> str:
     return f"{named}: {words}" if words.startswith("at ") else words
 
 
-def price_words(price: Price) -> str:
+def price_words(price: AcceleratorPrice) -> str:
     """A price in one line."""
     if not price.known:
         return _unknown(price)
@@ -279,7 +279,7 @@ def price_words(price: Price) -> str:
     return f"at {hourly(price)} ({assumed if price.assumed else price_source(price)})"
 
 
-def others_words(price: Price) -> str:
+def others_words(price: AcceleratorPrice) -> str:
     """The range of prices of other offers for the same accelerator."""
     if price.others is None:
         return ""
@@ -287,17 +287,17 @@ def others_words(price: Price) -> str:
     return f"; others {low}" if low == high else f"; others {low} to {high}"
 
 
-def _unknown(price: Price) -> str:
+def _unknown(price: AcceleratorPrice) -> str:
     return f"no price known for {price.node}; --price 2.50USD/GPU/h sets one"
 
 
-def hourly(price: Price) -> str:
+def hourly(price: AcceleratorPrice) -> str:
     """The rent of an accelerator in use."""
     dollars = price.each * _HOUR
     return f"{f'{dollars:,.2f}' if dollars >= 1 else significant(dollars)} USD/GPU/h" if price.known else "unknown"
 
 
-def price_source(price: Price) -> str:
+def price_source(price: AcceleratorPrice) -> str:
     """The origin of a price: the node's list, the scenario or the command line."""
     place, listed = price.place, price.listed
     if price.stated:
@@ -312,7 +312,7 @@ def price_source(price: Price) -> str:
     return f"{price.node}, {_sold(price, listed)}{where}, {listed.date}, {listed.source}{known}{part}"
 
 
-def _sold(price: Price, listed: ListPrice) -> str:
+def _sold(price: AcceleratorPrice, listed: ListPrice) -> str:
     """How the node is sold; for a purchase, its capital, or the job's if the number of nodes is known."""
     if listed.bought is None:
         return listed.sold if listed.term is None else f"{listed.sold} for {years_of(listed.term)}"
@@ -340,7 +340,7 @@ def years_of(time: float) -> str:
     return f"{count:.3g} {kind}{'' if count == 1 else 's'}"
 
 
-def _whole(price: Price) -> str:
+def _whole(price: AcceleratorPrice) -> str:
     return f"; the whole node for {counted(price.accelerators)} of {counted(price.built)}"
 
 
@@ -377,7 +377,7 @@ def _plainly(chosen: NamedDocument | str) -> str | None:
 _DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")
 
 
-def price_fields(price: Price) -> dict[str, Any]:
+def price_fields(price: AcceleratorPrice) -> dict[str, Any]:
     """A price as plain values: per accelerator in use, with its origin and date."""
     listed = price.listed
     return {

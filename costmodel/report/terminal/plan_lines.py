@@ -102,7 +102,7 @@ def conclusion(answer: Answer) -> str:
         return f"This plan is not valid: {REFUSALS[code].title}, {reason_against(answer, code)}. Nothing was computed."
     costs = answer.evaluation.costs.row()
     step = f"a step takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
-    memory = f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
+    memory = f"{gib(costs['memory_peak'])} of {gib(inputs.usable_memory)} GiB"
     if costs["memory_share"] > 1:
         return f"This plan does not fit: it needs {memory} on each accelerator. If it did, {step}."
     longest, part = max(((words, costs[name]) for words, name in TIME_TERMS), key=lambda item: item[1])

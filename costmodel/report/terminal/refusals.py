@@ -11,7 +11,7 @@ from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.stack import Axis
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.estimate.model.feed_forward_kinds import inner_widths
+from costmodel.estimate.model.feed_forward_kinds import dense_inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import Limit, number, stated_limits
@@ -267,13 +267,13 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
     if code in _SENTENCES:
         return _SENTENCES[code](inputs, block)
     if code == "M001":
-        peak, usable = costs["memory_peak"], float(inputs.usable)
+        peak, usable = costs["memory_peak"], float(inputs.usable_memory)
         usable = peak / costs["memory_share"] if inputs.groups else usable
         over = f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
         return f"{over}{largest_part(inputs, block)}"
     if code == NOT_SAFE:
         chance = rounded_percent(costs["fit_chance"])
-        return f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB fit with a chance of {chance}"
+        return f"{gib(costs['memory_peak'])} of {gib(inputs.usable_memory)} GiB fit with a chance of {chance}"
     if code == "M003":
         taken, holds = costs["host_memory"], float(inputs.host.capacity)
         if block.structure.offload_to == "cpu":
@@ -309,7 +309,7 @@ def _missed(inputs: TrainingInputs, limit: Limit, value: float) -> str:
     if math.isnan(value):
         return f"the limit on {limit.key} cannot be checked: {missing_input(inputs, name)}"
     if name == "memory_share":
-        name, value, bound = "memory_peak", value * float(inputs.usable), bound * float(inputs.usable)
+        name, value, bound = "memory_peak", value * float(inputs.usable_memory), bound * float(inputs.usable_memory)
     off = result(name, abs(value - bound))
     off = f"{off.removesuffix(' %')} points" if off.endswith("%") else off
     missed = f"{limit.key} {result(name, value)} is {off} {_BOUNDS[limit.kind]}"
@@ -376,7 +376,7 @@ def _indivisible_kv_heads(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _indivisible_widths(inputs: TrainingInputs, block: Block) -> str:
-    tp, inner = _size(block, "tp"), {*inner_widths(inputs.model.kinds)}
+    tp, inner = _size(block, "tp"), {*dense_inner_widths(inputs.model.kinds)}
     widths = [("hidden", inputs.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
     said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
     return f"{joined(said)} {'is' if len(said) == 1 else 'are'} not divisible by tp {counted(tp)}"

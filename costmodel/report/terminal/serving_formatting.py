@@ -12,7 +12,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.results import SERVING_RESULTS, is_share
 from costmodel.documents.schemas.serving import BETWEEN_TOKENS, Serving
 from costmodel.equations.parallelism.counts import padded_vocab
-from costmodel.estimate.model.feed_forward_kinds import inner_widths
+from costmodel.estimate.model.feed_forward_kinds import dense_inner_widths
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation
 from costmodel.estimate.serving.operating_point import longer_than_a_step
@@ -478,7 +478,7 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
     counts: dict[str, tuple[str, Sequence[object]]] = {
         "L051": (grouped, [count for kind in layers for count in kind.head_counts]),
         "L053": ("padded words of the vocabulary", [padded_vocab(model.vocab, inputs.engine.vocab_multiple, 1.0)]),
-        "L054": ("columns of an MLP", inner_widths(layers)),
+        "L054": ("columns of an MLP", dense_inner_widths(layers)),
     }
     if code == "L050":
         needed = answer.costs["gpus"]

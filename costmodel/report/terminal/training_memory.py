@@ -58,7 +58,7 @@ def training_ledger(answer: Answer) -> MemoryLedger:
             LedgerSum("reserved", len(RESERVED), "+ fragmentation: max_memory_reserved"),
             LedgerSum("peak", len(LINES), f"+ {_pages(answer)}runtime: nvidia-smi", "memory_peak"),
         ],
-        float(answer.inputs.usable),
+        float(answer.inputs.usable_memory),
         "usable",
         _room(answer),
         _host(answer),
@@ -89,7 +89,7 @@ def _pages(answer: Answer) -> str:
 
 def _room(answer: Answer) -> Text:
     """A line on how much of the usable memory is used and free."""
-    costs, usable = answer.evaluation.costs.row(), float(answer.inputs.usable)
+    costs, usable = answer.evaluation.costs.row(), float(answer.inputs.usable_memory)
     stated = verdict(costs["memory_share"])
     words = f"  {room_words(costs['memory_share'] * usable, usable)}   {verdict_words(costs)}"
     risky = stated == "fits" and costs["fit_chance"] < SAFE

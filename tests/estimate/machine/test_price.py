@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.documents.reader.library import names, read
-from costmodel.estimate.machine.price import CHEAPEST, DEAREST, odd_price
+from costmodel.estimate.machine.price import CHEAPEST, DEAREST, is_implausible_price
 
 
 def test_bounds_are_those_of_the_shipped_nodes() -> None:
@@ -13,6 +13,6 @@ def test_bounds_are_those_of_the_shipped_nodes() -> None:
         round(3600 * CHEAPEST, 1),
         round(3600 * DEAREST, 1),
     ]
-    assert not any(map(odd_price, each))
-    assert odd_price(min(each) / 21)
-    assert odd_price(max(each) * 11)
+    assert not any(map(is_implausible_price, each))
+    assert is_implausible_price(min(each) / 21)
+    assert is_implausible_price(max(each) * 11)

@@ -11,7 +11,7 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.estimate.model.feed_forward_kinds import FEEDS, Feed
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.mixers.mixing_half import layer_words
+from costmodel.estimate.model.mixers.mixing_half import layer_names_text
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.ground.equation import Number
@@ -54,7 +54,7 @@ def test_training_and_serving_ask_the_entry_alone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(FEEDS, Toy, ToyFeed)  # type: ignore[arg-type]
     monkeypatch.setattr(Layers, "feed", property(lambda layer: own if layer.mlp is not None else None))
     inputs, case = cases.inputs(), serving_cases.case("model.title=of toys")
-    assert layer_words(case.model) == "attention + toy"
+    assert layer_names_text(case.model) == "attention + toy"
     assert model_parameters(inputs.model) == without + 32 * 4096 * 4098
     toy = cases.costs(inputs, tp=2)
     assert all(toy[name] < plain[name] for name in ("matmul", "memory_bound", "memory_peak"))

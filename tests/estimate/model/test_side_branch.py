@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from costmodel.equations.memory.activations import head_activations, logit_bytes
-from costmodel.estimate.model.shards import matmuls, shard, stream_additions, stream_traffic
+from costmodel.estimate.model.shards import layer_matmuls, shard, stream_additions, stream_traffic
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import forward_flop
 from costmodel.estimate.training.memory_breakdown import loss_bytes
@@ -30,7 +30,7 @@ def test_the_head_works_on_matrices_of_all_streams_but_one_at_both_ends() -> Non
 
 def test_a_layer_multiplies_a_router_twice_and_the_branch() -> None:
     model = cases.inputs("gemma-3n-e4b", sequence=TOKENS, global_batch=8).model
-    rows = [(row.name, row.n, row.k) for row in matmuls(model, shard(model, model.layers[0], 1.0))]
+    rows = [(row.name, row.n, row.k) for row in layer_matmuls(model, shard(model, model.layers[0], 1.0))]
     mixing = [row[1:] for row in rows if row[0] == "stream mixing"]
     assert mixing == [(2 * STREAMS, HIDDEN), (STREAMS**2 + STREAMS, STREAMS)]
     assert [row[1:] for row in rows if row[0].startswith("side")] == [(RANK, HIDDEN), (HIDDEN, RANK)]

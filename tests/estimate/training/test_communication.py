@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from each import each
 
-from costmodel.estimate.machine.collective_time import alone_times, collective_time, send_time
+from costmodel.estimate.machine.collective_time import collective_time, collective_times_alone, send_time
 from costmodel.estimate.machine.process_groups import Group, Transfer, embedding_group, group, groups
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.predict_training import plan_block
@@ -441,7 +441,9 @@ def test_all_reduces_between_nodes_take_as_long_as_published_ones(nodes: tuple[s
     asked = inputs(model(), node=nodes[0], nodes=nodes[1], global_batch=256)
     ranks = laid(asked, 8.0 * nodes[1], 1.0)
     for size, measured in PUBLISHED[nodes].items():
-        assert alone_times(asked, float(size), ranks, "all_reduce")[0].total * 1e6 == pytest.approx(measured, rel=0.3)
+        assert collective_times_alone(asked, float(size), ranks, "all_reduce")[0].total * 1e6 == pytest.approx(
+            measured, rel=0.3
+        )
 
 
 def test_two_levels_lie_between_the_longer_and_their_sum() -> None:

@@ -10,8 +10,8 @@ from each import each
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.precision import RECIPES
-from costmodel.estimate.machine.number_formats import Linear
-from costmodel.estimate.model.shards import matmuls, shard
+from costmodel.estimate.machine.number_formats import LinearTypes
+from costmodel.estimate.model.shards import layer_matmuls, shard
 from costmodel.estimate.training.layer_kernels import linear
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.errors import CostModelError
@@ -28,7 +28,7 @@ def asked(precision: str, **more: Any) -> TrainingInputs:
 def with_bf16_rates(narrow: TrainingInputs, wide: TrainingInputs) -> TrainingInputs:
     """A narrow setting whose products run like bf16's, and whose conversion and copies cost nothing."""
     recipe = replace(narrow.recipe, operand=2.0, quantised=0.0, transposed=0.0, copies=0.0)
-    return with_rates(narrow, linear=Linear(recipe, wide.rates.matmul, wide.rates.peak, 1.0))
+    return with_rates(narrow, linear=LinearTypes(recipe, wide.rates.matmul, wide.rates.peak, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_ranks_convert_what_they_gather_in_parts(precision: str, once: float) ->
     """Each of two ranks converts half of a gathered input, and transposes all of it where one scale serves a tensor."""
     found = asked(precision)
     up = next(
-        each for each in matmuls(found.model, shard(found.model, found.model.layers[0], 2.0)) if "up" in each.name
+        each for each in layer_matmuls(found.model, shard(found.model, found.model.layers[0], 2.0)) if "up" in each.name
     )
     whole, half = (linear(found, 4096.0, up, split).forward.memory_bound for split in (1.0, 2.0))
     assert half / whole == pytest.approx((2.0 + 5.0 / 2) / once if precision == "fp8-cs" else 0.5)

@@ -12,7 +12,7 @@ import pytest
 
 from costmodel.documents.reader.library import read
 from costmodel.equations.kernels.roofline import part_slowdown
-from costmodel.estimate.model.shards import matmuls, shard
+from costmodel.estimate.model.shards import layer_matmuls, shard
 from costmodel.estimate.training.layer_kernels import linear
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
@@ -238,7 +238,7 @@ def test_power_slows_state_spaces_whatever_attention_kernel_the_stack_has(stack:
 def test_adding_to_gradients_can_wait_as_the_gradients_can() -> None:
     """Of the first matrix 2 × 4 bytes an element, at the rate of any stream."""
     asked = inputs("llama-3-8b")
-    matrix = next(iter(matmuls(asked.model, shard(asked.model, asked.model.layers[0], 1.0))))
+    matrix = next(iter(layer_matmuls(asked.model, shard(asked.model, asked.model.layers[0], 1.0))))
     wide, narrow = (
         linear(replace(asked, widths=replace(asked.widths, gradient=width)), 4096.0, matrix, 1.0)
         for width in (4.0, 2.0)

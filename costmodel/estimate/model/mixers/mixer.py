@@ -80,7 +80,7 @@ class MixerKind(Generic[Own]):
         """Name of the mixer in answers, such as `latent attention`."""
         raise NotImplementedError
 
-    def hold(self, model: Model, own: Own, tp: Number) -> Mixer:
+    def shard(self, model: Model, own: Own, tp: Number) -> Mixer:
         """Heads, widths and parameters of the mixer on one of `tp` ranks."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class MixerKind(Generic[Own]):
     def traffic(
         self, model: Model, own: Own, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
-        """Bytes read and written by this many tokens, without matrix products and attention scores."""
+        """Bytes through memory for this many tokens, without matrix products and attention scores."""
         raise NotImplementedError
 
     def activations(self, own: Own, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
@@ -103,10 +103,10 @@ class MixerKind(Generic[Own]):
         raise NotImplementedError
 
     def cache(self, own: Own, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-        """Cache bytes of a sequence with the given number of tokens in serving."""
+        """Cache bytes of one sequence with this many tokens, on one of `tp` ranks, in serving."""
         raise NotImplementedError
 
-    def exchanged(self, own: Own, part: Mixer) -> Shapes:
+    def all_to_all_shape(self, own: Own, part: Mixer) -> Shapes:
         """Heads, their width, and the number of such tensors that an all-to-all of heads for tokens moves."""
         raise NotImplementedError
 
@@ -118,12 +118,15 @@ class MixerKind(Generic[Own]):
         """Cache bytes that each token adds, with all heads."""
         return self.cache(own, 1.0, 1.0, width)
 
-    def read(self, own: Own, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-        """KV-cache bytes that one decode query reads."""
+    def cache_read(self, own: Own, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+        """KV-cache bytes that one decode query reads of a sequence with this many tokens."""
         return self.cache(own, tp, tokens, width)
 
     def shared_keys(self, own: Own, tokens: Number) -> SharedKeys | None:
-        """The keys that one query reads out of the given number of tokens, if all heads share them; else None."""
+        """The keys that one decode query reads, if all heads share them.
+
+        Else None. tokens: in the cache of the sequence
+        """
         return None
 
     def narrow_width(self, hidden: Number, own: Own) -> Number | None:
@@ -138,11 +141,11 @@ class MixerKind(Generic[Own]):
         """Heads whose attention scores are written to memory for one sequence if attention is not fused."""
         return part.heads
 
-    def summed_inside(self, own: Own) -> float:
-        """Width of the tensor that tp ranks all-reduce inside the mixer."""
+    def inner_all_reduce_width(self, own: Own) -> float:
+        """Width of the tensor that tp ranks all-reduce inside the mixer; 0 if they do not."""
         return 0.0
 
-    def gathered(self, own: Own, part: Mixer) -> Shapes:
+    def all_gather_shape(self, own: Own, part: Mixer) -> Shapes:
         """Heads, width and number of the vectors per token in an all-gather of a sequence."""
         return ((part.kv_heads, part.head_dim, 2.0),)
 

@@ -111,7 +111,7 @@ class GroupedKind(MixerKind[Attention]):
         """KV-cache bytes that one more token adds; 0 with a sliding window, whose cache has a constant size."""
         return 0.0 if attn.window is not None else self.cache(attn, 1.0, 1.0, width)
 
-    def hold(self, model: Model, attn: Attention, tp: Number) -> Mixer:
+    def shard(self, model: Model, attn: Attention, tp: Number) -> Mixer:
         """Heads, widths and parameters of the attention on one of `tp` ranks."""
         heads = attn.heads / tp
         kv_heads = kv_heads_per_rank(attn.kv_heads, tp)
@@ -183,14 +183,14 @@ class GroupedKind(MixerKind[Attention]):
 
     def cache(self, attn: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """KV-cache bytes of a sequence with so many tokens; 0 if the layer reads the cache of another layer."""
-        return 0.0 if attn.shared_kv else self.read(attn, tp, tokens, width)
+        return 0.0 if attn.shared_kv else self.cache_read(attn, tp, tokens, width)
 
-    def read(self, attn: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    def cache_read(self, attn: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """KV-cache bytes that one decode query reads."""
         kept = tokens if attn.window is None else window_tokens(tokens, attn.window)
         return attention_cache_bytes(kept, kv_heads_per_rank(attn.kv_heads, tp), attn.core_width, width.cache)
 
-    def exchanged(self, _own: Attention, part: Mixer) -> Shapes:
+    def all_to_all_shape(self, _own: Attention, part: Mixer) -> Shapes:
         """Heads, width and number of the tensors that an all-to-all of heads for tokens moves."""
         return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))
 
@@ -198,13 +198,13 @@ class GroupedKind(MixerKind[Attention]):
 INDEX = 4.0  # bytes of the index of a token, as kernels take them
 
 
-def _ranks(mla: LatentAttention, heads: Number) -> Number:
+def _head_ranks(mla: LatentAttention, heads: Number) -> Number:
     """Number of ranks over which the heads are sharded."""
     with term("ranks"):
         return mla.heads / heads
 
 
-def _keys(mla: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
+def _indexer_cache(mla: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
     """Cache bytes of the indexer's keys, one for each token."""
     if mla.indexer is None:
         return 0.0
@@ -234,13 +234,13 @@ class LatentKind(MixerKind[LatentAttention]):
 
     def shared_keys(self, mla: LatentAttention, tokens: Number) -> SharedKeys:
         """The latent vectors that one query reads."""
-        return SharedKeys(self.picked(mla, tokens), mla.kv_rank, mla.rope_dim)
+        return SharedKeys(self.keys_read(mla, tokens), mla.kv_rank, mla.rope_dim)
 
     def gathered_widths(self, mla: LatentAttention) -> tuple[Number, Number, Number] | None:
         """Widths per token (latent, rotary part, index key) that a rank with an indexer needs of all tokens."""
         return None if mla.indexer is None else (mla.kv_rank, mla.rope_dim, mla.indexer.head_dim)
 
-    def hold(self, model: Model, mla: LatentAttention, tp: Number) -> Mixer:
+    def shard(self, model: Model, mla: LatentAttention, tp: Number) -> Mixer:
         """Heads and parameters of MLA on one rank: it has all down projections, and its heads of up projections."""
         heads = mla.heads / tp
         query = mla.nope_dim + mla.rope_dim
@@ -279,7 +279,7 @@ class LatentKind(MixerKind[LatentAttention]):
         core = selected_attention_flop(*sizes, size.heads, mla.kv_rank, mla.rope_dim, mla.indexer.top_k, causal=causal)
         with term("indexer"):
             scores = indexer_flop(*sizes, mla.indexer.heads, mla.indexer.head_dim, causal=causal)
-            return core + scores / _ranks(mla, size.heads)
+            return core + scores / _head_ranks(mla, size.heads)
 
     def appended_flop(self, mla: LatentAttention, part: Mixer, computed: Number, hit: Number) -> tuple[Number, Number]:
         """Forward FLOP of new prompt tokens after cached ones: of attention, and of the unsharded indexer."""
@@ -315,20 +315,20 @@ class LatentKind(MixerKind[LatentAttention]):
 
     def cache(self, mla: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """Cache bytes of a sequence with the given number of tokens; every rank stores the whole cache."""
-        return latent_cache_bytes(tokens, mla.kv_rank, mla.rope_dim, width.cache, width.cache) + _keys(
+        return latent_cache_bytes(tokens, mla.kv_rank, mla.rope_dim, width.cache, width.cache) + _indexer_cache(
             mla, tokens, width
         )
 
-    def read(self, mla: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    def cache_read(self, mla: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """Cache bytes that one query reads: all index keys, and the latents of the selected tokens."""
-        found = latent_cache_bytes(self.picked(mla, tokens), mla.kv_rank, mla.rope_dim, width.cache, width.cache)
-        return found + _keys(mla, tokens, width)
+        found = latent_cache_bytes(self.keys_read(mla, tokens), mla.kv_rank, mla.rope_dim, width.cache, width.cache)
+        return found + _indexer_cache(mla, tokens, width)
 
-    def picked(self, mla: LatentAttention, tokens: Number) -> Number:
+    def keys_read(self, mla: LatentAttention, tokens: Number) -> Number:
         """Number of tokens that one query reads of a context of `tokens` tokens."""
         return tokens if mla.indexer is None else np.minimum(tokens, mla.indexer.top_k)
 
-    def gathered(self, mla: LatentAttention, part: Mixer) -> Shapes:
+    def all_gather_shape(self, mla: LatentAttention, part: Mixer) -> Shapes:
         """Heads, width and number of the vectors in an all-gather of a sequence: keys and values.
 
         With an indexer the core reads latents, so these are sent, and one index key a token.
@@ -339,7 +339,7 @@ class LatentKind(MixerKind[LatentAttention]):
             latent = mla.kv_rank + mla.rope_dim
         return ((1.0, latent, 1.0), (1.0, mla.indexer.head_dim, 1.0))
 
-    def exchanged(self, _own: LatentAttention, part: Mixer) -> Shapes:
+    def all_to_all_shape(self, _own: LatentAttention, part: Mixer) -> Shapes:
         """Heads, width and number of the tensors that an all-to-all of heads for tokens moves."""
         return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))
 
@@ -356,7 +356,7 @@ def _entry_parameters(hidden: Number, own: CompressedAttention, entries: Entries
         return found + table_parameters(hidden, indexer.heads)
 
 
-def _groups(own: CompressedAttention, part: Mixer) -> Number:
+def _head_groups(own: CompressedAttention, part: Mixer) -> Number:
     """Number of groups of heads on one rank."""
     with term("groups"):
         return own.output_groups * (part.heads / own.heads)
@@ -383,7 +383,7 @@ def _scores_flop(own: CompressedAttention, size: CoreSize, *, causal: bool) -> N
         return entry_scores_flop(size.sequences, scored, own.entries.indexer.heads, own.entries.indexer.head_dim)
 
 
-def _width(own: CompressedAttention, entries: Entries) -> float:
+def _entry_width(own: CompressedAttention, entries: Entries) -> float:
     """Width of a compressed entry with its indexer key."""
     return own.head_dim + (0.0 if entries.indexer is None else entries.indexer.head_dim)
 
@@ -410,7 +410,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
     def narrow_width(self, hidden: Number, own: CompressedAttention) -> Number:
         """Width of narrow queries, keys and entries, which tp ranks gather."""
         with term("narrow queries and keys"):
-            return own.query_rank + own.head_dim + self.sent(own)
+            return own.query_rank + own.head_dim + self.entry_width_per_token(own)
 
     def picked_keys(self, own: CompressedAttention) -> float:
         """Entries that the indexer selects per token."""
@@ -425,17 +425,17 @@ class CompressedKind(MixerKind[CompressedAttention]):
 
     def shared_keys(self, own: CompressedAttention, tokens: Number) -> SharedKeys:
         """The tokens and entries that one query reads."""
-        return SharedKeys(self.picked(own, tokens), own.head_dim, 0.0)
+        return SharedKeys(self.keys_read(own, tokens), own.head_dim, 0.0)
 
     def token_bytes(self, own: CompressedAttention, width: CacheWidth) -> Number:
         """Cache bytes of entries that each token adds."""
-        return self.grown(own, 1.0, width)
+        return self.entries_cache(own, 1.0, width)
 
     def gathered_widths(self, own: CompressedAttention) -> tuple[Number, Number, Number]:
         """Widths of the compressed entries per token that a context-parallel rank needs of the whole sequence."""
-        return self.sent(own), 0.0, 0.0
+        return self.entry_width_per_token(own), 0.0, 0.0
 
-    def hold(self, model: Model, own: CompressedAttention, tp: Number) -> Mixer:
+    def shard(self, model: Model, own: CompressedAttention, tp: Number) -> Mixer:
         """Heads and parameters on one rank: tp shards groups of heads, but not the narrow matrices."""
         heads = own.heads / tp
         sizes = (own.query_rank, own.output_groups / tp, own.output_rank)
@@ -462,7 +462,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
                 yield Matmul("index queries", indexer.heads * indexer.head_dim / tp, own.query_rank, tp)
                 yield Matmul("index keys", (series * indexer.head_dim + indexer.heads) / tp, hidden, tp)
         yield Matmul("attention out down", own.output_rank, part.heads * part.head_dim)
-        yield Matmul("attention out", hidden, _groups(own, part) * own.output_rank)
+        yield Matmul("attention out", hidden, _head_groups(own, part) * own.output_rank)
 
     def flop(self, own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
         """Forward FLOP of attention scores and values; tp ranks divide the work of the indexer."""
@@ -488,7 +488,7 @@ class CompressedKind(MixerKind[CompressedAttention]):
         if own.entries is not None:
             with term("entries"):
                 sizes = (own.entries.rate, own.entries.series, element)
-                nbytes = nbytes + compressor_traffic(tokens, _width(own, own.entries), *sizes, backward=backward)
+                nbytes = nbytes + compressor_traffic(tokens, _entry_width(own, own.entries), *sizes, backward=backward)
         return nbytes
 
     def activations(
@@ -496,12 +496,12 @@ class CompressedKind(MixerKind[CompressedAttention]):
     ) -> Number:
         """Bytes saved for backward, without the residual stream and the attention scores."""
         with term("mixer"):
-            groups = _groups(own, part)
+            groups = _head_groups(own, part)
             kept = compressed_attention_activations(tokens, part.heads, part.head_dim, groups, own.output_rank, element)
             narrow = narrow_activations(tokens, own.query_rank, own.head_dim, element)
             if own.entries is not None:
                 sizes = (own.entries.rate, own.entries.series, element)
-                narrow = narrow + compressor_activations(tokens, _width(own, own.entries), *sizes)
+                narrow = narrow + compressor_activations(tokens, _entry_width(own, own.entries), *sizes)
                 if (indexer := own.entries.indexer) is not None:
                     chosen = (indexer.heads, indexer.head_dim, indexer.top_k)
                     narrow = narrow + entry_choice_activations(tokens, *chosen, element, INDEX)
@@ -509,26 +509,26 @@ class CompressedKind(MixerKind[CompressedAttention]):
 
     def cache(self, own: CompressedAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """Cache bytes of a sequence with the given number of tokens; every rank stores the whole cache."""
-        return self.held(own, window_tokens(tokens, own.window), tokens, width)
+        return self.cache_parts(own, window_tokens(tokens, own.window), tokens, width)
 
-    def held(self, own: CompressedAttention, windowed: Number, tokens: Number, width: CacheWidth) -> Number:
+    def cache_parts(self, own: CompressedAttention, windowed: Number, tokens: Number, width: CacheWidth) -> Number:
         """KV-cache bytes of `windowed` window tokens, of compressed entries with keys, and of the tokens since."""
         with term("window"):
             found = latent_cache_bytes(windowed, own.head_dim, 0.0, width.cache, width.cache)
         if own.entries is None:
             return found
         with term("run at hand"):
-            sizes = (own.entries.rate, _width(own, own.entries), own.entries.series)
-            return found + self.grown(own, tokens, width) + compressor_state_bytes(*sizes, width.state)
+            sizes = (own.entries.rate, _entry_width(own, own.entries), own.entries.series)
+            return found + self.entries_cache(own, tokens, width) + compressor_state_bytes(*sizes, width.state)
 
-    def grown(self, own: CompressedAttention, tokens: Number, width: CacheWidth) -> Number:
+    def entries_cache(self, own: CompressedAttention, tokens: Number, width: CacheWidth) -> Number:
         """KV-cache bytes of the compressed entries and index keys for a context of `tokens` tokens."""
         if own.entries is None:
             return 0.0
         with term("entries"):
-            return entry_cache_bytes(tokens, own.entries.rate, _width(own, own.entries), width.cache)
+            return entry_cache_bytes(tokens, own.entries.rate, _entry_width(own, own.entries), width.cache)
 
-    def read(self, own: CompressedAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
+    def cache_read(self, own: CompressedAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
         """Cache bytes that one query reads: its window, all index keys, and the selected entries."""
         with term("window"):
             found = latent_cache_bytes(window_tokens(tokens, own.window), own.head_dim, 0.0, width.cache, width.cache)
@@ -543,28 +543,28 @@ class CompressedKind(MixerKind[CompressedAttention]):
         with term("index keys"):
             return found + entry_cache_bytes(tokens, own.entries.rate, own.entries.indexer.head_dim, width.cache)
 
-    def picked(self, own: CompressedAttention, tokens: Number) -> Number:
+    def keys_read(self, own: CompressedAttention, tokens: Number) -> Number:
         """Number of keys that one query reads of a context of `tokens` tokens: its window, and selected entries."""
         seen = window_tokens(tokens, own.window)
         return seen if own.entries is None else seen + _picked_entries(own.entries, tokens)
 
-    def gathered(self, own: CompressedAttention, _part: Mixer) -> Shapes:
+    def all_gather_shape(self, own: CompressedAttention, _part: Mixer) -> Shapes:
         """Heads, width and number of the vectors in an all-gather of a sequence: only compressed entries.
 
         A window reaches over a few tokens of the rank before, which is negligible.
         """
         if own.entries is None:
             return ()
-        return ((1.0, self.sent(own), 1.0),)
+        return ((1.0, self.entry_width_per_token(own), 1.0),)
 
-    def sent(self, own: CompressedAttention) -> Number:
+    def entry_width_per_token(self, own: CompressedAttention) -> Number:
         """Width per token of the compressed entries that context-parallel ranks send each other."""
         if own.entries is None:
             return 0.0
         with term("entries"):
-            return _width(own, own.entries) / own.entries.rate
+            return _entry_width(own, own.entries) / own.entries.rate
 
-    def exchanged(self, own: CompressedAttention, part: Mixer) -> Shapes:
+    def all_to_all_shape(self, own: CompressedAttention, part: Mixer) -> Shapes:
         """Sizes of queries and results: each rank needs all keys, so heads and tokens are not exchanged."""
         del own
         return ((part.heads, part.head_dim, 2.0),)
@@ -577,7 +577,7 @@ class StateSpaceKind(MixerKind[StateSpace]):
         """Name of Mamba-2 layers in answers."""
         return "state space"
 
-    def hold(self, model: Model, ssm: StateSpace, tp: Number) -> Mixer:
+    def shard(self, model: Model, ssm: StateSpace, tp: Number) -> Mixer:
         """Heads and parameters of a Mamba-2 layer on one of `tp` ranks."""
         heads, groups = ssm.heads / tp, kv_heads_per_rank(ssm.groups, tp)
         held = state_space_parameters(model.hidden, heads, ssm.head_dim, groups, ssm.state, ssm.conv)
@@ -616,7 +616,7 @@ class StateSpaceKind(MixerKind[StateSpace]):
         heads, groups = ssm.heads / tp, kv_heads_per_rank(ssm.groups, tp)
         return state_cache_bytes(heads, ssm.head_dim, groups, ssm.state, ssm.conv, width.state, width.wide)
 
-    def exchanged(self, ssm: StateSpace, part: Mixer) -> Shapes:
+    def all_to_all_shape(self, ssm: StateSpace, part: Mixer) -> Shapes:
         """Heads, width and number of the tensors (inputs, gates, outputs, B, C) that an all-to-all moves."""
         return ((part.heads, part.head_dim, 3.0), (part.kv_heads, ssm.state, 2.0))
 
@@ -642,7 +642,7 @@ class LinearKind(MixerKind[LinearAttention]):
         """The name of this layer kind's cache, for tables."""
         return "linear attention"
 
-    def hold(self, model: Model, linear: LinearAttention, tp: Number) -> Mixer:
+    def shard(self, model: Model, linear: LinearAttention, tp: Number) -> Mixer:
         """Heads and parameters of linear attention on one of `tp` ranks, which shard the key heads."""
         heads, key_heads = linear.heads / tp, linear.key_heads / tp
         part = Mixer(heads, key_heads, linear.value_dim, 0.0)
@@ -689,7 +689,7 @@ class LinearKind(MixerKind[LinearAttention]):
         sizes = (linear.heads / tp, linear.value_dim, linear.key_heads / tp, linear.key_dim, linear.conv or 1.0)
         return linear_state_bytes(*sizes, width.state, width.wide)
 
-    def exchanged(self, linear: LinearAttention, part: Mixer) -> Shapes:
+    def all_to_all_shape(self, linear: LinearAttention, part: Mixer) -> Shapes:
         """Heads, width and number of the tensors (values, gates, results, queries, keys) that an all-to-all moves."""
         return ((part.heads, linear.value_dim, 3.0), (part.kv_heads, linear.key_dim, 2.0))
 
@@ -701,7 +701,7 @@ class SelectiveScanKind(MixerKind[SelectiveScan]):
         """Name of Mamba-1 layers in answers."""
         return "selective scan"
 
-    def hold(self, model: Model, scan: SelectiveScan, tp: Number) -> Mixer:
+    def shard(self, model: Model, scan: SelectiveScan, tp: Number) -> Mixer:
         """Channels and parameters of a Mamba-1 layer on one of `tp` ranks, which shard the channels."""
         inner = scan.inner / tp
         options = {"normalised": scan.norms, "biases": scan.biases}
@@ -711,11 +711,11 @@ class SelectiveScanKind(MixerKind[SelectiveScan]):
     def matrices(self, hidden: Number, scan: SelectiveScan, part: Mixer, _tp: Number) -> Iterator[Matmul]:
         """The weight matrices as one rank multiplies them."""
         yield Matmul("scan in", 2.0 * part.heads, hidden)
-        yield Matmul("scan steps", self.summed_inside(scan), part.heads)
+        yield Matmul("scan steps", self.inner_all_reduce_width(scan), part.heads)
         yield Matmul("scan steps up", part.heads, scan.rank)
         yield Matmul("scan out", hidden, part.heads)
 
-    def summed_inside(self, scan: SelectiveScan) -> float:
+    def inner_all_reduce_width(self, scan: SelectiveScan) -> float:
         """Width of the scan's inputs that each token computes from all channels: low-rank step sizes, B and C.
 
         Ranks of tp hold some channels each, and sum it up.
@@ -752,7 +752,7 @@ class SelectiveScanKind(MixerKind[SelectiveScan]):
         """Bytes of the state of a sequence in serving, whatever its length."""
         return state_cache_bytes(scan.inner / tp, 1.0, 0.0, scan.state, scan.conv, width.state, width.wide)
 
-    def exchanged(self, _own: SelectiveScan, part: Mixer) -> Shapes:
+    def all_to_all_shape(self, _own: SelectiveScan, part: Mixer) -> Shapes:
         """Heads, width and number of tensors in an all-to-all of heads for tokens; plans with cp are refused."""
         return ((part.heads, part.head_dim, 4.0),)
 

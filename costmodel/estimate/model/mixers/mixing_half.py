@@ -24,16 +24,16 @@ def mixer_kinds(kind: Layers) -> Iterator[str]:
     return (KINDS[type(own)].label(own) for own in kind.mixers)
 
 
-def layer_words(model: Model) -> str:
+def layer_names_text(model: Model) -> str:
     """Names of all mixers in a model, and of its feed-forward halves but MLPs."""
     feeds = (feed_of(kind, 1.0) for kind in model.layers)
     mixers = (name for kind in model.layers for name in mixer_kinds(kind))
     return " + ".join(dict.fromkeys([*mixers, *(feed.label for feed in feeds if feed is not None and feed.label)]))
 
 
-def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
+def mixer_shard(model: Model, kind: Layers, tp: Number) -> Mixer | None:
     """A layer's mixers (attention, Mamba …) as one of `tp` ranks stores them; None for a layer without a mixer."""
-    held = [KINDS[type(own)].hold(model, own, tp) for own in kind.mixers]
+    held = [KINDS[type(own)].shard(model, own, tp) for own in kind.mixers]
     if len(held) < 2:
         return held[0] if held else None
     first, beside = held
@@ -44,7 +44,7 @@ def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
     return replace(first, parameters=both, beside=beside)
 
 
-def each(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind[Any], AnyMixer, Mixer]]:
+def each_mixer(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind[Any], AnyMixer, Mixer]]:
     """Each mixer of a layer: its kind, its description in the model document, and its shard on a rank."""
     held = (part, part.beside or part)
     for own, mine in zip(kind.mixers, held, strict=False):
@@ -53,7 +53,7 @@ def each(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind[Any], AnyMixer, 
 
 def mixer_matmuls(hidden: Number, kind: Layers, part: Mixer, tp: Number) -> Iterator[Matmul]:
     """Name and sizes of each weight matrix in a layer's mixers (attention, Mamba …), as one rank multiplies it."""
-    for row, own, mine in each(kind, part):
+    for row, own, mine in each_mixer(kind, part):
         for matrix in row.matrices(hidden, own, mine, tp):
             if not kind.shared_output or matrix.name != "attention out":
                 yield matrix
@@ -62,7 +62,7 @@ def mixer_matmuls(hidden: Number, kind: Layers, part: Mixer, tp: Number) -> Iter
 def core_flop(kind: Layers, part: Mixer, sequences: Number, sequence: Number, heads: Number, *, causal: bool) -> Number:
     """Forward FLOP of attention scores and values, or of scans, in one layer; `heads` are those of its first mixer."""
     found: list[Number] = []
-    for row, own, mine in each(kind, part):
+    for row, own, mine in each_mixer(kind, part):
         size = CoreSize(sequences, sequence, mine.heads if found else heads)
         found.append(row.flop(own, mine, size, causal=causal))
     return sum(found[1:], start=found[0])
@@ -77,7 +77,9 @@ def mixer_traffic(
     model: Model, kind: Layers, part: Mixer, tokens: Number, element: Number, *, backward: bool
 ) -> Number:
     """Bytes that a layer's mixers read and write, without matrix products and attention scores."""
-    found = [row.traffic(model, own, mine, tokens, element, backward=backward) for row, own, mine in each(kind, part)]
+    found = [
+        row.traffic(model, own, mine, tokens, element, backward=backward) for row, own, mine in each_mixer(kind, part)
+    ]
     if kind.shared_output and part.beside is not None:
         found.append(shared_output_traffic(tokens, part.beside.heads, element, backward=backward))
     return sum(found[1:], start=found[0])
@@ -85,7 +87,7 @@ def mixer_traffic(
 
 def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
     """Bytes that a layer's mixers save for backward, without the residual stream and the attention scores."""
-    found = [row.activations(own, mine, tokens, element, split) for row, own, mine in each(kind, part)]
+    found = [row.activations(own, mine, tokens, element, split) for row, own, mine in each_mixer(kind, part)]
     if kind.shared_output and part.beside is not None:
         found.append(shared_output_activations(tokens, part.beside.heads, element))
     return sum(found[1:], start=found[0])
@@ -108,9 +110,9 @@ def score_heads(kind: Layers, part: Mixer, *, fused: bool) -> Number:
     return part.heads if fused else KINDS[type(own)].score_heads(own, part)
 
 
-def summed_inside(kind: Layers) -> float:
-    """Width of the tensor that tp ranks all-reduce inside a mixer: the inputs of a selective scan; else 0."""
-    return sum((KINDS[type(own)].summed_inside(own) for own in kind.mixers), start=0.0)
+def inner_all_reduce_width(kind: Layers) -> float:
+    """Width of the tensor that tp ranks all-reduce inside a mixer (the inputs of a selective scan); else 0."""
+    return sum((KINDS[type(own)].inner_all_reduce_width(own) for own in kind.mixers), start=0.0)
 
 
 def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
@@ -121,7 +123,7 @@ def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> 
 
 def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
     """KV-cache bytes that one decode query reads in a layer: in sparse attention, those of the selected tokens."""
-    found = [KINDS[type(own)].read(own, tp, tokens, width) for own in kind.mixers]
+    found = [KINDS[type(own)].cache_read(own, tp, tokens, width) for own in kind.mixers]
     return sum(found[1:], start=found[0]) if found else 0.0
 
 

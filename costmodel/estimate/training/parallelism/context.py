@@ -20,7 +20,7 @@ from costmodel.estimate.machine.collective_time import collective_time, send_tim
 from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic
 from costmodel.estimate.model.mixers.mixer import Mixer, MixerKind, Shapes
 from costmodel.estimate.model.mixers.mixer_kinds import KINDS
-from costmodel.estimate.model.mixers.mixing_half import each
+from costmodel.estimate.model.mixers.mixing_half import each_mixer
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, single_rank
 from costmodel.estimate.training.stage_parameters import local_tokens
@@ -47,7 +47,9 @@ def _boundary_traffic(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, mixer: Mixer, core: ForwardBackward
 ) -> LayerTraffic:
     """Context-parallel traffic of all mixers in a layer together."""
-    first, *others = (_of_mixer(inputs, cp, block, row, own, mine, core) for row, own, mine in each(part.kind, mixer))
+    first, *others = (
+        _of_mixer(inputs, cp, block, row, own, mine, core) for row, own, mine in each_mixer(part.kind, mixer)
+    )
     for other in others:
         both = (*first.exchanges, *other.exchanges)
         first = LayerTraffic("cp", first.forward + other.forward, first.backward + other.backward, both)
@@ -66,11 +68,11 @@ def _of_mixer(
     """Context-parallel traffic of one mixer; a scan always uses an all-to-all of heads for tokens."""
     kind = block.structure.cp_type
     if kind == "a2a" or isinstance(any_mixer, ScanMixer):
-        return _all_to_all(inputs, cp, block, row.exchanged(any_mixer, mine))
+        return _all_to_all(inputs, cp, block, row.all_to_all_shape(any_mixer, mine))
     return (
         _ring_traffic(inputs, cp, block, mine, core)
         if kind == "p2p"
-        else _gather_traffic(inputs, cp, block, row.gathered(any_mixer, mine))
+        else _gather_traffic(inputs, cp, block, row.all_gather_shape(any_mixer, mine))
     )
 
 

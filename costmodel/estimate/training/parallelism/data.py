@@ -28,7 +28,7 @@ from costmodel.equations.network.collectives import Operation, group_latency
 from costmodel.equations.network.overlap import bucket_count, exposed_time, passes_beside
 from costmodel.equations.network.topology import two_level_time
 from costmodel.equations.parallelism.recompute import mixed
-from costmodel.estimate.machine.collective_time import collective_time, inside_time
+from costmodel.estimate.machine.collective_time import collective_time, fastest_time_inside
 from costmodel.estimate.machine.process_groups import (
     Group,
     Groups,
@@ -39,7 +39,7 @@ from costmodel.estimate.machine.process_groups import (
     strides,
 )
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.shards import layer_count, matmuls, shard
+from costmodel.estimate.model.shards import layer_count, layer_matmuls, shard
 from costmodel.estimate.shared.plan_batch import Block, largest, memoized, single_rank
 from costmodel.estimate.training.parallelism.expert import expert_groups
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, summed_once, weight_replication
@@ -141,7 +141,7 @@ def _matrices(inputs: TrainingInputs, block: Block) -> Iterator[tuple[Number, Ma
     model = inputs.model
     for kind in model.layers:
         part = shard(model, kind, block.tp, block.ep, block.etp)
-        for matrix in matmuls(model, part):
+        for matrix in layer_matmuls(model, part):
             yield kind.count, matrix
         if part.routed is not None:
             for matrix in part.routed.matrices():
@@ -231,7 +231,7 @@ def by_servers(inputs: TrainingInputs, block: Block, raw: Transfer) -> Transfer:
 
 def _time(inputs: TrainingInputs, message: Number, group: Group, servers: float) -> Number:
     """Time [s] of a gradient sum by parameter servers: inside each node first, then to the servers and back."""
-    inside = inside_time(inputs, message, group, "all_reduce")
+    inside = fastest_time_inside(inputs, message, group, "all_reduce")
     if np.all(group.domains == 1):
         return inside
     with term("between machines"):

@@ -27,7 +27,7 @@ from costmodel.estimate.machine.process_groups import (
     group,
     merged_group,
 )
-from costmodel.estimate.model.feed_forward_kinds import Routed, reached
+from costmodel.estimate.model.feed_forward_kinds import RoutedExperts, token_destinations
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, ForwardBackward, TimeByCategory, single_rank
@@ -73,7 +73,12 @@ def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: Recomp
 
 
 def _again(
-    inputs: TrainingInputs, block: Block, routed: Routed, rows: Number, once: TimeByCategory, again: RecomputedWork
+    inputs: TrainingInputs,
+    block: Block,
+    routed: RoutedExperts,
+    rows: Number,
+    once: TimeByCategory,
+    again: RecomputedWork,
 ) -> TimeByCategory:
     """Time added to backward by recomputing the experts: all of them, a part, or only the activation function."""
     if again.routed:
@@ -85,7 +90,7 @@ def _again(
         return TimeByCategory(memory_bound=stream(inputs, nbytes))
 
 
-def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, rows: Number) -> ForwardBackward:
+def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, rows: Number) -> ForwardBackward:
     """Grouped matmuls of the experts of a rank: one group per expert, all of equal length."""
     total, narrow, trained = (
         ForwardBackward(TimeByCategory(), TimeByCategory()),
@@ -98,7 +103,7 @@ def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, rows:
     return total
 
 
-def _masks(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens: Number) -> ForwardBackward:
+def _masks(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, tokens: Number) -> ForwardBackward:
     """Time of the matrix products with dispatch masks, which gather tokens for experts and return them."""
     rows = mask_rows(tokens, routed.of.top_k, stated.load)
     times = ForwardBackward(TimeByCategory(), TimeByCategory())
@@ -110,7 +115,7 @@ def _masks(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens:
     return times
 
 
-def _adapters(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, rows: Number) -> ForwardBackward:
+def _adapters(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, rows: Number) -> ForwardBackward:
     """Adapters of the experts as grouped thin products, and unpacking of their base weights."""
     times = ForwardBackward(TimeByCategory(), TimeByCategory())
     grouped = functools.partial(_grouped, inputs, stated, routed, rows, narrow=False, trained=True)
@@ -123,7 +128,7 @@ def _adapters(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, rows
     return times + ForwardBackward(unpacked, unpacked)
 
 
-def _host(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, *, backward: bool) -> Number:
+def _host(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, *, backward: bool) -> Number:
     """Host time to issue all experts in one direction."""
     adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, routed)), 1.0 if inputs.packed else 0.0
     trained = inputs.tuning is None
@@ -135,7 +140,7 @@ def _host(inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, *, backw
 def _grouped(
     inputs: TrainingInputs,
     stated: ExpertInputs,
-    routed: Routed,
+    routed: RoutedExperts,
     rows: Number,
     matrix: Matmul,
     *,
@@ -151,7 +156,7 @@ def _grouped(
 
 
 def _memory_bound(
-    inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens: Number, rows: Number, *, backward: bool
+    inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, tokens: Number, rows: Number, *, backward: bool
 ) -> Number:
     """Permutation of tokens by expert and back, which masks replace, and the activation function."""
     with term("memory-bound backward" if backward else "memory-bound forward"):
@@ -253,21 +258,21 @@ def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Nu
 
 
 def _dispatch(
-    inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens: Number, ep: Group
+    inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, tokens: Number, ep: Group
 ) -> tuple[Exchange, Exchange]:
     """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return as activations.
 
     A token goes to each of its experts, or once to a rank with several of them.
     """
     sent = stated.load * tokens
-    copies = reached(routed.of, ep.ranks) if stated.deduplicated else routed.of.top_k
+    copies = token_destinations(routed.of, ep.ranks) if stated.deduplicated else routed.of.top_k
     exchanges = []
     for name, element in (("dispatch", stated.dispatch), ("combine", inputs.widths.element)):
         with term(name):
             message = copies * activation_message(sent, routed.hidden, element)
             carried: Number | None = None
             if stated.deduplicated:
-                rows = SentTokens(sent, routed.hidden, element, copies, reached(routed.of, ep.domains))
+                rows = SentTokens(sent, routed.hidden, element, copies, token_destinations(routed.of, ep.domains))
                 time, carried = dispatch_time(inputs, stated.kernels, rows, ep, stated.kernels.across_share)
             else:
                 time = collective_time(inputs, message, ep, "all_to_all")
@@ -276,7 +281,7 @@ def _dispatch(
 
 
 def _sharing(
-    inputs: TrainingInputs, stated: ExpertInputs, routed: Routed, tokens: Number, etp: Group
+    inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, tokens: Number, etp: Group
 ) -> tuple[Exchange, ...]:
     """Collectives among ranks that shard each expert (etp): all-gather of rows, reduce-scatter of partial outputs."""
     if np.all(etp.ranks == 1):

@@ -16,8 +16,8 @@ from costmodel.equations.network.overlap import exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Exchange, Group, LayerTraffic, group
 from costmodel.estimate.model.mixers.mixer_kinds import INDEX
-from costmodel.estimate.model.mixers.mixing_half import narrow_width, picked_keys, summed_inside
-from costmodel.estimate.model.shards import exchanges, shard
+from costmodel.estimate.model.mixers.mixing_half import inner_all_reduce_width, narrow_width, picked_keys
+from costmodel.estimate.model.shards import shard, tensor_parallel_exchanges
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, memoized
 from costmodel.estimate.training.layer_kernels import stream
 from costmodel.estimate.training.recompute import RecomputedWork
@@ -66,8 +66,12 @@ def tensor_traffic(
     every, beside = [*made, *pairs], layer.forward.matmul
     forward, backward = (exposed_time(_together(every, part), beside, inputs.overlap.tp, 0.0) for part in ONCE)
     if again.gathers or again.scatters or again.latents:
-        halves = min(again.halves, exchanges(kind)) if again.dropped == "modules" else exchanges(kind)
-        room = halves * (beside / exchanges(kind))
+        halves = (
+            min(again.halves, tensor_parallel_exchanges(kind))
+            if again.dropped == "modules"
+            else tensor_parallel_exchanges(kind)
+        )
+        room = halves * (beside / tensor_parallel_exchanges(kind))
         backward = backward + exposed_time(_together(every, "again"), room, inputs.overlap.tp, 0.0)
     if sequence_parallel and inputs.stack.kernels.copied:
         moved = [replace(item, time=_copy(inputs, tp, item, micro_batch)) for item in made]
@@ -172,7 +176,11 @@ def _summed(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
     """All-reduces of outputs, and in backward of input gradients; narrow ones if a mixer projects its input down."""
-    count, hidden, narrow = exchanges(kind), inputs.model.hidden, narrow_width(inputs.model.hidden, kind)
+    count, hidden, narrow = (
+        tensor_parallel_exchanges(kind),
+        inputs.model.hidden,
+        narrow_width(inputs.model.hidden, kind),
+    )
     yield _sum(inputs, tp, tokens, hidden, (count, count if narrow is None else count - 1.0, again.scatters))
     if narrow is not None:
         yield _sum(inputs, tp, tokens, narrow, (0.0, 1.0, 0.0))
@@ -183,7 +191,7 @@ def _inside(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
     """The all-reduce inside a mixer, such as Mamba's scan inputs, and that of its gradient."""
-    width = summed_inside(kind)
+    width = inner_all_reduce_width(kind)
     if width:
         yield _sum(inputs, tp, tokens, width, (1.0, 1.0, 1.0 if again.dropped == "layer" else 0.0))
 
@@ -214,7 +222,11 @@ def _scattered(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
     """All-gather of inputs, which some attention narrows before, and reduce-scatter of outputs; backward does both."""
-    count, hidden, narrow = exchanges(kind), inputs.model.hidden, narrow_width(inputs.model.hidden, kind)
+    count, hidden, narrow = (
+        tensor_parallel_exchanges(kind),
+        inputs.model.hidden,
+        narrow_width(inputs.model.hidden, kind),
+    )
     gathers = count if narrow is None else count - 1.0
     yield from _pair(inputs, tp, tokens, hidden, (gathers, count), (again.gathers, again.scatters))
     if narrow is not None:

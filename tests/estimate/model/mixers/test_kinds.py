@@ -13,7 +13,7 @@ from costmodel.documents.schemas.model import Layers, Model
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer, MixerKind, Shapes
 from costmodel.estimate.model.mixers.mixer_kinds import KINDS
-from costmodel.estimate.model.mixers.mixing_half import layer_words
+from costmodel.estimate.model.mixers.mixing_half import layer_names_text
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.ground.equation import Number
 from estimate import cases
@@ -49,7 +49,7 @@ class ToyKind(MixerKind[Toy]):
     def label(self, own: Toy) -> str:
         return "toy"
 
-    def hold(self, model: Model, own: Toy, tp: Number) -> Mixer:
+    def shard(self, model: Model, own: Toy, tp: Number) -> Mixer:
         return Mixer(own.heads / tp, own.heads / tp, own.width, table_parameters(model.hidden, model.hidden / tp))
 
     def matrices(self, hidden: Number, own: Toy, part: Mixer, tp: Number) -> Iterator[Matmul]:
@@ -69,7 +69,7 @@ class ToyKind(MixerKind[Toy]):
     def cache(self, own: Toy, tp: Number, tokens: Number, width: CacheWidth) -> Number:
         return tokens * width.cache
 
-    def exchanged(self, own: Toy, part: Mixer) -> Shapes:
+    def all_to_all_shape(self, own: Toy, part: Mixer) -> Shapes:
         return ((part.heads, own.width, 2.0),)
 
 
@@ -79,7 +79,7 @@ def test_training_and_serving_ask_the_entry_alone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(KINDS, Toy, ToyKind())  # type: ignore[arg-type]
     monkeypatch.setattr(Layers, "mixers", property(lambda layer: [own] if layer.attention is not None else []))
     toy = cases.costs(cases.inputs())
-    assert layer_words(case.model) == "toy"
+    assert layer_names_text(case.model) == "toy"
     assert 0 < toy["attention"] < 0.01 * attention["attention"]  # linear in the sequence
     assert toy["memory_peak"] < attention["memory_peak"]
     assert predict(case, bands=False).costs["kv_bytes_per_token"] == 80 * 2.0  # layers of one 16-bit value

@@ -23,13 +23,13 @@ KIND = MODEL.layers[0].latent
 def work(tp: float, new: float, cached: float) -> float:
     """Of both together."""
     assert KIND is not None
-    return float(sum(LATENT.appended_flop(KIND, LATENT.hold(MODEL, KIND, tp), new, cached)))
+    return float(sum(LATENT.appended_flop(KIND, LATENT.shard(MODEL, KIND, tp), new, cached)))
 
 
 def test_without_a_prefix_it_is_the_work_of_the_prompt_and_parts_add_up() -> None:
     assert KIND is not None
     whole = work(1.0, 3000.0, 0.0)
-    assert whole == LATENT.flop(KIND, LATENT.hold(MODEL, KIND, 1.0), CoreSize(1.0, 3000.0, 16.0), causal=True)
+    assert whole == LATENT.flop(KIND, LATENT.shard(MODEL, KIND, 1.0), CoreSize(1.0, 3000.0, 16.0), causal=True)
     assert work(1.0, 1000.0, 0.0) + work(1.0, 2000.0, 1000.0) == pytest.approx(whole, rel=1e-12)
 
 
@@ -37,7 +37,7 @@ def test_behind_a_long_prefix_the_core_reads_top_k_keys_and_the_indexer_scores_a
     """Tokens more of prefix add their scores to each new token, and nothing to the core."""
     assert KIND is not None
     (core, scores), (farther, more) = (
-        LATENT.appended_flop(KIND, LATENT.hold(MODEL, KIND, 1.0), 500.0, cached) for cached in (5000.0, 9000.0)
+        LATENT.appended_flop(KIND, LATENT.shard(MODEL, KIND, 1.0), 500.0, cached) for cached in (5000.0, 9000.0)
     )
     assert core == farther == pytest.approx(2 * 500 * TOP_K * 16 * (2 * 128 + 32), rel=1e-9)
     assert more - scores == pytest.approx(2 * 500 * 4000.0 * HEADS * (WIDTH + 1), rel=1e-9)
@@ -45,7 +45,7 @@ def test_behind_a_long_prefix_the_core_reads_top_k_keys_and_the_indexer_scores_a
 
 def test_ranks_of_an_engine_share_the_core_alone() -> None:
     assert KIND is not None
-    one, four = (LATENT.appended_flop(KIND, LATENT.hold(MODEL, KIND, tp), 500.0, 5000.0) for tp in (1.0, 4.0))
+    one, four = (LATENT.appended_flop(KIND, LATENT.shard(MODEL, KIND, tp), 500.0, 5000.0) for tp in (1.0, 4.0))
     assert four[0] == pytest.approx(one[0] / 4, rel=1e-9)
     assert four[1] == one[1]
 

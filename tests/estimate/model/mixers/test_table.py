@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.equations.memory.activations import head_activations, logit_bytes
 from costmodel.estimate.model.mixers.mixer import CacheWidth
-from costmodel.estimate.model.mixers.mixing_half import mixer, mixer_activations, mixer_cache, mixer_matmuls
+from costmodel.estimate.model.mixers.mixing_half import mixer_activations, mixer_cache, mixer_matmuls, mixer_shard
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import forward_flop
@@ -63,7 +63,7 @@ def one(**changes: Any) -> Any:
 
 def test_one_output_keeps_its_input_more_and_has_a_matrix_less() -> None:
     apart, joined = one(shared_output=False).model, one().model
-    parts = [(made.layers[0], mixer(made, made.layers[0], 1.0)) for made in (apart, joined)]
+    parts = [(made.layers[0], mixer_shard(made, made.layers[0], 1.0)) for made in (apart, joined)]
     kept = [mixer_activations(kind, part, 1.0, 2.0, 1.0) for kind, part in parts if part is not None]
     assert kept[1] - kept[0] == 2 * INNER
     names = [[row.name for row in mixer_matmuls(HIDDEN, kind, part, 1.0)] for kind, part in parts if part is not None]

@@ -12,7 +12,7 @@ import pytest
 
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.model.feed_forward_kinds import reached
+from costmodel.estimate.model.feed_forward_kinds import token_destinations
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
@@ -364,7 +364,7 @@ def test_a_token_is_sent_once_to_each_rank_that_holds_some_of_its_experts(
     assert drawn(held.of, parts) == EQUAL(copies, rel=5e-3)
     near = EQUAL(copies, rel=1e-2 if few else 2e-3)
     assert one(sent[0]) / (asked.sequence * asked.model.hidden * 2) == near
-    assert reached(held.of, np.array([1.0, parts])) == EQUAL([1, one(reached(held.of, parts))])
+    assert token_destinations(held.of, np.array([1.0, parts])) == EQUAL([1, one(token_destinations(held.of, parts))])
 
 
 @pytest.mark.parametrize(("ep", "nodes"), [(64, 3.63), (128, 5.34)])
@@ -375,4 +375,4 @@ def test_a_token_crosses_to_the_nodes_that_its_groups_lie_on(ep: int, nodes: flo
     kind = next(kind for kind in asked.model.layers if kind.experts is not None)
     held = shard(asked.model, kind, block.tp, block.ep, block.etp).routed
     assert held is not None
-    assert one(reached(held.of, expert_groups(asked, block).ep.domains)) == EQUAL(nodes, rel=1e-3)
+    assert one(token_destinations(held.of, expert_groups(asked, block).ep.domains)) == EQUAL(nodes, rel=1e-3)

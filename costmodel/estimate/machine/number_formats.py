@@ -143,7 +143,7 @@ def _limited_to_bf16_share(fit: MatmulFit, part: Accelerator) -> dict[str, Figur
 
 
 def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:
-    """Forward and backward share of the peak, from the best measured matmul of a type; their ratio is that of the fit."""
+    """Forward and backward share of the peak, from the best measured matmul of a type; their ratio is the fit's."""
     best, peak = part.best_matmul[kind], getattr(part.peak, kind)
     gains = {"compute_share": 1.0, "backward_share": share(fit.backward_share, fit.compute_share)}
     place = getattr(best, "place", None)

@@ -18,6 +18,7 @@ _DAY, _YEAR, _CENTURY = 86400.0, 31_557_600.0, 100 * 31_557_600.0
 _UNITS = {**{size: words for _, words, size in _SPANS}, _DAY: "days", _YEAR: "years"}  # of durations, in seconds
 _LONG = 1e15  # from here on numbers are in powers of ten
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_NEARLY_CERTAIN = 0.9995  # a probability from which 99.9 % rounds to 100 %
 _FINEST = 9  # digits of a percentage that is nearly the whole
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 
@@ -133,17 +134,19 @@ def percent(value: float, digits: int = 3) -> str:
     return f"{text} %"
 
 
-def rounded_percent(value: float, decimals: int = 0) -> str:
-    """A probability as a percentage; more decimals are shown if rounding would reach 90 % or 100 %.
+def chance_words(value: float, decimals: int = 0) -> str:
+    """A probability as a percentage: no prediction is certain, and rounding reaches neither 90 % nor 100 %.
 
-    >>> rounded_percent(0.789), rounded_percent(0.9997), rounded_percent(0.99999, 1), rounded_percent(1.0, 1)
-    ('79%', '99.97%', '99.999%', '100.0%')
-    >>> rounded_percent(0.8996), rounded_percent(0.9), rounded_percent(0.95)
-    ('89.96%', '90%', '95%')
+    >>> chance_words(0.789), chance_words(0.9997), chance_words(0.997), chance_words(1.0, 1)
+    ('79 %', '>99.9 %', '99.7 %', '>99.9 %')
+    >>> chance_words(0.8996), chance_words(0.9), chance_words(0.95, 1)
+    ('89.96 %', '90 %', '95.0 %')
     """
+    if value >= _NEARLY_CERTAIN:
+        return ">99.9 %"
     below = next((bound for bound in (0.9, 1.0) if value < bound), math.inf)
-    shown = (f"{value:.{more}%}" for more in range(decimals, _FINEST - 3))
-    return next((each for each in shown if float(each[:-1]) < 100 * below), f"{value:.{decimals}%}")
+    shown = (f"{value * 100:.{more}f}" for more in range(decimals, _FINEST))
+    return f"{next((each for each in shown if float(each) < 100 * below), f'{value * 100:.{decimals}f}')} %"
 
 
 def _with_prefix(value: float, unit: str, digits: int) -> str:
@@ -205,9 +208,11 @@ def show_memory(value: float, digits: int = 3) -> str:
 
 
 def _dollars(value: float, digits: int) -> str:
-    """A format for an amount of money: cents usually, more digits for small amounts, fewer for large ones."""
+    """A format for an amount of money: cents below 100 dollars, more digits for small amounts, none for large ones."""
     if abs(value) >= 1e4:
         return _with_prefix(value, "", digits)
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
     return f"{value:,.2f}" if abs(value) >= 1 or not value else significant(value, digits)
 
 

@@ -24,12 +24,12 @@ from costmodel.explore.plan_choice_text import CHOICES
 from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.counts import HEADS as COLUMN_HEADS
 from costmodel.ground.counts import SIZES
-from costmodel.ground.units import rounded_percent, significant
+from costmodel.ground.units import chance_words, significant
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Cell, Column, Draw, Value, Verdict, chance_verdict
 from costmodel.report.terminal.formatting import ENDS, spaced
-from costmodel.report.terminal.head import price_fields, remark_counts, remarks
-from costmodel.report.terminal.layout import BAD, DIM, Line, styled
+from costmodel.report.terminal.head import command, price_fields, remark_counts, remarks
+from costmodel.report.terminal.layout import BAD, DIM, Line, styled, typed
 from costmodel.report.workload_words import words_of
 
 # --- trials in words and as plain values
@@ -96,6 +96,20 @@ def trial_settings(trial: Trial, *, searched: bool) -> dict[str, str]:
     return {**{path: value for path, _, value in (setting.partition("=") for setting in trial.settings)}, **plan}
 
 
+def next_lines(workload: Workload, trial: Trial | None, *, searched: bool) -> list[Line]:
+    """The command that answers one trial alone; nothing where no trial works.
+
+    searched: a search at its values, which finds its plan and the number of replicas
+    """
+    if trial is None:
+        return []
+    settings = trial_settings(trial, searched=False)
+    if not searched:
+        return [typed("Next:", command(workload.case, "estimate", settings=settings))]
+    settings.pop("plan.replicas", None)
+    return [typed("Next:", command(workload.case, "search", settings=settings, free=True))]
+
+
 def best_chance(workload: Workload, trials: Iterable[Trial]) -> Verdict:
     """The verdict on the chance of the surest trial."""
     chances = [trial.costs[workload.chance] for trial in trials if trial.works]
@@ -149,7 +163,7 @@ def against_words(workload: Workload, trial: Trial) -> str:
     if parts:
         return ", ".join(parts)
     chance = trial.costs.get(workload.chance, math.nan)
-    return f"at risk: {rounded_percent(chance)} {workload.aim}" if chance < SAFE else trial.kept.verdict
+    return f"at risk: {chance_words(chance)} {workload.aim}" if chance < SAFE else trial.kept.verdict
 
 
 def missed_lines(workload: Workload, trials: Sequence[Trial]) -> list[Line]:

@@ -273,3 +273,23 @@ def test_what_does_not_fit_is_offered_more_of_the_same_gpu_before_another(gpus: 
     options = list(tries(run("estimate", *job, "--gpus", gpus, "--set", "plan.pp=1", "--set", "plan.tp=1").out))
     assert any("plan.tp" in " ".join(each) for each in options)
     assert not any({"--gpu", "--node"} & {*each} for each in options)
+
+
+VARIED = {
+    "sweep quickstart --over plan.micro_batch=1,2": "estimate",
+    "sweep --model llama-3.1-8b --gpu h100 --gpus 8 --over workload.global_batch=256,512": "search",
+    "sweep grpo-qwen-2.5-7b-64 --over workload.samples=8,16": "estimate",
+    f"sweep {NAME} --over workload.rate=1,2": "estimate",
+    "scale quickstart --ranks 16,32": "search",
+    f"scale {NAME} --rate 2,4": "estimate",
+    "scale --model llama-3.1-8b --gpu h100 --stack vllm --rate 1,4": "search",
+}
+
+
+@pytest.mark.parametrize("line", VARIED)
+def test_answers_of_several_values_end_with_the_command_of_one(line: str, run: Any) -> None:
+    found = run(*shlex.split(line))
+    ((_, words, verb),) = re.findall(NEXT, found.out, re.MULTILINE)
+    assert (verb, found.out.splitlines()[-1]) == (VARIED[line], f"Next: costmodel {words}")
+    assert run(*shlex.split(words)).code == 0
+    assert run("sweep", "llama-3-70b-512", "--over", "cluster.nodes=1,2").out.count("Next:") == 0

@@ -26,7 +26,7 @@ ANSWERS = {
     "explain torchtitan": "costmodel show fsdp2",
     "explain async": "workload.staleness",
     "explain selective": "selective recompute",
-    f"explain {TRAINING} plan": "75% to fit; ",
+    f"explain {TRAINING} plan": "75 % to fit; ",
     "validate torchtitan-performance": "llama3-70b-64",
     "memory --model llama-3.1-8b --gpu a6000 --gpus 1 --set 'workload.tuning={method: qlora}'": "transformers-ddp",
     "memory --model llama-3.1-8b --gpu h100 --gpus 64 --stack torchtitan --dtype fp8": "· fp8-cs ·",

@@ -27,7 +27,7 @@ from costmodel.explore.diagnose.measured import MeasuredStep, PredictedTerms, of
 from costmodel.explore.explain.effects import ExplainedAnswer, explained_plan
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
-from costmodel.ground.units import percent, show_time
+from costmodel.ground.units import chance_words, percent, show_time
 
 # How a figure makes a step longer: as it grows, as it falls, as a share that falls to nothing, or as time beside.
 Way = Literal["grows", "falls", "share", "added"]
@@ -433,7 +433,7 @@ def _doubts(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Ite
     yield from (f"log: {words}" for words in measured.contradictions)
     if UNFIT in answer.broken:
         chance = row["fit_chance"]
-        fits = "" if math.isnan(chance) else f", and fits with a chance of {percent(chance)}"
+        fits = "" if math.isnan(chance) else f", and fits with a chance of {chance_words(chance)}"
         yield f"the plan needs {percent(row['memory_share'])} of the memory{fits}: state the plan that ran"
 
 

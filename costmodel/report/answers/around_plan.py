@@ -15,7 +15,7 @@ from costmodel.explore.vary.neighbours import Neighbour
 from costmodel.explore.workload_interface import Workload
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import ordinal
-from costmodel.ground.units import rounded_percent, show_time
+from costmodel.ground.units import chance_words, show_time
 from costmodel.report.answers.plan_answer import PlanBeside, PlanView, following, plan_answer, works
 from costmodel.report.answers.search import (
     SAME_AS_BEST,
@@ -215,7 +215,7 @@ def _risk(asked: Workload, own: Mapping[str, float], each: Neighbour) -> str:
     """The chance of a plan to work, if it is below the one that searches prefer, and below this plan's."""
     chance = each.trial.costs.get(asked.chance, math.nan)
     least = min(SAFE, own.get(asked.chance, 1.0))
-    return f"{rounded_percent(chance)} {asked.aim}" if each.trial.works and chance < least else ""
+    return f"{chance_words(chance)} {asked.aim}" if each.trial.works and chance < least else ""
 
 
 def neighbours_json(view: PlanView, found: Sequence[Neighbour]) -> dict[str, Any]:

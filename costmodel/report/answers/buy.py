@@ -19,7 +19,7 @@ from costmodel.explore.purchase.buy_day import Day
 from costmodel.explore.purchase.offers import ON_DEMAND, HostedOffer, source_url
 from costmodel.explore.workload_interface import SmallestPlan, Trial
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show
+from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show
 from costmodel.report.answers.buy_plot import TradeOff
 from costmodel.report.answers.buy_words import (
     Decision,
@@ -509,7 +509,7 @@ def _size(expected: SmallestPlan | None, safe: SmallestPlan) -> str:
     """The number of GPUs by expected figures, if it is smaller than the safe number."""
     if expected is None or expected.gpus >= safe.gpus:
         return ""
-    return f"{counted(expected.gpus)} at {rounded_percent(expected.chance).replace('%', ' %')}"
+    return f"{counted(expected.gpus)} at {chance_words(expected.chance)}"
 
 
 def _measured(row: Purchase) -> Cell:
@@ -521,7 +521,7 @@ def against(found: Bought, row: Purchase) -> str:
     """A sentence on why no plan on a machine meets every limit."""
     plans = row.plans
     if plans.expected is not None:
-        return f"✗ the surest plan has a chance of {rounded_percent(plans.surest).replace('%', ' %')}"
+        return f"✗ the surest plan has a chance of {chance_words(plans.surest)}"
     if plans.fault is not None:
         return f"✗ {plans.fault.code} {plans.fault.with_near_word}"
     if plans.missed:

@@ -25,7 +25,7 @@ from costmodel.explore.purchase.smallest_size import CHANCE
 from costmodel.explore.workload_interface import MissedLimit
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
-from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
+from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show_time, significant
 from costmodel.report.document import Cell, Column, Headline, Section, Sentence, Table, Value, plain
 from costmodel.report.terminal.head import hourly, price_source, written_off, years_of
 from costmodel.report.terminal.layout import HEAD, styled
@@ -61,7 +61,7 @@ def difference_cell(value: float, trace: str) -> Cell:
 
 def chance_cell(chance: float, name: str = "chance") -> Cell:
     """A cell for a probability."""
-    return Value(rounded_percent(chance).replace("%", " %"), chance, name)
+    return Value(chance_words(chance), chance, name)
 
 
 def in_cases(chance: float) -> str:

@@ -17,7 +17,7 @@ from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure, plan_in_words
 from costmodel.ground.counts import number_of
 from costmodel.ground.equation import EQUATIONS
-from costmodel.ground.units import gib, percent, rounded_percent
+from costmodel.ground.units import chance_words, gib, percent
 from costmodel.report.answers.compare import figures_json, inputs, inputs_json, moved
 from costmodel.report.data_formats.answer_fields import flags_json, known
 from costmodel.report.data_formats.ci_formats import RunnerCase, RunnerSuite
@@ -112,7 +112,7 @@ def _chance(checked: CheckedScenario) -> Text:
     chance = _chance_of(checked)
     if not chance < _SURE:
         return styled("")
-    words = f" · {rounded_percent(chance, 1).replace('%', ' %')} chance {checked.asked.aim}"
+    words = f" · {chance_words(chance, 1)} chance {checked.asked.aim}"
     return styled(words, chance_style(chance))
 
 

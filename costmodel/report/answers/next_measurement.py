@@ -21,7 +21,7 @@ from costmodel.explore.search.scenario_variants import Inputs
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
-from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
+from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show_time, significant
 from costmodel.report.answers.search import SearchWords
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Cell, Column, Section, Table, Value
@@ -76,7 +76,7 @@ def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequen
     """
     first = advice.order[0][0]
     stated = (
-        f"{first} is the best of the {advice.compared} compared with a chance of {rounded_percent(advice.chance)}; "
+        f"{first} is the best of the {advice.compared} compared with a chance of {chance_words(advice.chance)}; "
         f"on average the one that turns out best is {percent(advice.loss, 2)} better in {words.found.ranked_by}."
     )
     ahead: list[Line] = [styled("What to measure next", HEAD), styled(f"  {stated}")]

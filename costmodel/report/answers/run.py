@@ -13,7 +13,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.purchase.smallest_size import chance_to_keep
-from costmodel.ground.units import percent, rounded_percent, show_time
+from costmodel.ground.units import chance_words, percent, show_time
 from costmodel.report.answers.plan_answer import PlanView, parts_section, plan_answer
 from costmodel.report.answers.plan_parts import PlanRun, TimePart
 from costmodel.report.document import (
@@ -63,7 +63,7 @@ def _limit_chances(view: PlanView) -> Iterator[str]:
     costs, say = view.answer.costs, words_of(view.case.kind).result
     for limit in stated_limits(view.case.scenario.limits):
         if limit.column in _LIMITED and limit.kind == "at_most" and math.isfinite(costs.get(limit.column, math.nan)):
-            chance = rounded_percent(chance_to_keep(limit, costs)).replace("%", " %")
+            chance = chance_words(chance_to_keep(limit, costs))
             yield f"{_LIMITED[limit.column]} {say(limit.column, limit.value)} with a chance of {chance}"
 
 
@@ -161,11 +161,7 @@ def run_words(view: PlanView, plan_run: PlanRun) -> str:
         figure.name: f"{figure.text} ({figure.band})" if figure.band else figure.text for figure in plan_run.figures
     }
     cost = "" if math.isnan(costs.get("run_cost", math.nan)) else f" and costs {known['run_cost']}"
-    chance = (
-        f"; it fits with a chance of {rounded_percent(costs['fit_chance']).replace('%', ' %')}"
-        if "fit_chance" in costs
-        else ""
-    )
+    chance = f"; it fits with a chance of {chance_words(costs['fit_chance'])}" if "fit_chance" in costs else ""
     chance += "".join(f"; {words}" for words in _limit_chances(view))
     time = "" if math.isnan(costs["run_time"]) else f"The run takes {known['run_time']}{cost}{chance}. "
     lost = (

@@ -23,6 +23,7 @@ from costmodel.report.trials import (
     codes_of,
     known_results,
     missed_lines,
+    next_lines,
     remark_lines,
     result_cells,
     result_columns,
@@ -57,8 +58,16 @@ def scale(found: Scaled) -> AnswerDocument:
         [sizes(found), *([Section("needs", "What it takes", beneath=sized, face="page")] if sized else [])],
         remarks,
         codes_of(points, "N003"),
-        [*bends, *sized],
+        [*bends, *sized, *_next_lines(found)],
     )
+
+
+def _next_lines(found: Scaled) -> list[Line]:
+    """The command for the size before efficiency falls, or for the largest that works: for sizes, a search there."""
+    works = [row.found.point for row in found.rows if row.found.point.works]
+    before = found.bend[0].found.point if found.bend is not None else None
+    point = before if before in works else next(reversed(works), None)
+    return next_lines(found.asked, point, searched=found.best or bool(found.scaling.time))
 
 
 def sizes(found: Scaled) -> Section:

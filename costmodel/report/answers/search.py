@@ -24,7 +24,7 @@ from costmodel.explore.search.scenario_variants import Inputs
 from costmodel.explore.search.stream import SearchResult
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import percent, rounded_percent
+from costmodel.ground.units import chance_words, percent
 from costmodel.report.data_formats.answer_fields import notes, plain
 from costmodel.report.document import (
     AnswerDocument,
@@ -142,7 +142,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     def sure(self, chance: float) -> str:
         """A chance as text."""
-        return rounded_percent(chance)
+        return chance_words(chance)
 
     def result(self, name: str, value: float) -> str:
         """A result in words."""

@@ -17,7 +17,7 @@ from costmodel.explore.answer_summaries import both_words, rl_degrees, rl_settin
 from costmodel.explore.rl import RankedSplit, RlSearch, RlSearched
 from costmodel.ground.counts import ordinal
 from costmodel.ground.record import record
-from costmodel.ground.units import gib, rounded_percent, show_time
+from costmodel.ground.units import chance_words, gib, show_time
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.document import Cell, Column
@@ -199,5 +199,5 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
             return f"✗ {' '.join(row.broken)}"
         chance = row.costs["fit_chance"]
         if self.found.is_risky(row):
-            return f"at risk: {rounded_percent(chance)}"
+            return f"at risk: {chance_words(chance)}"
         return fit_words(chance)

@@ -27,7 +27,7 @@ from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.serving_search_result import RankedPlan, ServiceSearch, compared
 from costmodel.ground.counts import number_of, ordinal
 from costmodel.ground.record import record
-from costmodel.ground.units import counted, percent, significant
+from costmodel.ground.units import chance_words, counted, percent, significant
 from costmodel.report.answers.search import PlanColumn, SearchWords, without_safety
 from costmodel.report.data_formats.answer_fields import known, notes
 from costmodel.report.document import Cell, Column
@@ -51,7 +51,6 @@ from costmodel.report.terminal.serving_formatting import (
     rent_words,
     replica_words,
     result,
-    share_words,
     type_words,
     unlimited,
     waiting_lines,
@@ -621,7 +620,7 @@ def _range_words(least: float, most: float) -> str:
 
 def _percents(value: float) -> str:
     """A share in percent; a dash if it is not known."""
-    return "—" if math.isnan(value) else share_words(value, 0)
+    return "—" if math.isnan(value) else chance_words(value)
 
 
 def _gpus_at(plan: RankedPlan, words: str = "") -> str:

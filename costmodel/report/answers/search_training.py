@@ -31,7 +31,7 @@ from costmodel.explore.search.training_remedies import lost_to_batch, plan_setti
 from costmodel.explore.search.training_space import Ranked, unsure
 from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, number_of, ordinal
 from costmodel.ground.record import record
-from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
+from costmodel.ground.units import chance_words, counted, gib, percent, show_time, significant
 from costmodel.report.answers.compare import difference, figure_row
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
 from costmodel.report.data_formats import training_json
@@ -189,7 +189,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
             return []
         words = " · ".join([*_own_values(self), plan_words(own)])
         if found.your_rank is None and not (own.refused or own.broken):
-            chance = rounded_percent(own.costs["fit_chance"])
+            chance = chance_words(own.costs["fit_chance"])
             return [styled(f"  yours ({words}) fits with a chance of {chance}", WARN)]
         if found.your_rank is None:
             code = (*own.refused, *own.broken)[0]
@@ -352,8 +352,8 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         if count < 2:
             return []
         stated = f"these {count}" if count == len(chances) else f"the first {count}"
-        last = f", plan {count} with {chances[count - 1]:.0%}" if count > 2 else ""
-        first = f"Any of {stated} may be fastest: plan 1 beats plan 2 with {chances[1]:.0%} chance"
+        last = f", plan {count} with {chance_words(chances[count - 1])}" if count > 2 else ""
+        first = f"Any of {stated} may be fastest: plan 1 beats plan 2 with {chance_words(chances[1])} chance"
         return [Abridged(f"  {first}{last}", short=f"  {first}", added="")]
 
     def _roomier(self) -> Iterator[Line]:
@@ -376,7 +376,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def _behind_risk(self, winner: Ranked, safe: Sequence[Ranked]) -> Text:
         """How much slower the first plan that surely fits is than plan 1, which is at risk."""
-        risk = f"  1 fits with a chance of {rounded_percent(winner.costs['fit_chance'])}"
+        risk = f"  1 fits with a chance of {chance_words(winner.costs['fit_chance'])}"
         if not safe:
             return styled(f"{risk}; --safe 90% ranks only plans that fit with 90 %", DIM)
         slower = safe[0].costs["step_time"] / winner.costs["step_time"] - 1

@@ -10,7 +10,7 @@ from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.explore.purchase.buy import Bought
 from costmodel.explore.purchase.several_jobs import Fleet, FleetRow
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time
+from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show, show_time
 from costmodel.report.answers.buy import BRIEF, TOP, VARIED, against
 from costmodel.report.answers.buy_fields import machine_fields
 from costmodel.report.answers.buy_words import (
@@ -176,7 +176,7 @@ def _job(jobs: Fleet, place: int, name: str) -> Line:
     if (time := costs.get("run_time", math.nan)) == time:
         parts.append(f"free after {show_time(time)}")
     parts += [f"the {safe.binds} limits its rate"] if safe is not None and safe.binds else []
-    sure = "" if safe is None else f", with a chance of {rounded_percent(safe.chance).replace('%', ' %')}"
+    sure = "" if safe is None else f", with a chance of {chance_words(safe.chance)}"
     return styled(f"  job {place + 1} on {best.machine.node}{plan}: {', '.join(parts)}{sure}")
 
 

@@ -28,6 +28,7 @@ from costmodel.report.trials import (
     codes_of,
     figure_words,
     missed_lines,
+    next_lines,
     remark_lines,
     result_cells,
     result_columns,
@@ -64,8 +65,14 @@ def sweep(swept: Swept, *, chart: bool = False) -> AnswerDocument:
         [combinations(swept)],
         remark_lines(swept.points, "N003", "N023"),
         codes_of(swept.points, "N003", "N023"),
-        [*last, styled(f"{counted}; each is {made} with its --set.", DIM)],
+        [*last, styled(f"{counted}; each is {made} with its --set.", DIM), *_next_lines(swept)],
     )
+
+
+def _next_lines(swept: Swept) -> list[Line]:
+    """The command for the best combination, or for the first that works where none is better."""
+    first = next((point for point in swept.points if point.works), None)
+    return next_lines(swept.asked, _best_combination(swept) or first, searched=swept.best)
 
 
 def combinations(swept: Swept) -> Section:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from costmodel.documents.schemas.results import COLUMNS, TRAINING_COLUMNS, column_of
 from costmodel.ground.parsing import parse
-from costmodel.ground.units import percent, rounded_percent, show, show_memory, significant
+from costmodel.ground.units import chance_words, percent, show, show_memory, significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +40,7 @@ def fit_words(chance: float) -> str:
     >>> fit_words(0.9), fit_words(0.99999)
     ('90%', '>99%')
     """
-    return rounded_percent(chance) if chance < _SURELY else ">99%"
+    return chance_words(chance).replace(" ", "") if chance < _SURELY else ">99%"
 
 
 def signed(value: float) -> str:

@@ -15,7 +15,7 @@ from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, mi
 from costmodel.estimate.training_answer.predict_training import ENDLESS, TOO_LARGE, usual_etp
 from costmodel.explore.answer_summaries import degree_words, form_words
 from costmodel.explore.plan_choice_text import choice_words
-from costmodel.ground.units import gib, percent, rounded_percent, show_time
+from costmodel.ground.units import chance_words, gib, percent, show_time
 from costmodel.report.terminal.formatting import TIME_TERMS, between
 from costmodel.report.terminal.head import head_of, remarks
 from costmodel.report.terminal.layout import BAD, Line, styled
@@ -36,7 +36,7 @@ def verdict_words(costs: Mapping[str, float]) -> str:
     """Whether a plan fits; where the P90 of its memory does not, its chance to."""
     if costs["memory_share"] > 1 or fits_at_p90(costs):
         return verdict(costs["memory_share"])
-    return f"at risk: {rounded_percent(costs['fit_chance'])} to fit"
+    return f"at risk: {chance_words(costs['fit_chance'])} to fit"
 
 
 def plan_words(answer: Answer) -> str:
@@ -107,7 +107,7 @@ def conclusion(answer: Answer) -> str:
         return f"This plan does not fit: it needs {memory} on each accelerator. If it did, {step}."
     longest, part = max(((words, costs[name]) for words, name in TIME_TERMS), key=lambda item: item[1])
     room = "the plan just fits" if verdict(costs["memory_share"]) == "tight" else "the plan fits"
-    room += "" if fits_at_p90(costs) else f" with a chance of {percent(costs['fit_chance'])}"
+    room += "" if fits_at_p90(costs) else f" with a chance of {chance_words(costs['fit_chance'])}"
     stated = f"{step[0].upper()}{step[1:]}, and {room} ({memory}). "
     stated += f"The largest part of a step is {longest}, {percent(part / costs['step_time'])}."
     if not answer.broken:

@@ -37,7 +37,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import memory_of_one_kind, missing_input
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, gib, percent, rounded_percent, show, show_time
+from costmodel.ground.units import chance_words, counted, gib, percent, show, show_time
 from costmodel.report.terminal.formatting import joined, listed, result
 from costmodel.report.terminal.layout import CellTable, Detail, Line, styled
 
@@ -272,7 +272,7 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
         over = f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
         return f"{over}{largest_part(inputs, block)}"
     if code == NOT_SAFE:
-        chance = rounded_percent(costs["fit_chance"])
+        chance = chance_words(costs["fit_chance"])
         return f"{gib(costs['memory_peak'])} of {gib(inputs.usable_memory)} GiB fit with a chance of {chance}"
     if code == "M003":
         taken, holds = costs["host_memory"], float(inputs.host.capacity)
@@ -674,7 +674,7 @@ def _aside(remedy: Remedy) -> str:
     too_large = remedy.memory_share is not None and remedy.memory_share > 1
     words = [f"{number_of(remedy.valid, 'plan')} valid"] if remedy.valid else []
     if remedy.chance is not None and not too_large and remedy.chance < SAFE:
-        words.append(f"fits with a chance of {rounded_percent(remedy.chance)}")
+        words.append(f"fits with a chance of {chance_words(remedy.chance)}")
     return " · ".join([*words, *(["does not fit"] if too_large else []), *([remedy.note] if remedy.note else [])])
 
 

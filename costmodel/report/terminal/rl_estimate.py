@@ -18,11 +18,11 @@ from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.answer_summaries import both_words
 from costmodel.ground.units import (
+    chance_words,
     counted,
     gib,
     percent,
     rounded_dollars,
-    rounded_percent,
     show,
     show_memory,
     show_time,
@@ -69,7 +69,7 @@ def fit_words(costs: Mapping[str, float]) -> str:
     if costs["memory_share"] > 1:
         return "does not fit"
     chance = costs["fit_chance"]
-    return "fits" if chance >= SAFE else f"at risk: {rounded_percent(chance)} to fit"
+    return "fits" if chance >= SAFE else f"at risk: {chance_words(chance)} to fit"
 
 
 def band(results: Mapping[str, float], name: str) -> str:
@@ -261,7 +261,7 @@ def rl_conclusion(answer: RlAnswer) -> str:
         return f"This plan does not fit: {reason(answer, 'M001')}. If it did, {time}."
     rate = f"{time}, {significant(costs['answers_per_s'], 3)} answers a second"
     chance = costs["fit_chance"]
-    sure = "" if chance >= SAFE else f" with a chance of {rounded_percent(chance)}"
+    sure = "" if chance >= SAFE else f" with a chance of {chance_words(chance)}"
     stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits{sure} ({gib(costs['memory_peak'])} of "
     stated += f"{gib(answer.memory.usable)} GiB)."
     stated = f"{stated} Bound by {bound_by(answer)}."

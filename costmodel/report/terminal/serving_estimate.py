@@ -16,7 +16,7 @@ from costmodel.estimate.serving.replicas_for_load import fleet_of
 from costmodel.estimate.serving.service_limits import OWN, breaks_exact_limit, service_limits
 from costmodel.explore.answer_summaries import layout_words, one
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
+from costmodel.ground.units import chance_words, gib, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import made_of, traced
 from costmodel.report.terminal.formatting import BAND
@@ -46,7 +46,6 @@ from costmodel.report.terminal.serving_formatting import (
     plan_words,
     reason,
     result,
-    share_words,
     unpaid_words,
     waiting_lines,
 )
@@ -156,7 +155,7 @@ def _chance_of_remedy(answer: ServingAnswer, chance: float | None) -> str:
     case = answer.inputs.case
     if chance is None or (chance >= SAFE and not has_limits(case)):
         return ""
-    return f"   chance {'' if chance >= SAFE else f'to {chance_of(case)}: '}{share_words(chance, 0)}"
+    return f"   chance {'' if chance >= SAFE else f'to {chance_of(case)}: '}{chance_words(chance)}"
 
 
 Row = tuple[str, str, str, str, str]
@@ -427,7 +426,7 @@ def bound_words(answer: ServingAnswer, *, brief: bool = False) -> str:
     words = {"prompts between": "other requests' prefill"}.get(longest, longest)
     chance, stated = costs[OWN], bool(_chance(answer)) and has_limits(answer.inputs.case)
     known = stated and math.isfinite(chance)
-    sure = f"The chance to meet all limits is {share_words(chance, 0)}. " if known else ""
+    sure = f"The chance to meet all limits is {chance_words(chance)}. " if known else ""
     return f"{sure}{words[0].upper()}{words[1:]} takes {share}. {_rate_bound(answer, brief=brief)}"
 
 
@@ -531,7 +530,7 @@ def _met_words(answer: ServingAnswer) -> str:
     """A sentence with the chance that all limits are met, or that all requests are answered."""
     chance = answer.costs[OWN]
     met = "All limits are met" if has_limits(answer.inputs.case) else "All requests are answered"
-    return f"{met}." if math.isnan(chance) else f"{met}, with a chance of {share_words(chance, 0)}."
+    return f"{met}." if math.isnan(chance) else f"{met}, with a chance of {chance_words(chance)}."
 
 
 def _largest(answer: ServingAnswer) -> str:

@@ -31,11 +31,11 @@ from costmodel.explore.answer_summaries import layout_words, one
 from costmodel.explore.search.required_chance import preferred_chance
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import (
+    chance_words,
     counted,
     gib,
     percent,
     rounded_dollars,
-    rounded_percent,
     show,
     show_memory,
     show_time,
@@ -114,17 +114,13 @@ _DIGITS, _FINEST = 3, 6  # digits of a result, and the most where fewer do not s
 _ALMOST_ALL = 0.9995  # a share from which 99.9 % rounds to 100 %
 
 
-def share_words(value: float, decimals: int | None = None) -> str:
+def share_words(value: float) -> str:
     """A share in percent; `>99.9 %` if it is close to 1.
 
-    decimals: the number of decimals, for tables
-
-    >>> share_words(0.789), share_words(0.99996), share_words(1.0), share_words(0.789, 0)
-    ('78.9 %', '>99.9 %', '100 %', '79 %')
+    >>> share_words(0.789), share_words(0.99996), share_words(1.0)
+    ('78.9 %', '>99.9 %', '100 %')
     """
-    if _ALMOST_ALL <= value < 1:
-        return ">99.9 %"
-    return percent(value) if decimals is None else rounded_percent(value, decimals).replace("%", " %")
+    return ">99.9 %" if _ALMOST_ALL <= value < 1 else percent(value)
 
 
 def bound_words(name: str, bound: float, digits: int = 0) -> str:
@@ -171,7 +167,7 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     if unit == "1/s":
         return f"{significant(value, max(digits, 4))} token/s"
     if is_share(name) and digits == _DIGITS:
-        return share_words(value, 1) if name.endswith("_chance") else share_words(value)
+        return chance_words(value, 1) if name.endswith("_chance") else share_words(value)
     if is_share(name):
         return percent(value, digits)
     if unit != "1":

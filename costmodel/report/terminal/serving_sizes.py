@@ -18,7 +18,7 @@ from costmodel.explore.serving.remedy_trials import ServingTrial
 from costmodel.explore.serving.scale_by_rate import FewerGpus, trial_at
 from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import percent, rounded_dollars, significant
+from costmodel.ground.units import chance_words, percent, rounded_dollars, significant
 from costmodel.report.data_formats.answer_fields import known
 from costmodel.report.terminal.head import command
 from costmodel.report.terminal.layout import BAD, DIM, WARN, Line, styled, typed
@@ -28,7 +28,6 @@ from costmodel.report.terminal.serving_formatting import (
     rate_words,
     reason,
     replica_words,
-    share_words,
     unlimited,
     unpaid_words,
 )
@@ -130,7 +129,7 @@ def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
     safe = preferred_chance(case)
     apart = kept[0].answer is not None and kept[0].answer.plan.prefill is not None
     more = "--safe 90% asks for more" if safe is None or apart else f"no number of replicas has {percent(safe, 2)}"
-    return [styled(f"  The limits are met with a chance of {share_words(lowest, 0)}{toss}; {more}", WARN)]
+    return [styled(f"  The limits are met with a chance of {chance_words(lowest)}{toss}; {more}", WARN)]
 
 
 def _without_safety(kept: Sequence[ServingTrial]) -> list[Line]:
@@ -138,7 +137,7 @@ def _without_safety(kept: Sequence[ServingTrial]) -> list[Line]:
     sizes = [(_rate_of(trial), trial.answer.costs, trial.expected.costs) for trial in kept
              if trial.answer is not None and trial.expected is not None]  # fmt: skip
     words = (
-        f"{few['gpus']:,.0f} GPUs at {share_words(few[OWN], 0)}, {costs['gpus']:,.0f} at {share_words(costs[OWN], 0)}"
+        f"{few['gpus']:,.0f} GPUs at {chance_words(few[OWN])}, {costs['gpus']:,.0f} at {chance_words(costs[OWN])}"
         f" ({rate})"
         for rate, costs, few in sizes
     )

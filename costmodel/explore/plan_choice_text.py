@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.estimate.training.stage_parameters import packed_width
-from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.estimate.training_answer.predict_training import plan_to_mapping
+from costmodel.estimate.shared.plan_batch import Structure, plan_to_mapping
+
+if TYPE_CHECKING:
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
 _SHORT = {
     "attention-output": "attn-out",
@@ -95,6 +96,8 @@ def _frozen_weight_words(inputs: TrainingInputs) -> str:
     """How many bits frozen weights take, in words."""
     narrow = inputs.narrow
     if inputs.packed:
+        from costmodel.estimate.training.stage_parameters import packed_width
+
         return f"{8 * float(packed_width()):.3g} bits in the layers"
     if narrow is None or not narrow.cached:
         return "16 bits"

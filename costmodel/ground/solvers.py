@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,23 @@ from costmodel.ground.record import record
 Column = NDArray[np.float64]
 Values = float | Column
 Places = NDArray[np.intp]
+Kind = TypeVar("Kind", bound=np.generic)
 
 POINTS = 12  # of a curve, between a number and twice as many
 _POINTS = 2.0 ** (np.arange(64 * POINTS) / POINTS)
 _WIDTH = 1 / (2.0 ** (1 / POINTS) - 1)
+
+
+def distinct_values(values: NDArray[Kind], axis: int | None = None) -> NDArray[Kind]:
+    """The distinct values in increasing order, or the distinct parts along an axis.
+
+    `np.unique` without the places of values imports `numpy.ma`, which takes a fortieth of an answer's time.
+
+    >>> distinct_values(np.array([2.0, 1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+    found: NDArray[Kind] = np.unique(values, axis=axis, return_index=True)[0]
+    return found
 
 
 @record

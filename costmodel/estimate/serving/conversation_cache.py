@@ -19,7 +19,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns, rows_of, where_
 from costmodel.estimate.serving.prefill_decode_instances import prompt_time
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term, untraced
-from costmodel.ground.solvers import last_within
+from costmodel.ground.solvers import distinct_values, last_within
 
 LEAST = 1e-3  # requests after which a beginning is pushed out at least
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[
     with untraced(), np.errstate(all="ignore"):
         hits = np.round(np.broadcast_to(np.asarray(_remembered_tokens(inputs, layout)), (len(layout),)))
     found: T | None = None
-    for hit in np.unique(hits):
+    for hit in distinct_values(hits):
         of_hit, mask = replace(inputs, load=replace(inputs.load, hit=float(hit))), hits == hit
         if mask.all():
             return evaluate(of_hit, layout)
@@ -131,7 +131,7 @@ def _of_counts(
 ) -> T:
     """Results of plans if every turn finds the cache that its replica still has."""
     found: T | None = None
-    for count in np.unique(np.asarray(layout.replicas, dtype=np.float64)):
+    for count in distinct_values(np.asarray(layout.replicas, dtype=np.float64)):
         held = evaluate(with_conversation_hits(inputs, float(count), hosted=hosted), layout)
         found = held if found is None else where_rows(np.asarray(layout.replicas == count), held, found)
     assert found is not None

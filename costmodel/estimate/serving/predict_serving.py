@@ -49,6 +49,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
+from costmodel.ground.solvers import distinct_values
 
 # Reasons to refuse a serving plan, by code.
 
@@ -278,7 +279,7 @@ def routed_parts(
         yield inputs, prefill, decode
         return
     replicas = np.asarray(prefill.replicas, dtype=np.float64)
-    for count in np.unique(replicas):
+    for count in distinct_values(replicas):
         half = prefill.at(replicas == count)
         yield routed(inputs, half), half, decode.at(replicas == count)
 

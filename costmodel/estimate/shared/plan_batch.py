@@ -57,6 +57,26 @@ class Structure:
     shares: str = "proportional"
 
 
+# Defaults for a plan: splits that follow from the other sizes, and the choices of a plan that does not state them.
+_UNWRITTEN = (
+    ("split", "fitting"),
+    ("split", "stated"),
+    ("recompute_method", "block"),
+    ("offload", ()),
+    ("offload_to", "cpu"),
+    ("compression", "none"),
+    ("sync", "all-reduce"),
+    ("shares", "proportional"),
+)
+
+
+def plan_to_mapping(structure: Structure) -> dict[str, Any]:
+    """The keys and values of a plan with these choices."""
+    made = {name: value for name, value in vars(structure).items() if value is not None}
+    stated = {name: value for name, value in made.items() if (name, value) not in _UNWRITTEN}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in stated.items()}
+
+
 @record
 class Block:
     """A batch of plans: columns of sizes with one row per plan, and one structure of choices for all.

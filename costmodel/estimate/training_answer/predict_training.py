@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -150,24 +150,6 @@ def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[A
 
 TIME_OUT = 600.0  # seconds: torch.distributed's default of a process group of NCCL
 HALF = 0.5  # judged: a goodput under which the run is remarked on
-# Defaults for a plan: splits that follow from the other sizes, and the choices of a plan that does not state them.
-_UNWRITTEN = (
-    ("split", "fitting"),
-    ("split", "stated"),
-    ("recompute_method", "block"),
-    ("offload", ()),
-    ("offload_to", "cpu"),
-    ("compression", "none"),
-    ("sync", "all-reduce"),
-    ("shares", "proportional"),
-)
-
-
-def plan_to_mapping(structure: Structure) -> dict[str, Any]:
-    """The keys and values of a plan with these choices."""
-    made = {name: value for name, value in vars(structure).items() if value is not None}
-    stated = {name: value for name, value in made.items() if (name, value) not in _UNWRITTEN}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in stated.items()}
 
 
 def _stated(plan: Plan) -> bool:

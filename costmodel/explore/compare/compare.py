@@ -17,10 +17,10 @@ from costmodel.documents.schemas.baseline import EquationFingerprint
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.results import COLUMNS, column_of, machine_name
 from costmodel.estimate.answer_facts import Subject, facts_of
-from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.plan_batch import Block, plan_to_mapping
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training_answer.evaluate_training import evaluate
-from costmodel.estimate.training_answer.predict_training import Answer, plan_to_mapping
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.ground.counts import SIZES
 from costmodel.ground.equation import Origin, Step, trace

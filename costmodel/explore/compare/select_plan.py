@@ -13,6 +13,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.answer_facts import Facts, facts_of
+from costmodel.estimate.shared.plan_batch import plan_to_mapping
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
@@ -21,7 +22,6 @@ from costmodel.estimate.training_answer.predict_training import (
     answer,
     own_plan,
     plan_block,
-    plan_to_mapping,
     predict,
     unacceptable,
     withheld,

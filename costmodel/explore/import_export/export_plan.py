@@ -16,9 +16,10 @@ from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.predict_rl import predict as predict_rl
 from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT, AssumptionLog
+from costmodel.estimate.shared.plan_batch import plan_to_mapping
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.stack_in_use import gradient_types
-from costmodel.estimate.training_answer.predict_training import Answer, plan_to_mapping
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.import_result import GivenSize
 from costmodel.exchange.option_rows import Remarks

@@ -17,7 +17,6 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.precision import RECIPES
-from costmodel.documents.schemas.scenario import Optimizer
 from costmodel.documents.text.files import file_text
 from costmodel.estimate.machine.price import hourly_price
 from costmodel.estimate.shared.results import number
@@ -27,6 +26,7 @@ from costmodel.ground.units import gib
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.serving_scenario import ServingCase
+    from costmodel.documents.schemas.scenario import Optimizer
 
 Price = Literal["", "time", "quality", "money", "job"]  # job: another one than was asked for
 MOST_DOUBLINGS = 6

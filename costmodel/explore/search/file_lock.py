@@ -12,7 +12,6 @@ import errno
 import json
 import os
 import secrets
-import socket
 import sys
 import threading
 import time
@@ -228,10 +227,17 @@ def _kept_by_system(handle: int) -> bool | None:
     return True
 
 
+def _host() -> str:
+    """The name of this machine."""
+    import socket  # which searches without a folder do not wait for
+
+    return socket.gethostname()
+
+
 def _owner() -> dict[str, Any]:
     """An identifier that distinguishes this process from any other."""
     own = os.getpid()
-    return {"host": socket.gethostname(), "space": _space(), "process": own, "started": _process_start(own)}
+    return {"host": _host(), "space": _space(), "process": own, "started": _process_start(own)}
 
 
 def _holder(handle: int) -> dict[str, Any]:
@@ -246,7 +252,7 @@ def _holder(handle: int) -> dict[str, Any]:
 def _runs(owner: dict[str, Any]) -> bool:
     """Whether an owner may still run; one of another machine may."""
     process = owner.get("process")
-    here = (owner.get("host"), owner.get("space")) == (socket.gethostname(), _space())
+    here = (owner.get("host"), owner.get("space")) == (_host(), _space())
     if not here or not isinstance(process, int) or process <= 0 or sys.platform == "win32":
         return True
     try:

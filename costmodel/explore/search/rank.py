@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from statistics import NormalDist
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -259,6 +258,8 @@ class Target:
         end = trial.result(f"{self.column}_{'low' if self.at_least else 'high'}")
         if not 0 < end < math.inf:
             return middle if math.isnan(end) else end
+        from statistics import NormalDist
+
         beyond = NormalDist().inv_cdf(min(max(self.share, 0.5), _SUREST))
         return float(percentile_at(middle, end_spread(middle, end), -beyond if self.at_least else beyond))
 

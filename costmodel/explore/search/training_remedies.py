@@ -13,12 +13,11 @@ import numpy as np
 from costmodel.documents.reader.load_scenario import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.scenario import Plan, Space
-from costmodel.estimate.shared.plan_batch import Structure
+from costmodel.estimate.shared.plan_batch import Structure, plan_to_mapping
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import memory_shares
 from costmodel.estimate.training_answer.predict_training import (
-    plan_to_mapping,
     structure_of,
     usual_etp,
 )

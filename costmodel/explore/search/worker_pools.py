@@ -15,7 +15,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from costmodel.ground.errors import CostModelError, fail, install_command
@@ -86,6 +85,8 @@ def _silence_dask() -> Iterator[None]:
 
 def _result_within(seconds: float, call: Callable[[], T]) -> T:
     """The result of a call that may never end: Dask waits without limit for a port that is not Dask's."""
+    from queue import Empty, SimpleQueue
+
     results: SimpleQueue[tuple[T, None] | tuple[None, Exception]] = SimpleQueue()
 
     def run() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,6 @@ from costmodel.estimate.serving.service_limits import (
 )
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.shared.results import stated_limits
-from costmodel.explore.purchase.offers import Machine
 from costmodel.explore.search.required_chance import preferred_chance, preferring, stated_chance
 from costmodel.explore.search.scenario_variants import Variants
 from costmodel.explore.serving.best_layout import plan_settings, settings_at
@@ -44,6 +44,10 @@ from costmodel.explore.serving.serving_search_result import RankedPlan, SearchRe
 from costmodel.explore.workload_interface import MissedLimit, SmallestPlan, SmallestPlans
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
+from costmodel.ground.solvers import distinct_values
+
+if TYPE_CHECKING:
+    from costmodel.explore.purchase.offers import Machine
 
 # --- the plan that meets every limit on the fewest accelerators, and the one that answers most on those that there
 
@@ -54,7 +58,7 @@ _LIKELY = 0.5  # chance to meet all limits of a plan that is offered where none 
 _AS_SURE = 0.05  # of a chance, within which the plan on fewer accelerators is offered: judged, hardly a gain
 _COUNTED = 48  # layouts whose replicas are counted for a chance, of those that need the fewest by expected figures
 _LAST, _EACH, _ROUNDS = 4, 24, 3  # of these whose numbers of replicas are narrowed down, by so many at a time
-_COUNTS = np.unique(np.concatenate([np.arange(1.0, 17.0), np.round(1.25 ** np.arange(13, 32))]))
+_COUNTS = np.concatenate([np.arange(1.0, 17.0), np.round(1.25 ** np.arange(13, 32))])
 _MORE = np.concatenate([np.linspace(1.0, 2.0, 21), [2.25, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0]])  # times the expected number
 
 Rows = NDArray[np.float64]
@@ -247,14 +251,14 @@ def _with_chance(
         np.maximum.at(few, rows[below], counts[below])
 
     rows = np.repeat(np.arange(len(layout)), len(_MORE))
-    pairs = np.unique(np.stack([rows, np.ceil(expected[rows] * np.tile(_MORE, len(layout)) - 1e-9)]), axis=1)
+    pairs = distinct_values(np.stack([rows, np.ceil(expected[rows] * np.tile(_MORE, len(layout)) - 1e-9)]), axis=1)
     look(pairs[0].astype(np.intp), pairs[1])
     for _ in range(_ROUNDS):
         order = np.argsort(many * ranks, kind="stable")[:_LAST]
         between = [
             (row, count)
             for row in order[np.isfinite(many[order])]
-            for count in np.unique(np.round(np.linspace(few[row] + 1.0, many[row] - 1.0, _EACH)))
+            for count in distinct_values(np.round(np.linspace(few[row] + 1.0, many[row] - 1.0, _EACH)))
             if few[row] < count < many[row]
         ]
         if not between:

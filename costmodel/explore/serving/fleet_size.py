@@ -24,6 +24,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs, stated_limits
 from costmodel.explore.serving.serving_search_result import RankedPlan, columns_of
 from costmodel.ground.record import record
+from costmodel.ground.solvers import distinct_values
 
 # --- how many replicas the plans of a search have
 
@@ -176,7 +177,7 @@ def _needed_halves(inputs: ServingInputs, found: list[ApartEvaluation]) -> tuple
             sizes = replace(half, replicas=replicas)
             rows.append(np.stack([np.asarray(getattr(sizes, size)) for size in SIZES]))
     together = [np.concatenate(pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
-    unique = np.unique(np.concatenate(together, axis=1), axis=1)
+    unique = distinct_values(np.concatenate(together, axis=1), axis=1)
     return PlanColumns(*unique[:count]), PlanColumns(*unique[count:])
 
 

@@ -17,6 +17,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.serving.fleet_size import most_accelerators, with_most_replicas
 from costmodel.ground.errors import CostModelError, fail
+from costmodel.ground.solvers import distinct_values
 
 BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
 SMALL_BUDGETS = (512.0, 1024.0)  # and these, where a limit bounds what a step full of prompts makes
@@ -131,13 +132,13 @@ def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, Plan
     ranks = most_accelerators(inputs)
     alone = layout.at(layout.pp == 1)
     degrees = (alone.tp, alone.ep, alone.dp_attention, alone.redundant_experts, alone.dcp)
-    shapes = np.unique(np.stack(degrees), axis=1).T
+    shapes = distinct_values(np.stack(degrees), axis=1).T
     rows = []
     for first, second in itertools.product(shapes, shapes):
         if first[3] != second[3]:  # a plan has as many copies on both
             continue
         own, other = first[0] * first[2], second[0] * second[2]
-        counts = np.unique(np.geomspace(1, max((ranks - own) // other, 1), COUNTS).round())
+        counts = distinct_values(np.geomspace(1, max((ranks - own) // other, 1), COUNTS).round())
         for count in counts[counts * other + own <= ranks]:
             rows.append((*first, (ranks - count * other) // own, *second, count))
     columns = np.array(rows, dtype=np.float64).reshape(-1, 12).T

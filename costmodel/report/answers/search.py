@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from rich.text import Text
 
@@ -18,7 +18,6 @@ from costmodel.documents.schemas.results import COLUMNS, ResultColumn, is_money,
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.reasons import Reason
 from costmodel.estimate.shared.results import stated_limits
-from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.search.rank import Front, Plan, PlanCounts
 from costmodel.explore.search.scenario_variants import Inputs
 from costmodel.explore.search.stream import SearchResult
@@ -59,6 +58,9 @@ from costmodel.report.terminal.layout import (
 )
 from costmodel.report.trials import few, headings, plan_sides, range_figures
 from costmodel.report.workload_words import held_lines, varied_head, words_of
+
+if TYPE_CHECKING:
+    from costmodel.explore.explain.explain import ExplainedFigure
 
 MOST_VALUES = 24  # shown of keys that vary
 _AGAINST = 4  # reasons of a value

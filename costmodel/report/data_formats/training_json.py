@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.answer_facts import facts_of, row_facts
-from costmodel.estimate.shared.plan_batch import Structure
+from costmodel.estimate.shared.plan_batch import Structure, plan_to_mapping
 from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, verdict
-from costmodel.estimate.training_answer.predict_training import Answer, plan_to_mapping
+from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.answer_summaries import whole_plan
 from costmodel.ground.counts import SIZES
 from costmodel.report.data_formats.answer_fields import assumed_json, known, read_from

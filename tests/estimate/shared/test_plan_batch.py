@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 import pytest
 
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.estimate.training_answer.predict_training import plan_to_mapping, structure_of
+from costmodel.estimate.shared.plan_batch import Structure, plan_to_mapping
+from costmodel.estimate.training_answer.predict_training import structure_of
 from costmodel.explore.search.training_candidates import grids
 from costmodel.ground.counts import SIZES
 from estimate.cases import inputs, model

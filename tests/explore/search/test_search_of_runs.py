@@ -9,7 +9,8 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.training_answer.predict_training import answer, plan_to_mapping
+from costmodel.estimate.shared.plan_batch import plan_to_mapping
+from costmodel.estimate.training_answer.predict_training import answer
 from costmodel.explore.search.search import search
 from costmodel.ground.errors import CostModelError
 

@@ -354,10 +354,14 @@ def with_straddling(inputs: ServingInputs, *layouts: PlanColumns) -> tuple[PlanC
 
 
 def _have_room(inputs: ServingInputs, *layouts: PlanColumns) -> NDArray[np.bool_]:
-    """Whether first fit places all engines of a plan in the domains without splitting any."""
+    """Whether first fit places all engines of a plan in the domains without splitting any.
+
+    A plan with more accelerators than there are gets the domains that it fills.
+    """
     domain = float(inputs.domain)
     with untraced(), term("room of domains"):
-        domains = float(domains_filled(inputs.ranks, domain))
+        placed = sum(np.asarray(layout.replicas * layout.ranks, dtype=np.float64) for layout in layouts)
+        domains = np.asarray(domains_filled(np.maximum(float(inputs.ranks), placed), domain))
         first, second = (_parts(layout, domain) for layout in (layouts[0], layouts[-1]))
         if len(layouts) == 1:
             second = (second[0], np.zeros(len(layouts[0])))

@@ -8,6 +8,7 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict as predict_rl
+from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.plan_columns import (
     PlanColumns,
@@ -91,6 +92,14 @@ def test_more_engines_than_racks_hold_whole_straddle(by_size: dict[int, ServingI
     whole = predicted(*NVL72, "plan={tp: 16, replicas: 8}", racks(144))
     assert "N053" not in whole.remarked
     assert whole.costs["tp_exposed"] < 0.5 * answer.costs["tp_exposed"]
+
+
+def test_a_fleet_larger_than_the_cluster_gets_as_many_racks_as_it_fills(by_size: dict[int, ServingInputs]) -> None:
+    """Nine engines of 24, counted on two racks, lie whole in three, as `estimate` finds them on three."""
+    fleet = layout(24, replicas=9)
+    counted, there = (evaluate(by_size[ranks], fleet) for ranks in (144, 216))
+    assert counted.layout.straddles is None
+    assert repr(counted.results.row()) == repr(there.results.row())
 
 
 def test_idle_accelerators_of_a_rack_change_no_time() -> None:

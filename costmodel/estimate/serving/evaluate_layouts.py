@@ -31,6 +31,7 @@ from costmodel.estimate.serving.host_loading import host_columns
 from costmodel.estimate.serving.load import (
     BINDING,
     COMPUTE_BOUND,
+    OF_RATE_WITHIN,
     Bounds,
     Column,
     Engines,
@@ -52,7 +53,7 @@ from costmodel.estimate.serving.operating_point import (
     operating_point,
     worst_gap,
 )
-from costmodel.estimate.serving.plan_columns import PlanColumns, where_rows, with_straddling
+from costmodel.estimate.serving.plan_columns import PlanColumns, rows_of, where_rows, with_straddling
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_of, chance_of_limits
 from costmodel.estimate.serving.replicas_for_load import (
     busy_share,
@@ -65,7 +66,7 @@ from costmodel.estimate.serving.service_limits import OWN, columns_in_time
 from costmodel.estimate.serving.serving_inputs import ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import SteadyState, prompts_between, replica_rate, steady_state, token_p99
 from costmodel.estimate.serving.step_table import step_table
-from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.shared.results import Costs, stated_limits
 from costmodel.ground.equation import Number, leaf, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import last_within
@@ -99,6 +100,11 @@ class ServingEvaluation:
     def in_flight(self) -> Number:
         """Sequences in flight on a replica."""
         return self.point.concurrency
+
+    def at(self, rows: NDArray[np.intp]) -> ServingEvaluation:
+        """The evaluation of some of the plans."""
+        found = rows_of(self, rows, len(self.layout))
+        return replace(found, results=replace(found.results, rows=len(rows)))
 
     @property
     def blocked(self) -> bool:
@@ -142,6 +148,18 @@ def evaluate(
     if inputs.case.scenario.workload.rate is None or not (counted and inputs.is_limited and inputs.depends_on_count):
         return found
     return replace(found, results=replace(found.results, columns=found.results.columns | _needed(inputs, found)))
+
+
+def under_limits(inputs: ServingInputs, known: ServingEvaluation, *, counted: bool = True) -> ServingEvaluation:
+    """The evaluation of plans that are known under other limits: rates within limits, and what follows from them."""
+    layout, bounded = known.layout, {limit.column for limit in stated_limits(inputs.case.scenario.limits)}
+    follows = inputs.depends_on_count or inputs.beginnings or loads_of(inputs) is not None
+    if follows or not bounded.isdisjoint(OF_RATE_WITHIN):
+        return evaluate(inputs, layout, counted=counted)
+    each = capacity_of(inputs, layout)
+    within = each.kinds.of_plans(each.within_limits(inputs))
+    columns = {"rate_within_slo_per_s": layout.replicas * within, **_within(inputs, layout, within)}
+    return replace(known, results=replace(known.results, columns=known.results.columns | columns))
 
 
 def _by_replicas(

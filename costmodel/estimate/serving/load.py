@@ -196,8 +196,8 @@ def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column
 
 # Where a load has a cap beside its rate: what the cap makes less, and what the rate alone decides.
 OF_CAP = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "prompts_between", "interference_share", "concurrency")
-_OF_RATE = ("replicas_needed", "gpus_needed", "rent_needed", "rate_within_slo_per_s", "tokens_per_gpu_within_limits",
-            "cost_within_limits")  # fmt: skip
+OF_RATE_WITHIN = ("replicas_needed", "gpus_needed", "rent_needed", "rate_within_slo_per_s",
+                  "tokens_per_gpu_within_limits", "cost_within_limits")  # fmt: skip
 
 
 def loads_of(inputs: ServingInputs) -> tuple[ServingInputs, ServingInputs] | None:
@@ -235,7 +235,7 @@ def under_cap(inputs: ServingInputs, rated: Costs, looped: Costs) -> Costs:
         rest = np.minimum(arriving["latency"] - arriving["ttft"], capped["latency"] - capped["ttft"])
         columns["latency"] = np.where(binds, capped["latency"], columns["ttft"] + rest)
         columns["tokens_per_s_per_user"] = rate_of(1.0, columns["tpot"])
-    columns |= {name: arriving[name] for name in _OF_RATE}
+    columns |= {name: arriving[name] for name in OF_RATE_WITHIN}
     return replace(found, columns=found.columns | columns)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Literal
@@ -63,20 +63,28 @@ FEW = 5  # loads that a search evaluates together at first, where each takes a s
 # The rate up to which plans keep the limits on what users see, and the chance that they do at the scenario's load.
 
 
-def rate_within_limits(quick: Engines, engines: Engines) -> Number:
-    """Requests per second of one replica within the service-level limits; 0 if even the lowest rate breaks one."""
-    limits = service_limits(quick.inputs)
-    expected = [limit for limit in limits if limit.column != OWN]
+def expected_load(quick: Engines) -> Column:
+    """Sequences in flight of one replica up to which expected results are within the service-level limits."""
+    expected = [limit for limit in service_limits(quick.inputs) if limit.column != OWN]
 
     def over(some: Engines, many: Column) -> Column:
         """The largest ratio of a result to its limit; above 1 if a limit is broken."""
         state = some.state(many)
         return over_limits(expected, lambda name: result_at(some, many, state, name), len(some.layout))
 
+    with untraced(), np.errstate(all="ignore"):
+        return quick.greatest(over) if expected else quick.bounds.least
+
+
+def rate_within_limits(quick: Engines, engines: Engines, many: Column) -> Number:
+    """Requests per second of one replica within the service-level limits; 0 if even the lowest rate breaks one.
+
+    many: its expected load
+    """
+    limits = service_limits(quick.inputs)
     if not limits:
         return engines.rate(engines.bounds.least)
     with untraced(), np.errstate(all="ignore"):
-        many = quick.greatest(over) if expected else quick.bounds.least
         for limit in limits:
             many = _with_chance(quick, limit.value, limits, many) if limit.column == OWN else many
     return np.where(many > LEAST * (1.0 + NEAR_ENOUGH), engines.rate(many), 0.0)
@@ -135,7 +143,8 @@ _BESIDE = {"limits": None, "objective": None, "search": None, "title": "", "plan
 class ReplicaCapacity:
     """Capacity of each kind of replica, with exact step times and with step times from a table.
 
-    known: rates within limits that were looked for, by these limits. of_kinds: the same by kinds of replicas
+    known: rates within limits that were looked for, by these limits. of_kinds: the same by kinds of replicas, with the
+    load up to which expected results are within limits
     """
 
     kinds: ReplicaKinds
@@ -153,31 +162,38 @@ class ReplicaCapacity:
             return self._rates(inputs)
         asked = (*stated_limits(inputs.case.scenario.limits), inputs.beyond, inputs.beyond_first)
         if asked not in self.known:
-            self.known[asked] = self._rates(inputs) if self.of_kinds is None else self._known_rates(inputs, asked)
+            self.known[asked] = self._by_kinds(inputs, asked, lambda some: some._rates(inputs))
             _keep_latest(self.known, LIMITS)
         return self.known[asked]
 
-    def _known_rates(self, inputs: ServingInputs, asked: object) -> Number:
-        """Rates within limits of each kind of replica, computed only for kinds not yet cached."""
-        assert self.of_kinds is not None
-        rates, keys = self.of_kinds.pop(asked, {}), _keys(inputs, self.kinds.layout)
-        self.of_kinds[asked] = rates
+    def _by_kinds(self, inputs: ServingInputs, asked: object, find: Callable[[ReplicaCapacity], Number]) -> Column:
+        """What is found of each kind of replica, computed only for kinds not yet cached."""
+        if self.of_kinds is None or tracing():
+            return np.asarray(find(self))
+        cached, keys = self.of_kinds.pop(asked, {}), _keys(inputs, self.kinds.layout)
+        self.of_kinds[asked] = cached
         _keep_latest(self.of_kinds, LIMITS)
-        new = np.array([place for place, key in enumerate(keys) if key not in rates], dtype=np.intp)
+        new = np.array([place for place, key in enumerate(keys) if key not in cached], dtype=np.intp)
         if len(new):
-            found = (self if len(new) == len(keys) else self.at(new))._rates(inputs)
+            found = find(self if len(new) == len(keys) else self.at(new))
             found = np.broadcast_to(np.asarray(found, dtype=np.float64), new.shape)
-            rates.update(zip((keys[place] for place in new), map(float, found), strict=True))
-        answer = np.array([rates[key] for key in keys])
-        _keep_latest(rates, RATES)
+            cached.update(zip((keys[place] for place in new), map(float, found), strict=True))
+        answer = np.array([cached[key] for key in keys])
+        _keep_latest(cached, RATES)
         return answer
 
     def _rates(self, inputs: ServingInputs) -> Number:
         """The highest rate within the scenario's limits, for each kind of replica."""
-        held = {"saturation_per_s": self.most.rate, "concurrency_worst": self.memory.requests_worst}
-        quick, engines = replace(self.quick, inputs=inputs, held=held), replace(self.engines, inputs=inputs)
+        quick, engines = self._quick_of(inputs), replace(self.engines, inputs=inputs)
+        expected = tuple(limit for limit in service_limits(inputs) if limit.column != OWN)
         with term("within limits"):
-            return rate_within_limits(quick, engines)
+            load = self._by_kinds(inputs, ("load", *expected), lambda some: expected_load(some._quick_of(inputs)))
+            return rate_within_limits(quick, engines, load)
+
+    def _quick_of(self, inputs: ServingInputs) -> Engines:
+        """The engines with step times from a table, under the limits of `inputs`, with results that no load changes."""
+        held = {"saturation_per_s": self.most.rate, "concurrency_worst": self.memory.requests_worst}
+        return replace(self.quick, inputs=inputs, held=held)
 
     def at(self, rows: Places) -> ReplicaCapacity:
         """The capacity of some of the kinds of replicas."""

@@ -201,8 +201,17 @@ class Reached:
 
 def asking_chance(inputs: ServingInputs) -> ServingInputs:
     """Inputs whose evaluations include the chance to meet the limits; it doubles the time of large searches."""
+    return _asking(inputs, OWN)
+
+
+def asking_in_time(inputs: ServingInputs) -> ServingInputs:
+    """Inputs whose evaluations include requests in time, without the chance if no limit is on it."""
+    return _asking(inputs, SHARE)
+
+
+def _asking(inputs: ServingInputs, column: str) -> ServingInputs:
     case = inputs.case
-    return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"objective": OWN})))
+    return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"objective": column})))
 
 
 def demanding_chance(inputs: ServingInputs, share: float) -> ServingInputs:

@@ -20,7 +20,7 @@ from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, m
 from costmodel.documents.schemas.serving import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
-from costmodel.estimate.serving.evaluate_layouts import evaluate
+from costmodel.estimate.serving.evaluate_layouts import evaluate, under_limits
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, distinct, sizes_of
 from costmodel.estimate.serving.predict_serving import (
@@ -413,9 +413,12 @@ def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, kee
     demanded, asking = demanding_chance(inputs, share), asking_chance(inputs)
     part, layout = valid_layouts(inputs)
     bounds, expected, counted = list[NDArray[np.float64]](), list[RankedPlan](), counts_fleets(inputs)
+    together = layout if own.layout is None else layout.beside(own.layout)
     with np.errstate(all="ignore"):
+        whole = evaluate(asking, together, counted=counted) if len(together) <= ROWS else None
         for start in range(0, len(layout), ROWS):
-            found = evaluate(asking, layout.at(slice(start, start + ROWS)), counted=counted)
+            rows = np.arange(start, min(start + ROWS, len(layout)))
+            found = whole.at(rows) if whole else evaluate(asking, layout.at(rows), counted=counted)
             _keep_plans(keep, inputs, found)
             codes, keys, shown = _account_plans(part, demanded, found)
             bounds.append(np.where(shown, np.stack(keys), np.nan))
@@ -435,10 +438,12 @@ def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, kee
             break
         rows = order[seen : seen + many]
         seen, many = seen + len(rows), 2 * many
-        some = layout.at(rows)
-        some = some.beside(own.layout) if own.layout is not None and mine is None else some
+        some = np.append(rows, len(layout)) if own.layout is not None and mine is None else rows
         with np.errstate(all="ignore"):
-            found = evaluate(demanded, some, counted=counted)
+            if whole is None:
+                found = evaluate(demanded, together.at(some), counted=counted)
+            else:
+                found = under_limits(demanded, whole.at(some), counted=counted)
         codes = codes_of(demanded, found)
         kept = ~np.any(np.stack([*codes.values(), np.zeros(len(some), dtype=bool)]), axis=0)
         places = list(zip(*(map(float, column) for column in _keys(demanded, found, kept)), strict=True))

@@ -306,7 +306,8 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
         _, (steps, first), crosses = kind
         with np.errstate(all="ignore"):
             wider = replace(inputs, beyond=steps, beyond_first=first, crosses=crosses)
-            _, results = evaluated_with_bands(wider, *columns, compared=False)
+            known = all(plans[place].costs[OWN] == plans[place].costs[OWN] for place in places)
+            _, results = evaluated_with_bands(wider, *columns, compared=False, chance=not known)
         for row, place in enumerate(places):
             whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
             found[place] = replace(plans[place], costs={name: whole[name] for name in SERVING_COLUMNS if name in whole})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -52,7 +53,7 @@ from costmodel.estimate.serving.engine_step import (
 from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loading
 from costmodel.estimate.serving.plan_columns import PlanColumns, of_each_plan, shared_cuts
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, arrive_at_random
-from costmodel.ground.equation import Number, is_any, known_as, term
+from costmodel.ground.equation import Number, is_any, known_as, term, tracing
 from costmodel.ground.record import record
 
 # --- engines that compute each prompt in one step
@@ -172,6 +173,7 @@ def blocking_prompts(
 # --- the three constants of a step at a given number of sequences in flight, from which the steady state follows
 
 
+TOGETHER = 4096  # plans, up to which steps with several numbers of prompt tokens are looked up together
 FEWEST = 2.0  # sequences of a micro-batch that the slope is taken at, where fewer are in flight
 
 
@@ -364,7 +366,10 @@ def operating_point(
         room = layout.pp * each
     with term("carried"):
         carried = np.maximum(np.minimum(_carried(inputs, layout, groups, concurrency), each), 1.0)
-    mixed = steps.mixed(micro, carried)
+    piece = np.minimum(load.computed if groups is None else groups.piece, carried)
+    with term("full of prompts"):
+        tokens = np.maximum(each, carried)
+    mixed, *further = _prompt_steps(steps, micro, carried, *((tokens, piece) if line else ()))
     many = layout.pp * micro
     beta = time_slope(decode, steps.one, many, layout.pp)
     alpha = known_as("alpha", step_intercept(decode, beta, many))
@@ -375,29 +380,29 @@ def operating_point(
     host = loading(inputs, layout, whole)
     with term("steps of a prompt"):
         rides = share(load.computed, carried)
-    found = OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
-    found = replace(found, gaps=gaps_of_line(inputs, share(layout.replicas, servers)), launched=steps.launched(micro))
-    found = replace(found, carried=carried)
+    blocking = NO_BLOCKING
     if load.whole and load.prompt_spread:
         constants = alpha, beta, concurrency
-        found = replace(found, blocking=blocking_prompts(load, layout.budget, decodes / count, count, constants))
+        blocking = blocking_prompts(load, layout.budget, decodes / count, count, constants)
+    constant = (concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
+    gaps, launched = gaps_of_line(inputs, share(layout.replicas, servers)), steps.launched(micro)
+    found = OperatingPoint(*constant, blocking=blocking, gaps=gaps, launched=launched, carried=carried)
     if not line:
         return found
     with term("full of prompts"):
-        tokens = np.maximum(each, carried)
-        filling = (steps.mixed(micro, tokens) - decode) / tokens
+        filling = (further[0] - decode) / tokens
         if layout.staged:
             filling = pipelined_prompt_share(layout.pp, 1.0) * filling
-    found = replace(found, filling=filling)
+    with term("alone"):
+        lone = of_a_token(inputs, layout, concurrency, piece, (further[1] - decode) / piece)
     if groups is not None:
-        return _of_groups(inputs, layout, groups, steps, found, carried)
-    lone = _lone(inputs, layout, steps, found, np.minimum(load.computed, carried))
-    found = replace(found, beside=lone, lone=lone)
+        return _of_groups(inputs, groups, replace(found, filling=filling), lone, (carried, piece))
+    waits, beside = found.gathering, lone
     if inputs.engine.poll > 1:
         with term("until a look for requests"):
             waits = polling_steps(inputs.engine.poll) * np.clip(concurrency - 1.0, 0.0, 1.0) * decode
-            found = replace(found, gathering=waits, beside=share(carried, load.computed) * gamma)
-    return found
+            beside = share(carried, load.computed) * gamma
+    return replace(found, filling=filling, beside=beside, lone=lone, gathering=waits)
 
 
 def gaps_of_line(inputs: ServingInputs, lines: Number) -> Number:
@@ -405,26 +410,26 @@ def gaps_of_line(inputs: ServingInputs, lines: Number) -> Number:
     return 1.0 if inputs.gaps == 1 else split_gap_variation(inputs.gaps, lines)
 
 
-def _lone(inputs: ServingInputs, layout: PlanColumns, steps: Steps, point: OperatingPoint, piece: Number) -> Number:
-    """Seconds that each prompt token adds to a step without other prompts, in chunks of `piece` tokens."""
-    with term("alone"):
-        whole = (steps.mixed(micro_batch(layout, point.concurrency), piece) - point.decode) / piece
-        return of_a_token(inputs, layout, point.concurrency, piece, whole)
+def _prompt_steps(steps: Steps, decodes: Number, carried: Number, *further: Number) -> Sequence[Number]:
+    """Times of steps with the prompt tokens of a mean step; and of a full step, and of a piece of one prompt.
+
+    Of few plans all three together take hardly longer than one.
+    """
+    if further and not tracing() and np.size(carried) <= TOGETHER:
+        return list(np.asarray(steps.mixed(decodes, np.stack(np.broadcast_arrays(carried, *further)))))
+    times = [steps.mixed(decodes, carried)]
+    for label, tokens in zip(("full of prompts", "alone"), further, strict=False):
+        with term(label):
+            times.append(steps.mixed(decodes, tokens))
+    return times
 
 
 def _of_groups(
-    inputs: ServingInputs,
-    layout: PlanColumns,
-    groups: AttentionGroups,
-    steps: Steps,
-    point: OperatingPoint,
-    carried: Number,
+    inputs: ServingInputs, groups: AttentionGroups, point: OperatingPoint, lone: Number, tokens: tuple[Number, Number]
 ) -> OperatingPoint:
-    """The operating point with what several attention groups change for prompts."""
-    piece = np.minimum(groups.piece, carried)
-    lone = _lone(inputs, layout, steps, point, piece)
+    """The operating point with what several attention groups change for prompts; `tokens`: of a step, of a piece."""
     with term("beside those of other groups"):
-        beside = np.where(groups.count > 1, share(carried, piece) * point.gamma, lone)
+        beside = np.where(groups.count > 1, share(*tokens) * point.gamma, lone)
     with term("for prompts of other groups"):
         waits = groups.waited(_pieces(inputs, groups, point.concurrency), point.concurrency) * point.decode
     return replace(point, groups=groups.count, beside=beside, lone=lone, gathering=waits)

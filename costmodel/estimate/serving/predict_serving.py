@@ -37,7 +37,7 @@ from costmodel.estimate.serving.plan_columns import (
     with_straddling,
 )
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
-from costmodel.estimate.serving.service_limits import OWN, asking_chance, asking_in_time, percentile_of_kinds
+from costmodel.estimate.serving.service_limits import OWN, SHARE, asking_chance, percentile_of_kinds
 from costmodel.estimate.serving.serving_error_band import banded, beyond_fits, outside_any_fit, with_ends
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.shared.assumptions import WITHOUT_EFFECT
@@ -333,7 +333,7 @@ def evaluated_with_bands(
     count = len(columns[0])
     with np.errstate(all="ignore"):
         ends = (with_ends(inputs, each) for each in columns)
-        every = evaluated((asking_chance if chance else asking_in_time)(inputs), *ends, compared=compared)
+        every = evaluated(asking_chance(inputs, OWN if chance else SHARE), *ends, compared=compared)
     rows, every_end = np.arange(count), (every.results.columns, every.overloaded)
     found = rows_of(every, rows, 3 * count)
     found = replace(found, results=replace(found.results, rows=count))

@@ -199,17 +199,10 @@ class Reached:
     value: Number
 
 
-def asking_chance(inputs: ServingInputs) -> ServingInputs:
-    """Inputs whose evaluations include the chance to meet the limits; it doubles the time of large searches."""
-    return _asking(inputs, OWN)
-
-
-def asking_in_time(inputs: ServingInputs) -> ServingInputs:
-    """Inputs whose evaluations include requests in time, without the chance if no limit is on it."""
-    return _asking(inputs, SHARE)
-
-
-def _asking(inputs: ServingInputs, column: str) -> ServingInputs:
+def asking_chance(inputs: ServingInputs, column: str = OWN) -> ServingInputs:
+    """Inputs whose evaluations include the chance to meet the limits, which doubles the time of large searches; by the
+    column SHARE only requests in time.
+    """
     case = inputs.case
     return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"objective": column})))
 

@@ -415,7 +415,7 @@ def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, kee
     bounds, expected, counted = list[NDArray[np.float64]](), list[RankedPlan](), counts_fleets(inputs)
     together = layout if own.layout is None else layout.beside(own.layout)
     with np.errstate(all="ignore"):
-        whole = evaluate(asking, together, counted=counted) if len(together) <= ROWS else None
+        whole = evaluate(asking, together, counted=counted) if 0 < len(layout) < ROWS else None
         for start in range(0, len(layout), ROWS):
             rows = np.arange(start, min(start + ROWS, len(layout)))
             found = whole.at(rows) if whole else evaluate(asking, layout.at(rows), counted=counted)

@@ -340,9 +340,7 @@ def _gain_words(words: SearchWords[Inputs, Plan], value: float, best: float) -> 
         return f"{name} {words.result(name, value)}, {words.result(name, best)} in row 1"
     higher = column.better == "higher"
     share = percent(abs((value / best if higher else best / value) - 1), 2)
-    if words.is_speed(name):
-        return f"{share} faster"
-    return f"{share} {'more' if higher else 'less'} {name}"
+    return f"{share} faster" if words.is_speed(name) else f"{share} {'more' if higher else 'less'} {name}"
 
 
 def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:

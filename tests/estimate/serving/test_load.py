@@ -14,7 +14,7 @@ from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.equations.serving.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.load import Bounds, Engines
 from costmodel.estimate.serving.operating_point import OperatingPoint
-from costmodel.estimate.serving.replica_capacity import rate_within_limits
+from costmodel.estimate.serving.replica_capacity import expected_load, rate_within_limits
 from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.ground.errors import CostModelError
 
@@ -135,7 +135,7 @@ def test_the_search_for_the_highest_rate_ends_where_steps_are_full_or_a_limit_is
         stated, layout = replace(inputs(limits), load=inputs_of(LINEAR).load), plan(8192.0)
         bounds = Bounds(np.array([full_step_concurrency(8192.0, PROMPT, OUTPUT)]), endless, endless, endless)
         engines = Engines(stated, layout, LinearSteps(LINEAR), bounds)
-        found.append(one(rate_within_limits(engines, engines)))
+        found.append(one(rate_within_limits(engines, engines, expected_load(engines))))
     assert round(found[0], 2) == 7.57
     assert 0.96 * 4.66 < found[1] < 4.66
 

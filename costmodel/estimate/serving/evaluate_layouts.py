@@ -53,7 +53,7 @@ from costmodel.estimate.serving.operating_point import (
     operating_point,
     worst_gap,
 )
-from costmodel.estimate.serving.plan_columns import PlanColumns, rows_of, where_rows, with_straddling
+from costmodel.estimate.serving.plan_columns import PlanColumns, where_rows, with_straddling
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_of, chance_of_limits
 from costmodel.estimate.serving.replicas_for_load import (
     busy_share,
@@ -100,11 +100,6 @@ class ServingEvaluation:
     def in_flight(self) -> Number:
         """Sequences in flight on a replica."""
         return self.point.concurrency
-
-    def at(self, rows: NDArray[np.intp]) -> ServingEvaluation:
-        """The evaluation of some of the plans."""
-        found = rows_of(self, rows, len(self.layout))
-        return replace(found, results=replace(found.results, rows=len(rows)))
 
     @property
     def blocked(self) -> bool:
@@ -167,8 +162,7 @@ def _by_replicas(
 ) -> ServingEvaluation:
     """The evaluation where turns find the cached conversations or prefixes that so many replicas still have."""
     if inputs.beginnings:
-        found = remembering(inputs, layout, _evaluated)
-        return replace(found, results=Costs(found.results.columns, len(layout)))
+        return remembering(inputs, layout, _evaluated)
     if not np.any(inputs.load.history):
         return _evaluated(inputs, layout, capacity)
     return by_replicas(inputs, layout, _evaluated, lambda found, stays: _late(inputs, found, stays))

@@ -15,6 +15,7 @@ from costmodel.equations.network.topology import domains_filled, groups_beside
 from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.model.shards import Shard, shard
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, tracing, untraced
 from costmodel.ground.record import record
 from costmodel.ground.shared_columns import BATCH, CUT, Factored, Plans
@@ -275,6 +276,8 @@ def _take_rows(found: Any, which: NDArray[np.intp], count: int) -> Any:
         return tuple(_take_rows(part, which, count) for part in found)
     if isinstance(found, dict):
         return {name: _take_rows(part, which, count) for name, part in found.items()}
+    if isinstance(found, Costs):
+        return Costs(_take_rows(found.columns, which, count), len(which))
     if not is_dataclass(found) or isinstance(found, type):
         return found
     return replace(found, **{part.name: _take_rows(getattr(found, part.name), which, count) for part in fields(found)})

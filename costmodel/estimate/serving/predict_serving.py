@@ -336,7 +336,6 @@ def evaluated_with_bands(
         every = evaluated(asking_chance(inputs, OWN if chance else SHARE), *ends, compared=compared)
     rows, every_end = np.arange(count), (every.results.columns, every.overloaded)
     found = rows_of(every, rows, 3 * count)
-    found = replace(found, results=replace(found.results, rows=count))
     return found, banded(inputs, found, *(rows_of(every_end, rows + part * count, 3 * count) for part in (1, 2)))
 
 

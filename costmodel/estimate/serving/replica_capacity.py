@@ -77,10 +77,7 @@ def expected_load(quick: Engines) -> Column:
 
 
 def rate_within_limits(quick: Engines, engines: Engines, many: Column) -> Number:
-    """Requests per second of one replica within the service-level limits; 0 if even the lowest rate breaks one.
-
-    many: its expected load
-    """
+    """Requests per second of one replica within its limits, from its expected load; 0 if the lowest rate breaks one."""
     limits = service_limits(quick.inputs)
     if not limits:
         return engines.rate(engines.bounds.least)

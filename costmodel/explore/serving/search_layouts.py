@@ -22,7 +22,7 @@ from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_disaggregated import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate, under_limits
 from costmodel.estimate.serving.measured_spreads import is_unmeasured
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, distinct, sizes_of
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, distinct, rows_of, sizes_of
 from costmodel.estimate.serving.predict_serving import (
     OVERLOAD,
     AnyEvaluation,
@@ -418,7 +418,7 @@ def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, kee
         whole = evaluate(asking, together, counted=counted) if 0 < len(layout) < ROWS else None
         for start in range(0, len(layout), ROWS):
             rows = np.arange(start, min(start + ROWS, len(layout)))
-            found = whole.at(rows) if whole else evaluate(asking, layout.at(rows), counted=counted)
+            found = rows_of(whole, rows, len(together)) if whole else evaluate(asking, layout.at(rows), counted=counted)
             _keep_plans(keep, inputs, found)
             codes, keys, shown = _account_plans(part, demanded, found)
             bounds.append(np.where(shown, np.stack(keys), np.nan))
@@ -443,7 +443,7 @@ def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, kee
             if whole is None:
                 found = evaluate(demanded, together.at(some), counted=counted)
             else:
-                found = under_limits(demanded, whole.at(some), counted=counted)
+                found = under_limits(demanded, rows_of(whole, some, len(together)), counted=counted)
         codes = codes_of(demanded, found)
         kept = ~np.any(np.stack([*codes.values(), np.zeros(len(some), dtype=bool)]), axis=0)
         places = list(zip(*(map(float, column) for column in _keys(demanded, found, kept)), strict=True))

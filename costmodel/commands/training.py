@@ -31,10 +31,13 @@ def view(case: LoadedScenario, question: str) -> TrainingView:
 
     if question != "report":
         return TrainingView(predicted(case))
-    from costmodel.explore.page.report_facts import with_plan
+    from costmodel.explore.page.report_facts import searched_once, with_plan_of
 
     held = training(case)
-    return TrainingView(predicted(with_plan(held)), held)
+    if held.scenario.plan is not None:
+        return TrainingView(predicted(held), held)
+    found = searched_once(held)
+    return TrainingView(predicted(with_plan_of(held, found)), held, found)
 
 
 def search(case: LoadedScenario, question: SearchQuestion) -> Reply:

@@ -279,6 +279,7 @@ def parse(text: str, unit: str) -> float:
     return value * factor / parse_unit(unit if counted else wanted)[0]
 
 
+@functools.lru_cache(maxsize=512)
 def _says_twice(unit: str, multiples: int, wanted: str) -> bool:
     """Whether a unit repeats a multiple, as "M M", or a thing, as "B/B"; `multiples`: how many come before it."""
     kinds = []

@@ -24,6 +24,7 @@ from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore import rl
 from costmodel.explore.page import report_facts
+from costmodel.explore.search import search as search_module
 from costmodel.explore.search.search import search
 from costmodel.explore.serving import search_layouts
 from costmodel.ground.counts import ordinal
@@ -270,3 +271,18 @@ def test_a_written_page_is_stated_in_one_line(name: str, run: Any, tmp_path: Pat
         ran = run("report", name, *FEWER.get(name, ()), "-o", str(file))
         assert (ran.out, ran.err) == ("", f"wrote {file}\n")
         assert file.stat().st_size > 0
+
+
+def test_a_report_searches_once_for_the_plan_and_for_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a scenario without a plan: the plan that it reports is the first of the ranking on its page."""
+    asked = training(load_any("quickstart"))
+    asked = replace(asked, scenario=asked.scenario.model_copy(update={"plan": None}))
+    spaces = []
+    through = search_module.through
+    monkeypatch.setattr(search_module, "through", lambda space, *rest: spaces.append(space) or through(space, *rest))
+    view = commands_of(asked).view(asked, "report")
+    found = view.around.found
+    assert len(spaces) == 1
+    assert report_facts.plan_of(found.best[0]) == view.answer.plan
+    assert found.chances == search(asked, report_facts.TOP).chances
+    assert found.best == search(asked, report_facts.TOP, pareto=report_facts.FRONT).best

@@ -178,11 +178,16 @@ def document_class(kind: str) -> type[BaseModel]:
 
 
 class FoundDocument(NamedTuple):
-    """A document that was read by name, with its tree and the file name for messages."""
+    """A document that was read by name, with its tree and the file name for messages.
+
+    digests: of all files that it was read from; own: your files among them that replace shipped ones
+    """
 
     document: Any
     tree: Any
     shown: str
+    digests: dict[str, str]
+    own: tuple[str, ...]
 
 
 @dataclass
@@ -258,25 +263,38 @@ class DocumentReader:
         if not isinstance(reference, str):
             return reference
         key = kind, reference, place.file if place is not None and place.line else ""
-        stored = self.read.get(key) or self._document(kind, reference, place)
+        stored = self.read.get(key) or self._read_alone(kind, reference, place)
         if stored.shown not in self.foreign and reference not in self.hub and reference not in self.stacks:
             self.read[key] = stored
+        self.digests |= stored.digests
+        self.own += [shown for shown in stored.own if shown not in self.own]
         self.trees[stored.shown] = self.origin[kind, reference] = stored.tree
         return stored.document
 
-    def _document(self, kind: str, name: str, place: Place | None) -> FoundDocument:
-        """The document of this name: costmodel's own, one in another format, or a hub model with its types."""
+    def _read_alone(self, kind: str, name: str, place: Place | None) -> FoundDocument:
+        """The document of this name, with what other readers need to know that take it from this one."""
+        digests, own = self.digests, self.own
+        self.digests, self.own = {}, []
+        try:
+            return FoundDocument(*self._document(kind, name, place), self.digests, tuple(self.own))
+        finally:
+            digests.update(self.digests)
+            own += [shown for shown in self.own if shown not in own]
+            self.digests, self.own = digests, own
+
+    def _document(self, kind: str, name: str, place: Place | None) -> tuple[Any, Any, str]:
+        """The document of this name, its tree and its file: costmodel's own, one in another format, or a hub model."""
         text, shown = self.text(kind, name, place)
         if reader_of(kind, Path(shown), text):
             document, self.foreign[shown] = _read_foreign(kind, text, shown)
-            return FoundDocument(document, self.foreign[shown].tree, shown)
+            return document, self.foreign[shown].tree, shown
         if name in self.hub:
             document, tree = _read(kind, text, shown)
-            return FoundDocument(document.model_copy(update=types_by_name(name, self.hub[name])), tree, shown)
+            return document.model_copy(update=types_by_name(name, self.hub[name])), tree, shown
         document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
         if kind == "stack" and getattr(document, "like", None):
             self.text(kind, document.like)  # whose digest counts too
-        return FoundDocument(document, tree, shown)
+        return document, tree, shown
 
     def documents(self, *wanted: tuple[str, Any, Place | None]) -> list[Any]:
         """The documents of several references; the faults of all of them are raised at once."""
@@ -376,10 +394,10 @@ def efficiency_of(of: Accelerator | Fabric) -> str:
     return named or (of.name if has("efficiency", of.name) else UNMEASURED)
 
 
-def accelerator_of(node: str) -> str:
+def accelerator_of(node: str, reader: DocumentReader | None = None) -> str:
     """The name of a node's accelerator; empty if the node does not exist."""
     try:
-        held = DocumentReader().document("node", node).accelerator
+        held = (reader or DocumentReader()).document("node", node).accelerator
     except CostModelError:
         return ""
     return held if isinstance(held, str) else held.name

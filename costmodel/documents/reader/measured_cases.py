@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.documents.keys.overrides import listed
-from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.library import DocumentReader, FoundDocument
 from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable, Results, Run
@@ -23,14 +23,18 @@ def serves(table: MeasuredTable) -> bool:
 
 
 def cases(measured: MeasuredTable) -> list[tuple[Run, LoadedScenario]]:
-    """Every run of a measured table with its scenario; raises the faults of all runs at once."""
+    """Every run of a measured table with its scenario; raises the faults of all runs at once.
+
+    Documents that several runs name are read once.
+    """
     cases_of_runs: list[tuple[Run, LoadedScenario]] = []
     faults: list[Fault] = []
+    read: dict[tuple[str, str, str], FoundDocument] = {}
     for run in measured.runs:
         changes = {change.path: change for change in (*listed(measured.set), *listed(run.set))}
         inward = sorted(changes.values(), key=lambda change: change.path.count("."))
         try:
-            case = any_from(DocumentReader(), copied(measured.scenario), measured.name, inward)
+            case = any_from(DocumentReader(read=read), copied(measured.scenario), measured.name, inward)
             _check(run, case)
             cases_of_runs.append((run, case))
         except CostModelError as error:

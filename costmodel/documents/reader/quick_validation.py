@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, Discriminator, PlainValidator, Tag, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    InstanceOf,
+    PlainValidator,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
@@ -148,6 +157,8 @@ def _of_type(annotation: Any, metadata: Sequence[Any] = ()) -> Read:
             read = _alone(part.func)
         elif isinstance(part, BeforeValidator):
             read = functools.partial(_after, read or _plain(annotation, beside), _alone(part.func))
+        elif isinstance(part, InstanceOf):
+            read = functools.partial(_instance, get_origin(annotation) or annotation)
         elif not isinstance(part, WithJsonSchema | Tag | Discriminator):
             read = functools.partial(_within, read or _plain(annotation, beside), *_limits(part))
     return read or _plain(annotation, beside)
@@ -242,6 +253,13 @@ def _choice(choices: Mapping[Any, Any], value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int) or value not in choices:
         raise _NotPlain
     return choices[value]
+
+
+def _instance(kind: type, value: Any) -> Any:
+    """The value as it was read, of this class."""
+    if not isinstance(value, kind):
+        raise _NotPlain
+    return value
 
 
 def _items(read: Read, value: Any) -> list[Any]:

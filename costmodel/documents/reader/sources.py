@@ -85,14 +85,14 @@ def provenance(trees: Mapping[str, Any], place: Place) -> Provenance:
     """
     here: Any = trees.get(place.file)
     group: dict[str, Any] = {}
-    listed = dict(bibliography())
+    listed: dict[Any, Any] = {}
     for part in (*place.path.split("."), ""):  # the last round, for "", looks at the figure itself
         if isinstance(here, dict):
             group = here if "source" in here else group
             listed.update(_sources_of_document(here))
         here = _child_at(here, part)
     key = str(group.get("source", ""))
-    entry = listed.get(key) or {}
+    entry = (listed.get(key) if key in listed or not key else bibliography().get(key)) or {}
     check = str(group.get("check", "seen")) if key else ""
     return Provenance(place, key, str(entry.get("title", "")), check, str(group.get("note", "")))
 

@@ -1,5 +1,6 @@
 """What documents are made of: base classes, kinds of counts, and parts that several documents have."""
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -221,17 +222,17 @@ class Quantity:
         words = "|".join(word for kind in kinds_of(self.unit) for word in words_of(kind))
         return f"( *({words}))?" if words else ""
 
-    @property
+    @functools.cached_property
     def least(self) -> float:
         """The smallest allowed value above zero."""
         return max(self.low, RANGES[measured(self.unit)][0])
 
-    @property
+    @functools.cached_property
     def greatest(self) -> float:
         """The largest value that the key accepts."""
         return min(self.high, RANGES[measured(self.unit)][1])
 
-    @property
+    @functools.cached_property
     def example(self) -> str:
         """A quantity in the range and with the unit, as a user would write it."""
         usual = self.shown or example(self.unit)
@@ -241,7 +242,7 @@ class Quantity:
             in_range = True
         return usual if in_range else f"{max(10 * self.low, min(30.0, self.high)):g} {measured(self.unit)}"
 
-    @property
+    @functools.cached_property
     def sample(self) -> str:
         """An example of the quantity for messages."""
         if measured(self.unit) != "1":

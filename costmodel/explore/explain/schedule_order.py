@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from costmodel.estimate.model.shards import layer_count
@@ -327,44 +327,55 @@ class Event:
     end: float
 
 
-def events(pipeline: Pipeline, until: float = math.inf) -> list[list[Event]]:
-    """The operations of every rank, in order, up to the first that would start after `until`."""
+def events(pipeline: Pipeline, until: float = math.inf, most: int | None = None) -> list[list[Event]]:
+    """The operations of every rank, in order, up to the first that would start after `until`.
+
+    most: ranks whose operations are returned, the first ones; without it all
+    """
     schedule, ranks, chunks = pipeline.schedule, pipeline.ranks, pipeline.chunks
     queues = [order(schedule, ranks, pipeline.micro_batches, chunks, rank) for rank in range(ranks)]
     waiting = [next(queue, None) for queue in queues]
     stages = ranks * (1 if schedule in BOTH_WAYS else chunks)
+    stage, duration = cache(partial(stage_of, schedule, ranks)), cache(pipeline.duration)
     done: dict[tuple[Kind, int, int], float] = {}
-    shown: list[list[Event]] = [[] for _ in queues]
+    free = [0.0] * ranks  # when each rank has ended what it began
+    shown: list[list[Event]] = [[] for _ in queues[:most]]
     moved = True
     while moved:
         moved = False
         for rank, queue in enumerate(queues):
             while (group := waiting[rank]) is not None:
-                keys = [(kind, stage_of(schedule, ranks, rank, chunk), batch) for kind, chunk, batch in group]
-                start = _start(keys, stages, done, shown[rank])
+                keys = [(kind, stage(rank, chunk), batch) for kind, chunk, batch in group]
+                start = _start(keys, stages, done, free[rank])
                 if start is None or start >= until:
                     break
                 for kind, chunk, batch in group:
-                    end = start + pipeline.duration(rank, chunk, kind)
-                    shown[rank].append(Event(rank, kind, chunk, batch, start, end))
+                    end = start + duration(rank, chunk, kind)
+                    if rank < len(shown):
+                        shown[rank].append(Event(rank, kind, chunk, batch, start, end))
                     start = end
-                done.update(dict.fromkeys(keys, start))
+                for key in keys:
+                    done[key] = start
+                free[rank] = start
                 waiting[rank] = next(queue, None)
                 moved = True
     return shown
 
 
 def _start(
-    keys: Sequence[tuple[Kind, int, int]],
-    stages: int,
-    done: dict[tuple[Kind, int, int], float],
-    before: Sequence[Event],
+    keys: Sequence[tuple[Kind, int, int]], stages: int, done: dict[tuple[Kind, int, int], float], free: float
 ) -> float | None:
-    """The start time of work that runs as one; None until everything it waits for has ended."""
-    needed = {need for key in keys if (need := _pass_before(*key, stages)) is not None} - set(keys)
-    if not needed <= done.keys():
-        return None
-    return max([before[-1].end if before else 0.0, *(done[need] for need in needed)])
+    """The start time of work that runs as one, on a rank that is free then; None until all it waits for has ended."""
+    start = free
+    for key in keys:
+        need = _pass_before(*key, stages)
+        if need is None or need in keys:
+            continue
+        ended = done.get(need)
+        if ended is None:
+            return None
+        start = max(start, ended)
+    return start
 
 
 def _pass_before(kind: Kind, stage: int, batch: int, stages: int) -> tuple[Kind, int, int] | None:

@@ -279,7 +279,7 @@ class PlanFacts:
         """The whole of the pipeline, or where that is too much its beginning and its end."""
         if self.pipeline is None:
             return []
-        ranks = events(self.pipeline)[:MOST_RANKS]
+        ranks = events(self.pipeline, most=MOST_RANKS)
         every = [event for rank in ranks for event in rank]
         last = max(event.end for event in every)
         if len(every) <= MOST_EVENTS:

@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodel.documents.keys.overrides import listed
 from costmodel.documents.keys.paths import at
-from costmodel.documents.reader.library import accelerator_of, names, read
+from costmodel.documents.reader.library import DocumentReader, accelerator_of, names
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
@@ -25,7 +25,7 @@ from costmodel.evidence.validate.outcomes import Compared
 from costmodel.evidence.validate.validate import OF_STEPS, compared
 from costmodel.explore.compare.select_plan import plan_of, planned
 from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
-from costmodel.explore.search.search import TrainingSearch, search, with_remedies
+from costmodel.explore.search.search import TrainingSearch, search, with_ranges, with_remedies
 from costmodel.explore.search.training_candidates import grids, stem, valid_blocks
 from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
@@ -37,6 +37,7 @@ from costmodel.ground.record import record
 TRACED = ("step_time", "step_time_high", "tokens_per_s_per_gpu", "mfu", "memory_peak")
 OF_BEST = "cost_per_mtoken"  # beside those, of the first plan
 MOST = 10  # plans
+_ALIKE = 0.95  # of the smallest plan so far: the trees of no other are much smaller
 _NODES = 14_000  # of all of them before what plans share is held once; one of many kinds of layers has thousands
 
 
@@ -55,12 +56,15 @@ class RankedFacts:
     def nodes(self) -> dict[str, ExplainedFigure]:
         """The trees of the first plans of the ranking, as many as a page has room for."""
         nodes: dict[str, ExplainedFigure] = {}
-        room = _NODES
+        room, smallest = _NODES, 0
         for place, row in enumerate(self.found.best[:MOST]):
+            if room < _ALIKE * smallest:  # the trees of another plan are as large, and would be made in vain
+                break
             inputs = self.found.inputs_of(row.variant)
             wanted = [*TRACED] if place or missing_input(inputs, OF_BEST) else [*TRACED, OF_BEST]
             traced = nodes_of(inputs, traced_evaluation(inputs, plan_of(row)), wanted)
-            room -= _count(traced.values())
+            size = _count(traced.values())
+            room, smallest = room - size, min(smallest or size, size)
             if room < 0:
                 break
             nodes |= {key_of(place, name): node for name, node in traced.items()}
@@ -130,21 +134,29 @@ FRONT = "memory_peak,step_time"
 TOP = 50
 
 
+def searched_once(case: ResolvedScenario) -> TrainingSearch:
+    """The search of a report, still without ranges, whose best plan is that of a scenario without one."""
+    return search(case, TOP, pareto=FRONT, bands=False)
+
+
 @record
 class ReportFacts:
     """The search around a training plan, what moves it, plans to choose among, and measured runs on its accelerator.
 
-    asked: the scenario as it was asked about, which may state no plan. answer: about its plan, or the best
+    asked: the scenario as it was asked about, which may state no plan. answer: about its plan, or the best.
+    searched: where the plan is the best of it
     """
 
     asked: ResolvedScenario
     answer: Answer
+    searched: TrainingSearch | None = None
 
     @functools.cached_property
     def found(self) -> TrainingSearch | None:
         """The search; none where the space is empty or the objective is not known."""
         try:
-            return with_remedies(search(self.asked, TOP, pareto=FRONT))
+            found = search(self.asked, TOP, pareto=FRONT) if self.searched is None else with_ranges(self.searched)
+            return with_remedies(found)
         except CostModelError:
             if self.asked.scenario.plan is None:
                 raise
@@ -172,24 +184,23 @@ class ReportFacts:
         return runs_on(self.asked.accelerator.name)
 
 
-def with_plan(case: ResolvedScenario) -> ResolvedScenario:
-    """The scenario, with the best plan of its search if it states none."""
-    if case.scenario.plan is not None:
-        return case
-    return replace(case, scenario=case.scenario.model_copy(update={"plan": planned(case)}))
+def with_plan_of(case: ResolvedScenario, found: TrainingSearch) -> ResolvedScenario:
+    """The scenario with the best plan of its search; a fault where none fits."""
+    plan = plan_of(found.best[0]) if found.best else planned(case)
+    return replace(case, scenario=case.scenario.model_copy(update={"plan": plan}))
 
 
 def runs_on(accelerator: str) -> list[Compared]:
     """Shipped runs on an accelerator that are modelled, with predictions: step times, then FLOP rates."""
-    tables = (read("measured", name) for name in names("measured"))
-    figures = [
-        figure for table in tables if _may_be_on(accelerator, table) for figure in compared(table, "time", accelerator)
-    ]
+    reader = DocumentReader()
+    tables = (reader.document("measured", name) for name in names("measured"))
+    asked = (table for table in tables if _may_be_on(accelerator, table, reader))
+    figures = [figure for table in asked for figure in compared(table, "time", accelerator)]
     modelled = [figure for figure in figures if figure.error is not None and figure.quantity in OF_STEPS]
     return sorted(modelled, key=lambda figure: figure.quantity != "step_time")
 
 
-def _may_be_on(accelerator: str, table: MeasuredTable) -> bool:
+def _may_be_on(accelerator: str, table: MeasuredTable, reader: DocumentReader) -> bool:
     """Whether a measured document has steps, and possibly runs on this accelerator."""
     if not any(getattr(run.measured, name) is not None for run in table.runs for name in OF_STEPS):
         return False
@@ -199,4 +210,4 @@ def _may_be_on(accelerator: str, table: MeasuredTable) -> bool:
             nodes.append(change.value)
         elif change.path in ("cluster", "cluster.node.accelerator"):
             return True
-    return any(not isinstance(node, str) or accelerator_of(node) == accelerator for node in nodes)
+    return any(not isinstance(node, str) or accelerator_of(node, reader) == accelerator for node in nodes)

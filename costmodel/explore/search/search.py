@@ -173,12 +173,15 @@ def search(
     tally.settle()
     if safe is None or tally.safe:
         tally.top.rows = _own_ahead(tally.top, yours)
-    if bands:
-        _add_bands(variants, tally)
-    found = TrainingSearch(variants, tally, yours, time.perf_counter() - began, total, stopped, safe)
-    if not bands:
-        return found
-    return replace(found, chances=first_better(found)) if objective in SCORED and found.is_safe else found
+    found = TrainingSearch(variants, tally, yours, 0.0, total, stopped, safe)
+    found = with_ranges(found) if bands else found
+    return replace(found, elapsed=time.perf_counter() - began)
+
+
+def with_ranges(found: TrainingSearch) -> TrainingSearch:
+    """Adds the bands of the plans that are listed, and the chances of the first to be the fastest."""
+    _add_bands(found.variants, found.tally)
+    return replace(found, chances=first_better(found)) if found.ranked_by in SCORED and found.is_safe else found
 
 
 def inputs_of_case(case: LoadedScenario) -> TrainingInputs:

@@ -122,7 +122,7 @@ def cell_of(clock: Pipeline, count: int = CELLS) -> float:
         for kind in _pass_kinds(clock)
     )
     shortest = max(shortest, 1e-3 * (clock.first.forward + clock.first.backward))
-    shown = events(clock, count * shortest / 2)[0]
+    shown = events(clock, count * shortest / 2, 1)[0]
     return shortest / 2 if any(event.kind == "B" for event in shown) else shortest
 
 
@@ -136,7 +136,7 @@ def _timeline_lines(clock: Pipeline, width: int | None) -> Iterator[Text]:
     margin = len(str(min(clock.ranks, MOST_RANKS) - 1))
     count = CELLS if width is None else max(FEWEST_CELLS, min(CELLS, width - margin - len("  rank   ")))
     cell = cell_of(clock, count)
-    rank_events = events(clock, count * cell)[:MOST_RANKS]
+    rank_events = events(clock, count * cell, MOST_RANKS)
     batches = len({event.micro_batch for rank in rank_events for event in rank})
     ranks = f"first {MOST_RANKS} of {clock.ranks} ranks, " if clock.ranks > MOST_RANKS else ""
     title = f"  timeline: {ranks}first {batches} of {clock.micro_batches} micro-batches, {clock.schedule}"
@@ -197,7 +197,7 @@ def _offer_fields(timelines: Pipelines, offer: Offer) -> dict[str, Any]:
 
 def _chrome_events(clock: Pipeline) -> Iterator[dict[str, Any]]:
     """The operations of the timeline as plain values, for the first ranks."""
-    for rank in events(clock, CELLS * cell_of(clock))[:MOST_RANKS] if clock.ranks > 1 else []:
+    for rank in events(clock, CELLS * cell_of(clock), MOST_RANKS) if clock.ranks > 1 else []:
         for event in rank:
             yield {
                 "rank": event.rank,

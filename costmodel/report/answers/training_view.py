@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.plan_facts import Operation, PlanFacts
     from costmodel.explore.page.report_facts import ReportFacts
+    from costmodel.explore.search.search import TrainingSearch
     from costmodel.report.answers.plan_answer import PlanBeside
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun
 
@@ -213,6 +214,7 @@ class TrainingView:
 
     answer: ExplainedAnswer
     asked: ResolvedScenario | None = None  # as it was asked about, where that states no plan
+    searched: TrainingSearch | None = None  # whose best plan it is, where that states none
 
     @property
     def case(self) -> ResolvedScenario:
@@ -329,7 +331,7 @@ class TrainingView:
         """Facts that a report computes about the plan."""
         from costmodel.explore.page.report_facts import ReportFacts
 
-        return ReportFacts(self.asked or self.case, self.answer)
+        return ReportFacts(self.asked or self.case, self.answer, self.searched)
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
         """The search with plans to choose from, the sensitivity of the step, and published runs."""

@@ -130,6 +130,12 @@ def test_a_window_takes_no_longer_than_what_is_in_it(schedule: Schedule) -> None
     assert 0 < sum(map(len, events(pipeline, 30.0))) <= 4 * 60
 
 
+@settings(max_examples=30)
+@given(pipelines(), some.integers(0, 7))
+def test_the_first_ranks_are_those_of_the_whole_pipeline(pipeline: Pipeline, most: int) -> None:
+    assert events(pipeline, most=most) == events(pipeline)[:most]
+
+
 @settings(max_examples=100)
 @given(pipelines())
 def test_every_micro_batch_passes_every_chunk_once(pipeline: Pipeline) -> None:

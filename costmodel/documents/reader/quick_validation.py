@@ -157,7 +157,7 @@ def _of_type(annotation: Any, metadata: Sequence[Any] = ()) -> Read:
             read = _alone(part.func)
         elif isinstance(part, BeforeValidator):
             read = functools.partial(_after, read or _plain(annotation, beside), _alone(part.func))
-        elif isinstance(part, InstanceOf):
+        elif isinstance(part, InstanceOf):  # type: ignore[misc]  # a class at run time
             read = functools.partial(_instance, get_origin(annotation) or annotation)
         elif not isinstance(part, WithJsonSchema | Tag | Discriminator):
             read = functools.partial(_within, read or _plain(annotation, beside), *_limits(part))

@@ -68,7 +68,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     from costmodel.explore.search.training_remedies import plan_settings
 
     held = training(case)
-    ranking = search_space(held, 1, workers=1, bands=False)
+    ranking = search_space(held, 1, workers=1, bands=False, counted=False)
     rows = ranking.best or ranking.tally.missed_by_least
     if not rows:
         most = ranking.tally.refused.most_common(1)

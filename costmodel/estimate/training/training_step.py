@@ -117,6 +117,16 @@ def training_step(
     return TrainingStep(terms, total, compute, transfers, piped.ranks, on_host, _addition(inputs, seen), divided)
 
 
+def least_time(inputs: TrainingInputs, block: Block, layers: StageLayers, micro_batches: Number) -> Number:
+    """A time that no step is shorter than: that of its pipeline, without data parallelism, sends and the update.
+
+    What it leaves out only adds to a step, and a pipeline is no faster where its layers take longer.
+    """
+    work = stages(inputs, without_irrelevant_order(block), layers)
+    slow = slowed(inputs, block, micro_batches)
+    return summed(*_pipeline_time(inputs, block, work, 0.0, 0.0, micro_batches, slow).terms.values())
+
+
 @memoized("sequence_parallel")
 def _addition(inputs: TrainingInputs, block: Block) -> Number:
     """Bytes read and written by one addition to the residual stream on a rank."""

@@ -33,7 +33,7 @@ from costmodel.estimate.training.saved_activations import page_time
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.stage_time import used_share
 from costmodel.estimate.training.training_inputs import TrainingInputs, mean_of_groups
-from costmodel.estimate.training.training_step import TERMS, TrainingStep, training_step, with_sites
+from costmodel.estimate.training.training_step import TERMS, TrainingStep, least_time, training_step, with_sites
 from costmodel.ground.counts import EXCHANGING
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
@@ -120,6 +120,40 @@ def memory_of(inputs: TrainingInputs, block: Block) -> Ledger:
     return evaluate(inputs, block).ledger if inputs.groups else memory_of_one_kind(inputs, block)
 
 
+def memory_costs(inputs: TrainingInputs, block: Block) -> Costs:
+    """The results on memory of plans on accelerators of one kind; times are not computed."""
+    return Costs(_memory_columns(inputs, memory_of_one_kind(inputs, block)), len(block))
+
+
+def _memory_columns(inputs: TrainingInputs, memory: Ledger) -> dict[str, Number]:
+    """The peak of memory, its share, what is left, and the chance to fit; and the memory of the host."""
+    columns: dict[str, Number] = {
+        "memory_peak": memory.worst,
+        "memory_share": share(memory.bound, inputs.usable_memory),
+        "memory_free": inputs.usable_memory - memory.worst,
+        "fit_chance": fit_chance(inputs, memory),
+    }
+    columns["host_memory"], columns["host_share"] = memory.host
+    return columns
+
+
+def best_case(inputs: TrainingInputs, block: Block, objective: str) -> NDArray[np.float64]:
+    """Bounds of a result of time that no plan of a block beats, from the least time of its pipeline."""
+    time = least_time(inputs, block, stage_layers(inputs.model, block), micro_batches(inputs, block))
+    return _result_of_time(inputs, block, time, objective)
+
+
+def reached(inputs: TrainingInputs, block: Block, objective: str) -> NDArray[np.float64]:
+    """A result of time of every row of a block, whose memory is not looked at."""
+    return _result_of_time(inputs, block, step_of(inputs, block).total, objective)
+
+
+def _result_of_time(inputs: TrainingInputs, block: Block, time: Number, objective: str) -> NDArray[np.float64]:
+    """The result of plans whose steps take this time."""
+    found = {"step_time": time} if objective == "step_time" else throughput(inputs, block, time)
+    return Costs(found, len(block)).column(objective)
+
+
 def memory_of_one_kind(inputs: TrainingInputs, block: Block) -> Ledger:
     """The memory breakdown for every row of a block on accelerators of one kind."""
     layers = stage_layers(inputs.model, block)
@@ -202,12 +236,8 @@ def _of_one_kind(
     columns |= {TERM_COLUMNS[name]: time for name, time in step.terms.items()}
     columns |= {
         "bubble_share": share(bubble, step.total),
-        "memory_peak": memory.worst,
-        "memory_share": share(memory.bound, inputs.usable_memory),
-        "memory_free": inputs.usable_memory - memory.worst,
-        "fit_chance": fit_chance(inputs, memory),
     }
-    columns["host_memory"], columns["host_share"] = memory.host
+    columns |= _memory_columns(inputs, memory)
     columns |= _volumes_sent(step)
     exposed = added(step.terms, EXCHANGING)
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)

@@ -46,7 +46,7 @@ def answered(case: ResolvedScenario, *, best: bool = False, bands: bool = True) 
     """
     if not best and case.scenario.plan is not None:
         return predict(case, bands=bands)
-    search_result = search(case, 1, workers=1, bands=False)
+    search_result = search(case, 1, workers=1, bands=False, counted=False)
     rows = search_result.best or search_result.tally.missed_by_least
     if not rows:
         hint = "costmodel search SCENARIO --why-not shows why"
@@ -69,7 +69,7 @@ def ranked(case: ResolvedScenario, rank: int) -> Answer:
     """The answer for the plan at a rank of the search, counted from 1; rank 0 is the scenario's own plan."""
     if rank == 0:
         return predict(case)
-    search_result = search(case, rank, workers=1, bands=False)
+    search_result = search(case, rank, workers=1, bands=False, counted=False)
     if len(search_result.best) < rank:
         place = Place(case.file)
         raise fail("C004", f"the search finds {len(search_result.best)} plans that fit, so none of rank {rank}", place)

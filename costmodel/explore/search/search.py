@@ -147,10 +147,12 @@ def search(
     over: Sequence[Axis] = (),
     how: SearchOptions | None = None,
     bands: bool = True,
+    counted: bool = True,
 ) -> TrainingSearch:
     """The best plans of a scenario's space, and the Pareto front of two results.
 
-    Over several scenarios if keys are swept. bands: whether these are looked at, and the chances to be the best
+    Over several scenarios if keys are swept. bands: whether these are looked at, and the chances to be the best.
+    counted: whether plans are counted by whether they fit that cannot be among the best
     """
     began = time.perf_counter()
     how = how or SearchOptions(workers=workers)
@@ -163,7 +165,7 @@ def search(
     objective, safe = case.scenario.objective, preferred_chance(case)
     traded = axes(pareto, objective, TRAINING_COLUMNS) if pareto else None
     yours, bar = _own_answer(inputs, TRAINING_COLUMNS[objective].sign, objective, bands=bands)
-    space = TrainingSpace(size, objective, traded, safe, bar)
+    space = TrainingSpace(size, objective, traded, safe, bar, counted)
     tally = space.empty()
     stopped, total = through(space, variants, tally, how)
     if lacking:

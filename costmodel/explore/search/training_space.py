@@ -14,11 +14,11 @@ from costmodel.documents.schemas.results import BAND_ENDS, OF_RUN, OF_STEP, TRAI
 from costmodel.equations.run.economics import share
 from costmodel.estimate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.plan_batch import Block, Mask, Structure
-from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.shared.results import Costs, stated_limits
 from costmodel.estimate.training.plan_constraints import remarks
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.training_step import TrainingStep
-from costmodel.estimate.training_answer.evaluate_training import evaluate, over_peak
+from costmodel.estimate.training_answer.evaluate_training import best_case, evaluate, memory_costs, over_peak, reached
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE, TOO_LARGE, unacceptable
 from costmodel.estimate.training_answer.training_error_band import banded, kind_errors, working
 from costmodel.explore.search.rank import Axes, Front, Order, Tally, Top
@@ -127,15 +127,24 @@ def grid_parts(inputs: TrainingInputs) -> Iterator[GridPart]:
             yield GridPart(grid, start, min(start + step, grid.placements))
 
 
+# Results that follow from the time of a step, so that a bound of the time bounds them.
+OF_TIME = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s", "flop_rate", "mfu", "hfu")
+_ROUNDING = 1e-9  # relative
+
+
 @record
 class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
-    """The plans of a training scenario; `bar` is the score of its own plan."""
+    """The plans of a training scenario; `bar` is the score of its own plan.
+
+    counted: whether plans are counted that cannot be among the best, by whether they fit
+    """
 
     size: int
     objective: str
     axes: Axes | None = None
     safe: float | None = None
     bar: float = -math.inf
+    counted: bool = True
 
     @property
     def grain(self) -> int:
@@ -201,8 +210,12 @@ def stretch(
 ) -> None:
     """Search the plans that extend some partial plans, into a tally; `keep_all` receives every block."""
     part, top = tally.part(), tally.top
+    bounded = keep_all is None and _is_bounded(inputs, wanted)
     for block, counts in valid_blocks(inputs, grid, rows, part.refused):
-        costs = evaluate(inputs, block).costs
+        outranked = bounded and _is_outranked(inputs, block, wanted, tally)
+        if outranked and not wanted.counted:
+            continue
+        costs = memory_costs(inputs, block) if outranked else evaluate(inputs, block).costs
         found = EvaluatedBlock(block, costs)
         if keep_all is not None:
             keep_all(int(np.count_nonzero(counts)), _table(block, costs, counts))
@@ -216,6 +229,8 @@ def stretch(
         part.kept += int(np.count_nonzero(keep))
         safe = keep if wanted.safe is None else keep & (costs.column("fit_chance") >= wanted.safe)
         part.safe += int(np.count_nonzero(safe))
+        if outranked:
+            continue
         tally.better_than_yours += int(np.count_nonzero(top.sign * costs.column(top.objective)[safe] < wanted.bar))
         top.add(found, safe)
         if tally.front:
@@ -226,6 +241,28 @@ def stretch(
             tally.closest.add(found, counts & ~keep & (costs.column("memory_share") <= 1))
     part.best = next(iter(top.rows), None)
     part.surest = next(iter(tally.surest.rows), None)
+
+
+def _is_bounded(inputs: TrainingInputs, wanted: TrainingSpace) -> bool:
+    """Whether a bound of the step time decides what a search lists: all else that it asks of plans is their memory."""
+    limits = stated_limits(inputs.case.scenario.limits)
+    alone = not (inputs.groups or inputs.sites or inputs.run)
+    return alone and wanted.axes is None and wanted.objective in OF_TIME and all(limit.of_memory for limit in limits)
+
+
+def _is_outranked(inputs: TrainingInputs, block: Block, wanted: TrainingSpace, tally: TrainingTally) -> bool:
+    """Whether each plan of a block is worse than all that are listed, and than your own.
+
+    First by a bound that structures share; where plans need not be counted, by the times of their steps too.
+    """
+    top = tally.top
+    if not tally.part().safe or len(top.rows) < top.size or block.structure.sync != Structure.sync:
+        return False
+    listed = max(top.sign * top.rows[-1].costs[top.objective], wanted.bar)
+    worse = listed + _ROUNDING * abs(listed)
+    if np.all(top.sign * best_case(inputs, block, top.objective) > worse):
+        return True
+    return not wanted.counted and bool(np.all(top.sign * reached(inputs, block, top.objective) > worse))
 
 
 def _add_risky(tally: TrainingTally, found: EvaluatedBlock, risky: Mask) -> None:

@@ -19,7 +19,7 @@ BUDGETS = {
     "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_520,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_620,  # launches of prompts, caps, bursts, what a cache keeps, several answers, a drain
-    "estimate": 8_050,  # prices of nodes, rounds, feed-forward halves, models beside the policy
+    "estimate": 8_100,  # prices of nodes, rounds, feed-forward halves, models beside the policy
     "estimate/serving": 9_670,  # launches of prompts, bands of what no run had, caches, kinds of nodes, tiers, a drain
     "estimate/training": 7_750,
     "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
@@ -29,9 +29,9 @@ BUDGETS = {
     "exchange/rl": 2_300,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 19_200,  # one search; what to buy and why not less, with equations; changes that fit together
+    "explore": 19_300,  # one search; what to buy and why not less, with equations; changes that fit together
     "explore/serving": 3_900,  # a model on every machine, points of benchmarks
-    "ground": 2_100,  # with durations in a given unit
+    "ground": 2_150,  # with durations in a given unit
     "report": 1_550,  # with the document that all faces draw, and pictures of time and money
     "report/answers": 10_850,  # all faces of a question, views of plans, patches of documents, what buy says
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move

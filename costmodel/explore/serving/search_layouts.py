@@ -143,6 +143,8 @@ def search(
 
     Over several scenarios if keys vary: one ranking of the plans of all. Where the search prefers a chance to meet all
     limits, plans that have it come first, and rates and numbers of replicas are those that have it.
+
+    bands: whether plans are shown, with their bands, the fleet for the rate, and the place of the scenario's own plan
     """
     since = time.perf_counter()
     fail_if_listed(over, partial(listed_by_search, inputs))
@@ -153,7 +155,8 @@ def search(
     ruled = preferred is not None and not any(map(is_unmeasured, _machines(variants)))
     safe = preferred if ruled else None
     demanded = _demanding_case(inputs, safe)
-    yours, own = (None, OwnPlan()) if _varies_load(inputs, over) else _own_answer(inputs, safe, alone=not over)
+    is_ranked = bands and not _varies_load(inputs, over)
+    yours, own = _own_answer(inputs, safe, alone=not over) if is_ranked else (None, OwnPlan())
     space = ServiceSpace(top, own, safe)
     tally = space.empty()
     tally.top.key, tally.expected.key = partial(_order, demanded), partial(_order, inputs)
@@ -161,7 +164,7 @@ def search(
     found = ServiceSearch(variants, tally, yours, 0.0, total, stopped, safe, unruled=None if ruled else preferred)
     found.expected_rates = safe is not None and by_expected_rates(inputs)
     found.is_ranked = own.key is not None or own.layout is not None
-    found.fleet = _fleet(found)
+    found.fleet = _fleet(found) if bands or found.expected_rates else None
     found.other = _by_other_rule(found) if bands else None
     if safe is not None:
         _mark_risky(found)

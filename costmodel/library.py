@@ -61,18 +61,18 @@ class Result:
     @property
     def figures(self) -> dict[str, Any]:
         """The answer as plain values, with units in the names, as `--json` writes it; an unknown number is None."""
-        from costmodel.report.data_formats.json_csv_markdown import machine
+        from costmodel.report.data_formats.json_csv_markdown import json_value
 
-        figures: dict[str, Any] = machine(self.reply.result())
+        figures: dict[str, Any] = json_value(self.reply.result())
         return figures
 
     def frame(self) -> DataFrame:
         """The table of the answer: a row for each plan, point, transfer or figure."""
         import pandas
 
-        from costmodel.report.data_formats.json_csv_markdown import machine, rows_of
+        from costmodel.report.data_formats.json_csv_markdown import json_value, table_rows
 
-        return pandas.json_normalize(machine(rows_of(self.reply)) if self.reply.rows else [self.figures])
+        return pandas.json_normalize(json_value(table_rows(self.reply)) if self.reply.rows else [self.figures])
 
     def form(self, name: str) -> str | bytes:
         """The answer in a format of `--format`: table, json, csv, markdown, and html, svg, png, xlsx or yaml where it
@@ -97,11 +97,11 @@ class Result:
         return answer or f"{self!r}\n"
 
     def __repr__(self) -> str:
-        from costmodel.report.terminal.layout import laid
+        from costmodel.report.terminal.layout import laid_out
 
         if self._is_figure:
             return "a figure: form('svg') or form('png')"
-        return "\n".join(line.plain for line in laid(self.reply.lines(), _WIDTH, verbose=self.verbose))
+        return "\n".join(line.plain for line in laid_out(self.reply.lines(), _WIDTH, verbose=self.verbose))
 
     @property
     def _is_figure(self) -> bool:
@@ -116,7 +116,7 @@ class Result:
             return None
         from rich.console import Console
 
-        from costmodel.report.terminal.layout import laid
+        from costmodel.report.terminal.layout import laid_out
 
         console = Console(
             record=True,
@@ -126,7 +126,7 @@ class Result:
             force_jupyter=False,  # in Jupyter a console shows each line at once, and the answer would stand there twice
             color_system="truecolor",
         )
-        for line in laid(self.reply.lines(), _WIDTH, verbose=self.verbose):
+        for line in laid_out(self.reply.lines(), _WIDTH, verbose=self.verbose):
             console.print(line, soft_wrap=True)
         return console.export_html(inline_styles=True, code_format=_HTML)
 

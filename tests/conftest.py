@@ -27,7 +27,7 @@ from replies import REPLIES
 
 from costmodel.commands import shared
 from costmodel.commands.start import main
-from costmodel.report.terminal.layout import laid
+from costmodel.report.terminal.layout import laid_out
 
 typer.main.get_command = functools.cache(typer.main.get_command)  # a process builds its commands once, as users' do
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -250,7 +250,7 @@ def run_here(
             for name, value in (env or {}).items():
                 patch.setenv(name, value)
             if not brief:
-                patch.setattr(shared, "laid", lambda lines, width, verbose=True: laid(lines, width))
+                patch.setattr(shared, "laid_out", lambda lines, width, verbose=True: laid_out(lines, width))
             patch.setattr(sys, "argv", ["costmodel", *args])
             patch.setattr(sys, "stdin", _stream(given))
             patch.setattr(sys, "stdout", out)

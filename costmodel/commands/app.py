@@ -12,7 +12,7 @@ import costmodel
 from costmodel.commands.exit_codes import guarded
 from costmodel.commands.help_text import CommandGroupHelp
 from costmodel.commands.shared import NoColorOption
-from costmodel.report.terminal.layout import colour
+from costmodel.report.terminal.layout import set_colour
 
 app = typer.Typer(
     name="costmodel",
@@ -43,5 +43,5 @@ def root(
 
 def main() -> NoReturn:
     """The installed command, in colour unless --no-color is given, at any position."""
-    colour(on="--no-color" not in itertools.takewhile(lambda word: word != "--", sys.argv[1:]))
+    set_colour(on="--no-color" not in itertools.takewhile(lambda word: word != "--", sys.argv[1:]))
     guarded(lambda: app(prog_name="costmodel"))

@@ -169,8 +169,8 @@ def buy(
     from costmodel.explore.purchase.offers import hourly_rates, on_offer
     from costmodel.explore.purchase.several_jobs import fleet
     from costmodel.explore.search.required_chance import preferring
-    from costmodel.report.answers import buy as report
     from costmodel.report.answers import several_jobs as of_fleet
+    from costmodel.report.answers.buy import buy_document
     from costmodel.report.answers.buy_fields import buy_json
 
     rates = hourly_rates(day) if day else []
@@ -194,11 +194,11 @@ def buy(
                    prices=prices, api=api, only_prices=only_prices)  # fmt: skip
     if more:
         whole = fleet([found, *more], room, _watts(power))
-        made, plain = lambda: of_fleet.fleet(whole, top, again), lambda: of_fleet.fleet_json(whole)
+        made, plain = lambda: of_fleet.fleet_document(whole, top, again), lambda: of_fleet.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     found = with_choices(over_a_day(found, rates) if rates else found)
     hours = day_of_traffic(found, rates, _start(cold_start, serving(case))) if rates else None
-    made, plain = lambda: report.buy(found, top, plot=plot, day=hours, again=again), lambda: buy_json(found, hours)
+    made, plain = lambda: buy_document(found, top, plot=plot, day=hours, again=again), lambda: buy_json(found, hours)
     return drawn(made, plain, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
 
 

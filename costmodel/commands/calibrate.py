@@ -149,7 +149,7 @@ def calibrate(
     decisions = decide(fits, replace=replace)
     texts = _write_fits(lambda: updated_document(decisions, source)) if write else {}
     written = list(texts)
-    document = lambda: report.kernels(fits, decisions, written)  # noqa: E731
+    document = lambda: report.kernels_document(fits, decisions, written)  # noqa: E731
     return pages.drawn(document, lambda: report.kernels_json(fits, decisions, written), "fits")
 
 
@@ -164,8 +164,8 @@ def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
     written = list(_write_fits(lambda: texts, own=True)) if write else []
     fits = (folder_fits.training, *folder_fits.engines)
     return pages.drawn(
-        lambda: report.followed(folder_fits, written),
-        lambda: report.followed_json(folder_fits, written),
+        lambda: report.log_folder_document(folder_fits, written),
+        lambda: report.log_folder_json(folder_fits, written),
         "parts",
         yes=not (write and any(fit is not None and fit.why for fit in fits)),
     )
@@ -200,7 +200,7 @@ def _calibrate_from_runs(
 
     refined = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
     documents = _write_fits(lambda: texts(refined), own=not afresh) if write else {}
-    answer, result = lambda: report.runs(refined, documents), lambda: report.runs_json(refined, documents)
+    answer, result = lambda: report.runs_document(refined, documents), lambda: report.runs_json(refined, documents)
     return pages.drawn(answer, result, "constants", yes=not (write and refined.why))
 
 
@@ -219,5 +219,8 @@ def _calibrate_from_benchmarks(
 
     found = engine_fit(files, where=where, leave_out=leave_out.value if leave_out else "", afresh=afresh)
     documents = _write_fits(lambda: engine_texts(found), own=True) if write else {}
-    answer, result = lambda: report.benchmarks(found, documents), lambda: report.benchmarks_json(found, documents)
+    answer, result = (
+        lambda: report.benchmarks_document(found, documents),
+        lambda: report.benchmarks_json(found, documents),
+    )
     return pages.drawn(answer, result, "constants", yes=not (write and found.why))

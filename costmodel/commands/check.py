@@ -88,15 +88,15 @@ def check(
     if written is not None:
         _write_baseline(written, entries(checks))
     return drawn(
-        lambda: report.check(checks, wrote=str(written or "")),
+        lambda: report.check_document(checks, wrote=str(written or "")),
         lambda: report.check_json(checks),
         "scenarios",
         yes=all(checked.kept for checked in checks),
         found=checks,
         others={
-            "github": lambda: ci_formats.github(report.suites(checks), report.summary(checks)),
-            "junit": lambda: ci_formats.junit(report.suites(checks)),
-            "markdown": lambda: report.markdown(checks),
+            "github": lambda: ci_formats.github_annotations(report.test_suites(checks), report.summary(checks)),
+            "junit": lambda: ci_formats.junit_xml(report.test_suites(checks)),
+            "markdown": lambda: report.pull_request_comment(checks),
         },
     )
 
@@ -106,7 +106,7 @@ def _runs(folder: str, *, alone: bool) -> Reply:
     from costmodel.evidence.validate.validate import moved_runs
     from costmodel.explore.import_export.import_file import GivenBesideFile
     from costmodel.explore.import_export.import_log_folder import log_folder
-    from costmodel.report.answers.validate import moved, moved_json
+    from costmodel.report.answers.validate import moved_document, moved_json
 
     if not alone:
         raise fail("C008", "--runs is about measured runs, not about scenarios or a baseline", None, "leave those out")
@@ -117,7 +117,7 @@ def _runs(folder: str, *, alone: bool) -> Reply:
         sentence = f"{folder} has {len(read.nights)} tables or folders of runs; two or more are compared{''.join(why)}"
         raise fail("C008", sentence, Place(folder), "logs of each night in a folder, or tables of import LOG --as runs")
     slower = any(each.found.slower for each in found)
-    return drawn(lambda: moved(read, found), lambda: moved_json(read, found), "runs", yes=not slower)
+    return drawn(lambda: moved_document(read, found), lambda: moved_json(read, found), "runs", yes=not slower)
 
 
 def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:

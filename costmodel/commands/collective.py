@@ -74,4 +74,6 @@ def collective(
 
     flags = ScenarioFlags(gpu=gpu, node=node, gpus=gpus)
     answered = answer_of(operation, size or (), flags, tuple(assignments or ()), measured, algorithm=algorithm)
-    return drawn(lambda: report.collective(answered), lambda: report.collective_json(answered), "sizes", found=answered)
+    return drawn(
+        lambda: report.collective_document(answered), lambda: report.collective_json(answered), "sizes", found=answered
+    )

@@ -86,7 +86,7 @@ def diagnose(
     given = measured(asked.inputs, base, figures, terms or [], table, profile, busy)
     found = beside(explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or []))
     return drawn(
-        lambda: report.diagnose(found),
+        lambda: report.diagnose_document(found),
         lambda: report.diagnose_json(found),
         "causes",
         yes=found.inside and not found.doubts,

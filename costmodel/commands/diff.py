@@ -125,7 +125,7 @@ def compared(
     first, second = ranks or (None, None)
     changes = compare(_side(one, before, first, changed=False), _side(other, after, second, changed=changed))
     return drawn(
-        lambda: report.diff(changes, title),
+        lambda: report.diff_document(changes, title),
         lambda: report.diff_json(changes),
         "figures",
         yes=changes.same or not exit_code,

@@ -189,7 +189,10 @@ def list_documents(
 
         prices = node_prices(by_maker("node"))
     groups = dict(zip(map(str, _UNASKED), found.values(), strict=True)) if asked is None else {}
-    lines, result = lambda: report.listed(found, held, prices, groups), lambda: report.listed_json(found, held, prices)
+    lines, result = (
+        lambda: report.document_list_lines(found, held, prices, groups),
+        lambda: report.document_list_json(found, held, prices),
+    )
     return Reply(lines, result, "documents")
 
 
@@ -202,7 +205,7 @@ def _formats(prefix: str) -> Reply:
     if not formats:
         known = ", ".join(entry.name for entry in launch_formats())
         raise fail("C003", f"'{prefix}' begins no name of a format", None, f"known: {known}")
-    return Reply(lambda: report.formats(formats), lambda: report.formats_json(formats), "formats")
+    return Reply(lambda: report.format_lines(formats), lambda: report.formats_json(formats), "formats")
 
 
 def _keys(prefix: str) -> Reply:
@@ -211,7 +214,7 @@ def _keys(prefix: str) -> Reply:
     from costmodel.report.terminal import documents as report
 
     keys = keys_of(prefix)
-    return Reply(lambda: report.keys(keys), lambda: report.keys_json(keys), "keys")
+    return Reply(lambda: report.key_lines(keys), lambda: report.keys_json(keys), "keys")
 
 
 @answering_document
@@ -235,7 +238,7 @@ def show(
     from costmodel.report.terminal import documents as report
 
     shown_text = text_of(name, fitted=fitted)
-    return Reply(lambda: report.documents(shown_text), lambda: report.documents_json(shown_text))
+    return Reply(lambda: report.document_text_lines(shown_text), lambda: report.documents_json(shown_text))
 
 
 _START = {
@@ -263,7 +266,7 @@ def init(
     ((kind, file, text),) = text_of(_START[workload])
     _, _, rest = text.partition("\n")  # the first line leads to the schema beside the shipped file
     found = [(kind, file, rest)]
-    return Reply(lambda: report.documents(found), lambda: report.documents_json(found))
+    return Reply(lambda: report.document_text_lines(found), lambda: report.documents_json(found))
 
 
 @answering
@@ -284,4 +287,4 @@ def schema(
     from costmodel.report.terminal import documents as report
 
     shown = schema_of(kind)
-    return Reply(lambda: report.schema(shown), lambda: shown)
+    return Reply(lambda: report.schema_lines(shown), lambda: shown)

@@ -39,7 +39,7 @@ def estimate(question: Question) -> Reply:
 
     case = question.of_one_plan()
     view = commands_of(case).view(case, "estimate")
-    return pages.of_view(view, partial(report.estimate, view), view.plain, "plans", "time")
+    return pages.of_view(view, partial(report.estimate_document, view), view.plain, "plans", "time")
 
 
 _SCENARIO_OR_MODEL = Annotated[
@@ -77,7 +77,7 @@ def memory(question: Question) -> Reply:
 
     case = question.of_one_plan()
     view, served = commands_of(case).view(case, "memory"), _served_on_machines(question, case)
-    document, result = partial(report.memory, view, served), partial(report.memory_json, view, served)
+    document, result = partial(report.memory_document, view, served), partial(report.memory_json, view, served)
     return pages.of_view(view, document, result, "ledger", "memory")
 
 
@@ -115,7 +115,7 @@ def _model_memory(model: str) -> Reply:
 
     facts, document = model_alone(model), training_memory.model_memory
     made = partial(document, facts)
-    return pages.drawn(made, lambda: training_json.model_memory(facts), "recipes", found=facts)
+    return pages.drawn(made, lambda: training_json.model_memory_fields(facts), "recipes", found=facts)
 
 
 @answering_in(*PAGE)
@@ -135,7 +135,7 @@ def comm(question: Question) -> Reply:
 
     case = question.of_one_plan()
     view = commands_of(case).view(case, "comm")
-    document, result = partial(report.communication, view), partial(report.communication_json, view)
+    document, result = partial(report.communication_document, view), partial(report.communication_json, view)
     return pages.of_view(view, document, result, "transfers", "network")
 
 
@@ -160,7 +160,7 @@ def run(question: Question) -> Reply:
     case = question.of_one_plan()
     commands = commands_of(case, "run")
     view = commands.view(case if case.scenario.run is not None else vary_any(case, ["run={}"]), "run")
-    document, result = partial(report.run, view), partial(report.run_json, view)
+    document, result = partial(report.run_document, view), partial(report.run_json, view)
     return pages.of_view(view, document, result, "plans", "run")
 
 
@@ -195,5 +195,5 @@ def pipeline(
     timelines = pipelines(question.case("pipeline"), named(schedule))
     yes = not (timelines.own.refused or timelines.own.broken)
     forms = {**pages.plan_forms(TrainingView(timelines.own), "pipeline"), "trace": lambda: report.trace_text(timelines)}
-    document, result = partial(report.pipeline, timelines), partial(report.pipeline_json, timelines)
+    document, result = partial(report.pipeline_document, timelines), partial(report.pipeline_json, timelines)
     return pages.drawn(document, result, "schedules", yes=yes, others=forms, found=timelines)

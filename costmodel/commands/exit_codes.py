@@ -19,7 +19,7 @@ from rich.text import Text
 from costmodel.commands.environment_errors import is_completing, surroundings
 from costmodel.commands.output import discard, printed
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.layout import BAD, terminal_width, visible
+from costmodel.report.terminal.layout import BAD, terminal_width, visible_text
 
 ISSUES = "https://github.com/costmodel/costmodel/issues"
 
@@ -36,9 +36,9 @@ class Exit(IntEnum):
 
 def print_faults(error: CostModelError) -> None:
     """Print every fault on standard error."""
-    from costmodel.report.terminal.faults import faults
+    from costmodel.report.terminal.faults import fault_report
 
-    printed(faults(error.faults, terminal_width(stderr=True)), stderr=True)
+    printed(fault_report(error.faults, terminal_width(stderr=True)), stderr=True)
 
 
 def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
@@ -134,7 +134,7 @@ def _fail(error: Exception) -> NoReturn:
     if fault is not None:
         print_faults(fault)
         _leave(Exit.CANNOT)
-    bug = Text(f"error[bug]: {type(error).__name__}: {visible(str(error))}", style=BAD)
+    bug = Text(f"error[bug]: {type(error).__name__}: {visible_text(str(error))}", style=BAD)
     ours = Text(f"This is an internal error. COSTMODEL_DEBUG=1 prints the traceback; please report it: {ISSUES}")
     printed([bug, ours], stderr=True)
     _leave(Exit.BUG)

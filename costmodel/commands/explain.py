@@ -124,7 +124,7 @@ def _plan(question: Question) -> Reply:
     if view.answer.refused:
         return pages.no_answer(view, rows="refused")
     nearby = neighbours(workload_of(case), view.answer)
-    document = lambda: report.neighbours(view, nearby)  # noqa: E731
+    document = lambda: report.neighbours_document(view, nearby)  # noqa: E731
     return pages.drawn(document, lambda: report.neighbours_json(view, nearby), "neighbours", found=nearby)
 
 
@@ -145,8 +145,8 @@ def _collective(question: Question, operation: str, more: Sequence[str], depth: 
     answered = collective(operation, size, ScenarioFlags(**question.flags), question.assignments, algorithm=algorithm)
     nodes = explained(answered)
     return drawn(
-        lambda: report.collective_explained(answered, nodes, depth),
-        lambda: report.collective_explained_json(answered, nodes),
+        lambda: report.collective_explanation(answered, nodes, depth),
+        lambda: report.collective_explanation_json(answered, nodes),
         "figures",
         found=nodes,
     )
@@ -156,7 +156,7 @@ def _words() -> Reply:
     """Everything that can be explained."""
     from costmodel.report.terminal import word_pages
 
-    return Reply(word_pages.words, word_pages.words_json)
+    return Reply(word_pages.words_lines, word_pages.words_json)
 
 
 def _page(word: str) -> Reply:
@@ -165,7 +165,7 @@ def _page(word: str) -> Reply:
     from costmodel.report.terminal import word_pages
 
     about = page_or_nearest(word)
-    return Reply(lambda: word_pages.page(about), lambda: word_pages.page_json(about))
+    return Reply(lambda: word_pages.word_page(about), lambda: word_pages.page_json(about))
 
 
 def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str, run: bool) -> Reply:
@@ -193,7 +193,7 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
     ring_answer = ring(ranks, *sizes)
     link = "" if bandwidth else "measured here" if ran else f"{USUAL}; --bandwidth sets another"
     return Reply(
-        lambda: collective.ring_table(ring_answer, link, ran), lambda: collective.ring_json(ring_answer, ran), "steps"
+        lambda: collective.ring_lines(ring_answer, link, ran), lambda: collective.ring_json(ring_answer, ran), "steps"
     )
 
 
@@ -211,7 +211,9 @@ def _figure(question: Question, label: str, depth: int | None, worth: bool) -> R
         from costmodel.report.terminal import word_pages
 
         about, values = meant.page, meant.values
-        return Reply(lambda: word_pages.page(about, values), lambda: word_pages.page_json(about, values), found=about)
+        return Reply(
+            lambda: word_pages.word_page(about, values), lambda: word_pages.page_json(about, values), found=about
+        )
     if view.answer.refused:
         return pages.no_answer(view)
     if has_none(asked, view.answer, meant.figures):
@@ -220,7 +222,7 @@ def _figure(question: Question, label: str, depth: int | None, worth: bool) -> R
         return _worth(view.answer.costs, label, meant.figures)
     nodes = explained(asked, view.answer, meant.figures)
     return pages.drawn(
-        lambda: report.explanation(view, label, nodes, depth),
+        lambda: report.explanation_document(view, label, nodes, depth),
         lambda: report.explanation_json(view, label, nodes),
         "figures",
         found=nodes,

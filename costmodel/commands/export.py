@@ -11,7 +11,7 @@ import typer
 from costmodel.commands import pages
 from costmodel.commands.scenario_options import Question, asking
 from costmodel.commands.shared import answering_with_file
-from costmodel.report.terminal.layout import Filed, Reply
+from costmodel.report.terminal.layout import FileOutput, Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -107,12 +107,12 @@ def export(
     case = question.loaded(planned=planned)
     exported = _export_plan(case, wanted, rank)
     return pages.drawn(
-        lambda: report.export(exported, lossy=lossy),
+        lambda: report.export_document(exported, lossy=lossy),
         lambda: report.export_json(exported),
         "",
         yes=lossy or not exported.file.faults,
         found=exported,
-        filed=Filed(lambda _path: report.file_text(exported), lambda path: report.summary(exported, path)),
+        filed=FileOutput(lambda _path: report.file_text(exported), lambda path: report.export_summary(exported, path)),
     )
 
 

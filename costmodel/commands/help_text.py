@@ -20,7 +20,17 @@ from costmodel.commands.command_table import COMMANDS, USED_BY_ALL
 from costmodel.commands.output import printed
 from costmodel.commands.shared import OUTPUT_PANEL
 from costmodel.ground.counts import number_of
-from costmodel.report.terminal.layout import BAD, DIM, HEAD, CellTable, Line, laid, styled, terminal_width, typed
+from costmodel.report.terminal.layout import (
+    BAD,
+    DIM,
+    HEAD,
+    CellTable,
+    Line,
+    laid_out,
+    shell_line,
+    styled,
+    terminal_width,
+)
 
 _PIPED = 80  # columns of help that no terminal shows
 _MOST_NAMES = 0.45  # share of a line beyond which names stand above what they mean
@@ -55,7 +65,7 @@ def _processed(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: 
 
 def _print_help(command: Any, ctx: Any, *, whole: bool) -> None:
     width = terminal_width() or _PIPED
-    printed(laid(help_lines(command, ctx, width, whole=whole), width))
+    printed(laid_out(help_lines(command, ctx, width, whole=whole), width))
 
 
 class CommandHelp(_Help, TyperCommand):
@@ -165,7 +175,7 @@ def _panel(param: Any, command: Any) -> str:
 def _text(text: str) -> Iterator[Line]:
     """Lines of a help's text: paragraphs, and examples as commands to paste."""
     for line in text.splitlines():
-        yield typed("  costmodel", line.removeprefix(_EXAMPLE)) if line.startswith(_EXAMPLE) else _prose(line)
+        yield shell_line("  costmodel", line.removeprefix(_EXAMPLE)) if line.startswith(_EXAMPLE) else _prose(line)
 
 
 def _prose(text: str, indent: str = "") -> CellTable:
@@ -205,7 +215,7 @@ def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             if getattr(error, "ctx", None) is None or type(error).__name__ == "NoArgsIsHelpError":
                 raise
-            printed(laid(_usage_error(error), terminal_width(stderr=True)), stderr=True)
+            printed(laid_out(_usage_error(error), terminal_width(stderr=True)), stderr=True)
             raise SystemExit(error.exit_code) from None  # type: ignore[attr-defined]
 
     return running

@@ -11,7 +11,7 @@ from costmodel.commands import completion
 from costmodel.commands.scenario_options import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.commands.shared import answering_document, optional, stated
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.layout import Filed, Reply
+from costmodel.report.terminal.layout import FileOutput, Reply
 
 if TYPE_CHECKING:
     from costmodel.exchange.import_result import Imported
@@ -140,17 +140,17 @@ def import_file(
 def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Reply:
     """The model or scenario that files of other tools are converted to."""
     from costmodel.explore.import_export.import_file import import_files
-    from costmodel.report.data_formats.answer_fields import plain
+    from costmodel.report.data_formats.answer_fields import without_places
     from costmodel.report.terminal import imports as report
 
     read_file = import_files(files, beside)
     imported = read_file.found
     lost = bool(imported.warnings) or _is_lossy(imported)
     return Reply(
-        lambda: report.document(read_file),
-        lambda: report.as_json(read_file, plain(imported.document)),
+        lambda: report.document_lines_of(read_file),
+        lambda: report.import_json(read_file, without_places(imported.document)),
         yes=not (strict and lost),
-        filed=Filed(read_file.text_of, lambda path: report.summary(read_file, path)),
+        filed=FileOutput(read_file.text_of, lambda path: report.summary(read_file, path)),
     )
 
 

@@ -13,7 +13,7 @@ from costmodel.commands import pages
 from costmodel.commands.exit_codes import Exit
 from costmodel.commands.shared import answering, optional
 from costmodel.ground.errors import fail
-from costmodel.report.terminal.layout import DIM, Reply, console
+from costmodel.report.terminal.layout import DIM, Reply, text_console
 
 
 class DeviceKind(StrEnum):
@@ -106,9 +106,9 @@ def measure(
     if timings.stopped and not timings.rows:
         raise typer.Exit(Exit.INTERRUPTED)
     timings = replace(timings, rows=with_predictions(named(timings.rows, gpu)))
-    for remark in filter(None, (misnamed(here, gpu), *report.remarks(timings))):
-        console(stderr=True).print(Text(remark))
-    answer, result = lambda: report.measured(here, timings), lambda: report.measured_json(here, timings)
+    for remark in filter(None, (misnamed(here, gpu), *report.measurement_remarks(timings))):
+        text_console(stderr=True).print(Text(remark))
+    answer, result = lambda: report.measured_document(here, timings), lambda: report.measured_json(here, timings)
     return pages.drawn(answer, result, "rows", stopped=timings.stopped)
 
 
@@ -121,11 +121,11 @@ def _points(scenario: str, other: bool) -> Reply:
     if other:
         raise fail("C009", "--engine times nothing on this device", None, "leave the options of a device out")
     case = load_any(scenario)
-    points = benchmark_points(case, report.POINTS)
-    return pages.drawn(lambda: report.points(case, points), lambda: report.points_json(case, points), "points")
+    points = benchmark_points(case, report.RESULTS_FOLDER)
+    return pages.drawn(lambda: report.points_document(case, points), lambda: report.points_json(case, points), "points")
 
 
 def _print_progress(sentence: str) -> None:
-    screen = console(stderr=True)
+    screen = text_console(stderr=True)
     if screen.is_terminal:
         screen.print(Text(sentence, style=DIM))

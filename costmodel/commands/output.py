@@ -14,7 +14,7 @@ from rich.text import Text
 
 from costmodel.commands.progress import is_quiet
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.layout import console
+from costmodel.report.terminal.layout import text_console
 
 _PLAIN_TEXT = ("", ".txt", ".text", ".log", ".out")
 _OTHER_FORMATS = {".parquet", ".html", ".svg", ".png", ".xlsx", ".pdf"}
@@ -29,7 +29,7 @@ def printed(answer: str | Iterable[Text], *, stderr: bool = False) -> None:
         if isinstance(answer, str):
             stream.write(answer)
         else:
-            screen = console(stderr=stderr)
+            screen = text_console(stderr=stderr)
             for line in answer:
                 screen.print(line)
         stream.flush()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.commands.progress import is_quiet
 from costmodel.ground.errors import Place, fail
 from costmodel.report.page.forms import Form, page_forms
-from costmodel.report.terminal.layout import Filed, Reply
+from costmodel.report.terminal.layout import FileOutput, Reply
 
 if TYPE_CHECKING:
     from costmodel.report.answers.plan_answer import PlanView
@@ -44,7 +44,7 @@ def drawn(
     stopped: bool = False,
     others: Mapping[str, Form] | None = None,
     found: object = None,
-    filed: Filed | None = None,
+    filed: FileOutput | None = None,
 ) -> Reply:
     """An answer as terminal lines, JSON fields and a page; `yes` sets the exit code, `others` override forms."""
     document = functools.cache(make)
@@ -90,7 +90,9 @@ def no_answer(view: PlanView, *why: str, rows: str = "") -> Reply:
     """A reply that only lists the reasons against a plan."""
     from costmodel.report.answers import plan_answer as report
 
-    return drawn(lambda: report.no_answer(view, *why), view.plain, rows, yes=False, others=plan_forms(view, "time"))
+    return drawn(
+        lambda: report.invalid_document(view, *why), view.plain, rows, yes=False, others=plan_forms(view, "time")
+    )
 
 
 def plan_forms(view: PlanView, figure: str) -> dict[str, Form]:

@@ -41,11 +41,11 @@ class WaitingLine:
     def _draw(self) -> None:
         """Draws the line, unless it was stopped."""
         from costmodel.report.terminal.layout import live_console
-        from costmodel.report.terminal.progress import waiting_line
+        from costmodel.report.terminal.progress import show_current_work
 
         with self.lock:
             if self.timer is not None:
-                self.drawn = waiting_line(live_console(), self.words, self.began)
+                self.drawn = show_current_work(live_console(), self.words, self.began)
 
     def rename(self, words: str) -> None:
         """Show other words from now on."""
@@ -145,9 +145,9 @@ def metered() -> Iterator[Callable[[ProgressMark], None]]:
         yield lambda mark: None
         return
     from costmodel.report.terminal.layout import live_console
-    from costmodel.report.terminal.progress import Meter
+    from costmodel.report.terminal.progress import ProgressLine
 
-    began, meter = time.monotonic(), Meter(live_console())
+    began, meter = time.monotonic(), ProgressLine(live_console())
 
     def watch(mark: ProgressMark) -> None:
         if time.monotonic() - began >= AFTER:

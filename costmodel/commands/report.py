@@ -22,7 +22,7 @@ from costmodel.report.terminal.layout import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.report.answers.plan_answer import PlanBeside, PlanView
+    from costmodel.report.answers.plan_answer import PlanAnalyses, PlanView
     from costmodel.report.page.document_page import HtmlPage
     from costmodel.report.page.forms import Form
 
@@ -135,12 +135,12 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
         return _several(cases)
     (case,) = cases
     from costmodel.commands.pages import named_figure, of_view
-    from costmodel.report.answers.plan_answer import estimate
+    from costmodel.report.answers.plan_answer import estimate_document
 
     view = commands_of(case).view(case, "report")
     if figure is not None:
         return named_figure(view, figure.value)
-    return of_view(view, lambda: estimate(view), view.plain, "plans", "time", _forms(view))
+    return of_view(view, lambda: estimate_document(view), view.plain, "plans", "time", _forms(view))
 
 
 def _forms(view: PlanView) -> dict[str, Form]:
@@ -149,7 +149,7 @@ def _forms(view: PlanView) -> dict[str, Form]:
     from costmodel.report.data_formats.json_csv_markdown import markdown_text
     from costmodel.report.page.forms import html_form
 
-    def beside() -> PlanBeside:
+    def beside() -> PlanAnalyses:
         return view.beside(lambda part: working_on(f"the page: {part}"))
 
     def page() -> HtmlPage:

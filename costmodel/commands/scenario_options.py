@@ -381,8 +381,8 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
 def write_scenario(case: LoadedScenario, path: Path) -> LoadedScenario:
     """The case, written as a scenario to a file; prints its path."""
     from costmodel.exchange.write_yaml import scenario_text
-    from costmodel.report.terminal.head import title
+    from costmodel.report.terminal.head import case_title
 
-    write_file(path, scenario_text(case, path, title(case)))
+    write_file(path, scenario_text(case, path, case_title(case)))
     remark = f"wrote {path}: costmodel search {path}"
     return replace(case, asked=replace(case.asked, remarks=(*case.asked.remarks, remark)))

@@ -19,15 +19,15 @@ from costmodel.commands.output import allowed, known_suffix, printed, write_file
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.layout import (
     DIM,
-    Filed,
+    FileOutput,
     Reply,
-    colour,
-    harmless,
-    laid,
-    of_length,
+    laid_out,
+    lines_of_length,
+    safe_text,
+    set_colour,
     styled,
     terminal_width,
-    visible,
+    visible_text,
 )
 
 
@@ -62,7 +62,7 @@ DRAWN = ("html", "svg", "png", "trace")
 
 def _no_colour(asked: bool) -> bool:
     if asked:
-        colour(on=False)
+        set_colour(on=False)
     return asked
 
 
@@ -175,10 +175,10 @@ def _put_answer(reply: Reply, wanted: str, output: Path | None, *, verbose: bool
         return
     with working("the page" if wanted == "html" else "the answer"):
         answer = form_of(reply, wanted)
-        answer = harmless(answer) if isinstance(answer, str) else answer
+        answer = safe_text(answer) if isinstance(answer, str) else answer
         found = [] if answer else reply.lines()
-        lines = list(laid(found, None if output else terminal_width(), verbose=verbose))
-    if verbose and found and of_length(found) == of_length(found, verbose=False):
+        lines = list(laid_out(found, None if output else terminal_width(), verbose=verbose))
+    if verbose and found and lines_of_length(found) == lines_of_length(found, verbose=False):
         printed([styled("-v: this answer has no more to show", DIM)], stderr=True)
     if output is not None:
         _write(output, answer or "".join(f"{line.plain}\n" for line in lines))
@@ -188,17 +188,17 @@ def _put_answer(reply: Reply, wanted: str, output: Path | None, *, verbose: bool
         printed(answer or lines)
 
 
-def _file(reply: Reply, filed: Filed, path: Path) -> None:
+def _file(reply: Reply, filed: FileOutput, path: Path) -> None:
     """Writes a document into its file if the reply is yes, and prints the remarks."""
     if reply.yes:
         _write(path, filed.text(path))
-    printed(laid(filed.summary(path if reply.yes else None), terminal_width()))
+    printed(laid_out(filed.summary(path if reply.yes else None), terminal_width()))
 
 
 def _write(path: Path, answer: str | bytes) -> None:
     """Write a file, and name it on standard error."""
     write_file(path, answer)
-    printed([Text(f"wrote {visible(str(path))}")], stderr=True)
+    printed([Text(f"wrote {visible_text(str(path))}")], stderr=True)
 
 
 def form_of(reply: Reply, form: str) -> str | bytes:
@@ -224,7 +224,7 @@ def form_of(reply: Reply, form: str) -> str | bytes:
 
         return xlsx_bytes(reply)
     if form == AnswerFormat.MARKDOWN:
-        return json_csv_markdown.markdown_text(reply.lines(), json_csv_markdown.facts_of(reply))
+        return json_csv_markdown.markdown_text(reply.lines(), json_csv_markdown.common_facts(reply))
     if form == "yaml" and reply.rows:
         raise fail("C007", "this answer is a table, not a document", None, "take -o answer.csv, or --format json")
     if form in (*DRAWN, *_OF_RUNNERS):
@@ -284,9 +284,9 @@ def _answering(
             deliver(reply, **how)
         except CostModelError as error:
             if how["form"] == "github":
-                from costmodel.report.data_formats.ci_formats import of_faults
+                from costmodel.report.data_formats.ci_formats import fault_annotations
 
-                printed(of_faults(error.faults))
+                printed(fault_annotations(error.faults))
             raise
 
     run.__doc__ = flowing(command)

@@ -157,7 +157,7 @@ def validate(
     if quantity is ValidateQuestion.REGRET:
         return _regret(scored, group or "source", worst, left)
     board = scoreboard(scored, left_out=alone)
-    document = lambda: report.validation(board, group, worst, left, dated=alone)  # noqa: E731
+    document = lambda: report.validation_document(board, group, worst, left, dated=alone)  # noqa: E731
     return pages.drawn(document, lambda: report.validation_json(board, left), "rows", yes=board.holds)
 
 
@@ -173,23 +173,25 @@ def worth_reply(
 ) -> Reply:
     """What terms of a step are worth in measured steps; here: the shares of the terms in a plan, if there is one."""
     from costmodel.evidence.validate.scores import worth_of_terms
-    from costmodel.report.answers.validate import worth, worth_json
+    from costmodel.report.answers.validate import worth_document, worth_json
 
     figures = [figure for part in scored for figure in part.figures if figure.parts]
     if not figures:
         raise fail("C005", "no row has a predicted step", Place("command line"), "costmodel validate --worth")
     made = worth_of_terms(figures, terms, grouping)
     unused = [term for term in terms if term not in {each.term for each in made}]
-    document = lambda: worth(made, len(figures), unused, grouping, here)  # noqa: E731
+    document = lambda: worth_document(made, len(figures), unused, grouping, here)  # noqa: E731
     return pages.drawn(document, lambda: worth_json(made, len(figures), unused, here), "terms")
 
 
 def _regret(scored: list[Validated], grouping: str, worst: int, without: Sequence[str]) -> Reply:
     from costmodel.evidence.validate.scores import layout_regret, sweeps
-    from costmodel.report.answers.regret import regret, regret_json
+    from costmodel.report.answers.regret import regret_document, regret_json
 
     made = layout_regret(sweeps(scored))
-    return pages.drawn(lambda: regret(made, grouping, worst, without), lambda: regret_json(made, without), "rows")
+    return pages.drawn(
+        lambda: regret_document(made, grouping, worst, without), lambda: regret_json(made, without), "rows"
+    )
 
 
 def named_once(tables: Sequence[str]) -> None:

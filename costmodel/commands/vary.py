@@ -63,7 +63,7 @@ def sweep(
     with paced("combinations") as pace:
         swept = run(workload_of(case), varied, show, best=best, alone=question.is_alone, pace=pace)
     return drawn(
-        lambda: report.sweep(swept, chart=chart),
+        lambda: report.sweep_document(swept, chart=chart),
         lambda: report.sweep_json(swept),
         "points",
         yes=swept.is_answered,
@@ -118,7 +118,7 @@ def scale(
     with paced("sizes") as pace:
         sizes_tried = run(workload_of(case), ranks, rate, weak=weak, best=best, alone=question.is_alone, pace=pace)
     works = any(row.found.point.works for row in sizes_tried.rows)
-    document, result = lambda: report.scale(sizes_tried), lambda: report.scale_json(sizes_tried)
+    document, result = lambda: report.scale_document(sizes_tried), lambda: report.scale_json(sizes_tried)
     return drawn(document, result, "sizes", yes=works, stopped=sizes_tried.stopped, found=sizes_tried)
 
 
@@ -159,7 +159,9 @@ def sensitivity(
     asked = workload_of(with_plan(question.loaded()))
     with counted("figures") as pace:
         knobs = run(asked, named_result(of, asked.columns, "--of", of) if of else "", pace)
-    return drawn(lambda: report.sensitivity(knobs, top), lambda: report.sensitivity_json(knobs), "figures", found=knobs)
+    return drawn(
+        lambda: report.sensitivity_document(knobs, top), lambda: report.sensitivity_json(knobs), "figures", found=knobs
+    )
 
 
 @answering_in(*PAGE)
@@ -197,7 +199,7 @@ def solve(
         varied = f"{path}{ranged}{values}"
         solution = run(workload_of(case), varied, wanted, best=best, alone=question.is_alone, pace=pace)
     return drawn(
-        lambda: report.solve(solution),
+        lambda: report.solve_document(solution),
         lambda: report.solve_json(solution),
         "ranges",
         yes=bool(solution.reaches),

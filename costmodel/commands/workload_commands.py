@@ -52,7 +52,7 @@ def searching(question: SearchQuestion, case: LoadedScenario) -> Iterator[Search
     from costmodel.commands.progress import metered, stoppable
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.report.terminal.layout import styled
-    from costmodel.report.terminal.progress import of_search
+    from costmodel.report.terminal.progress import search_progress
     from costmodel.report.workload_words import words_of
 
     if question.into is None and (question.resume or question.keep_all):
@@ -67,7 +67,7 @@ def searching(question: SearchQuestion, case: LoadedScenario) -> Iterator[Search
             question.into,
             question.keep_all,
             question.resume,
-            watch=lambda sight: show(of_search(sight, objective, words.result)),
+            watch=lambda sight: show(search_progress(sight, objective, words.result)),
             stop=stop,
             wait=wait,
             notify=lambda words: printed([styled(words)], stderr=True),
@@ -76,7 +76,7 @@ def searching(question: SearchQuestion, case: LoadedScenario) -> Iterator[Search
 
 def search_reply(words: SearchWords[Inputs, Plan], question: SearchQuestion) -> Reply:
     """The answer of a search in every form."""
-    from costmodel.report.answers.search import search
+    from costmodel.report.answers.search import search_document
     from costmodel.report.answers.search_json import search_json
 
     next_section, next_fields, closing = _next_measurement(words, question)
@@ -87,7 +87,9 @@ def search_reply(words: SearchWords[Inputs, Plan], question: SearchQuestion) -> 
         rows = f"measure_next.{'measurements' if question.measure_next else 'order'}"
     works = ranking.works if ranking.best or ranking.front is None else bool(ranking.front.rows)
     return pages.drawn(
-        lambda: search(words, count, brief=brief, why_not=question.why_not, more=next_section, closing=closing),
+        lambda: search_document(
+            words, count, brief=brief, why_not=question.why_not, more=next_section, closing=closing
+        ),
         lambda: search_json(words) | next_fields,
         rows,
         yes=works,
@@ -103,11 +105,16 @@ def _next_measurement(
     if not (question.measure_next or question.measured):
         return (), {}, ()
     from costmodel.explore.search.next_measurement import advised
-    from costmodel.report.answers.next_measurement import best_now, measure_next, measure_next_fields, measured_lines
+    from costmodel.report.answers.next_measurement import (
+        best_measured_command,
+        measured_ratios,
+        next_measurement_json,
+        next_measurement_section,
+    )
 
-    advice = advised(words.found, *measured_lines(words, question.measured))
-    fields = {"measure_next": measure_next_fields(words, advice)}
-    return (measure_next(words, advice, question.measured),), fields, best_now(words, advice)
+    advice = advised(words.found, *measured_ratios(words, question.measured))
+    fields = {"measure_next": next_measurement_json(words, advice)}
+    return (next_measurement_section(words, advice, question.measured),), fields, best_measured_command(words, advice)
 
 
 def _seconds(text: str) -> float:

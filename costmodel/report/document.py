@@ -92,7 +92,7 @@ class Headline:
     verdict: Verdict = "plain"
 
 
-def explained(text: str, value: float | None, name: str, line: str) -> Cell:
+def with_explain_command(text: str, value: float | None, name: str, line: str) -> Cell:
     """A cell whose figure opens the command that explains it; plain text without a value.
 
     name: the name of the result without unit. line: the command
@@ -110,7 +110,7 @@ def traced(text: str, value: float, name: str, trace: str = "") -> Cell:
     return Value(text, value, name, opens=lambda traces: traces.of(trace or name)) if math.isfinite(value) else text
 
 
-def made_of(title: str, text: str, value: float, how: str, names: Sequence[str]) -> Cell:
+def computed(title: str, text: str, value: float, how: str, names: Sequence[str]) -> Cell:
     """A cell computed from other figures; opens a trace if all of them have one.
 
     how: the formula in words, or the operator between the inputs

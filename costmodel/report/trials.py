@@ -1,4 +1,4 @@
-"""Trials in words and as plain values: varied keys, results, what speaks against them, what there is to remark."""
+"""Trials in words and as plain values: their settings, results, reasons against them, and remarks."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.counts import HEADS as COLUMN_HEADS
 from costmodel.ground.counts import SIZES
 from costmodel.ground.units import chance_words, significant
-from costmodel.report.data_formats.answer_fields import known
+from costmodel.report.data_formats.answer_fields import conflict_fields, finite, remark_fields
 from costmodel.report.document import Cell, Column, Draw, Value, Verdict, chance_verdict
-from costmodel.report.terminal.formatting import ENDS, spaced
-from costmodel.report.terminal.head import command, price_fields, remark_counts, remarks
-from costmodel.report.terminal.layout import BAD, DIM, Line, styled, typed
+from costmodel.report.terminal.formatting import ENDS, readable
+from costmodel.report.terminal.head import command, price_fields, remark_counts, remarks_of_plans
+from costmodel.report.terminal.layout import BAD, DIM, Line, shell_line, styled
 from costmodel.report.workload_words import words_of
 
 # --- trials in words and as plain values
@@ -54,7 +54,7 @@ def short_path(path: str) -> str:
     return path
 
 
-def tick_words(value: float) -> str:
+def axis_label(value: float) -> str:
     """A value of a key on an axis."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= factor:
@@ -62,12 +62,12 @@ def tick_words(value: float) -> str:
     return significant(value)
 
 
-def with_ends(shown: Iterable[str]) -> list[str]:
+def with_bands(shown: Iterable[str]) -> list[str]:
     """Names of results, each followed by the end of its band that is shown with it, such as ttft_p99_high."""
     return list(dict.fromkeys(each for name in shown for each in (name, *BANDS_BESIDE.get(name, ()))))
 
 
-def heads_of(workload: Workload, shown: Iterable[str]) -> list[str]:
+def result_heads(workload: Workload, shown: Iterable[str]) -> list[str]:
     """The column heads of results, in the words of the workload."""
     own = words_of(workload.case.kind).heads
     return [own.get(name) or HEADS.get(name, name) for name in shown]
@@ -77,13 +77,13 @@ def result_columns(workload: Workload, shown: Sequence[str]) -> list[Column]:
     """The table columns for these results of trials."""
     return [
         Column(head, result=name, drop=2 + NARROW.index(head) if head in NARROW else 0)
-        for head, name in zip(heads_of(workload, shown), shown, strict=True)
+        for head, name in zip(result_heads(workload, shown), shown, strict=True)
     ]
 
 
 def result_cells(workload: Workload, trial: Trial, names: Sequence[str]) -> list[Cell]:
     """Cells with the results of a trial."""
-    texts = ((name, figure_words(workload, trial, name)) for name in names)
+    texts = ((name, result_words(workload, trial, name)) for name in names)
     return [
         Value(text, value, machine_name(name)) if math.isfinite(value := trial.costs.get(name, math.nan)) else text
         for name, text in texts
@@ -105,9 +105,9 @@ def next_lines(workload: Workload, trial: Trial | None, *, searched: bool) -> li
         return []
     settings = trial_settings(trial, searched=False)
     if not searched:
-        return [typed("Next:", command(workload.case, "estimate", settings=settings))]
+        return [shell_line("Next:", command(workload.case, "estimate", settings=settings))]
     settings.pop("plan.replicas", None)
-    return [typed("Next:", command(workload.case, "search", settings=settings, free=True))]
+    return [shell_line("Next:", command(workload.case, "search", settings=settings, free=True))]
 
 
 def best_chance(workload: Workload, trials: Iterable[Trial]) -> Verdict:
@@ -116,7 +116,7 @@ def best_chance(workload: Workload, trials: Iterable[Trial]) -> Verdict:
     return chance_verdict(max(chances)) if chances else "bad"
 
 
-def codes_of(trials: Iterable[Trial], *shown: str) -> list[str]:
+def remark_codes(trials: Iterable[Trial], *shown: str) -> list[str]:
     """The codes of remarks on trials that have results, except codes that their rows show.
 
     A key without effect is remarked on only if it has none in every trial.
@@ -133,22 +133,22 @@ def known_results(workload: Workload) -> list[str]:
     return [name for name in workload.columns if is_run or name not in OF_WHOLE_RUN]
 
 
-def figure_words(workload: Workload, trial: Trial, name: str) -> str:
+def result_words(workload: Workload, trial: Trial, name: str) -> str:
     """A result of one trial; a dash if it has none."""
     value = trial.costs.get(name, math.nan)
-    if trial.kept is None or not trial.costs or (math.isnan(value) and trial.broken and _is_left_out(trial, name)):
+    if trial.kept is None or not trial.costs or (math.isnan(value) and trial.broken and _lacks_result(trial, name)):
         return "—"
     return trial.kept.texts.get(name) or words_of(workload.case.kind).result(name, value).replace(
         "without end", "no end"
     )
 
 
-def _is_left_out(trial: Trial, name: str) -> bool:
+def _lacks_result(trial: Trial, name: str) -> bool:
     """Whether a failing plan lacks a result: a cost, a result of a run, or any result if it does not fit."""
     return "M001" in trial.broken or is_money(name) or is_of_run(name)
 
 
-def against_words(workload: Workload, trial: Trial) -> str:
+def trial_verdict(workload: Workload, trial: Trial) -> str:
     """The reasons against a trial, or how well it fits."""
     if trial.fault is not None:
         return f"{trial.fault.code} {trial.fault.with_near_word}"
@@ -173,7 +173,7 @@ def missed_lines(workload: Workload, trials: Sequence[Trial]) -> list[Line]:
     return [styled(f"  ✗ {code} {workload.reasons[code].title}{words}", BAD) for code, words in some.items()]
 
 
-def aside_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
+def result_note_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
     """Sentences about the results that are shown, each once."""
     wanted = {"", *shown}
     kept = (trial.kept for trial in trials if trial.kept is not None)
@@ -183,10 +183,10 @@ def aside_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
 
 def remark_lines(trials: Sequence[Trial], *shown: str) -> list[Line]:
     """Remarks on trials as lines, each with the number of trials."""
-    return remarks(*_trial_remarks(trials, *shown))
+    return remarks_of_plans(*_trial_remarks(trials, *shown))
 
 
-def counts_of(trials: Sequence[Trial], *shown: str) -> dict[str, str]:
+def trial_remark_counts(trials: Sequence[Trial], *shown: str) -> dict[str, str]:
     """The number of trials and the machines of each remark, by code."""
     each, _, nodes = _trial_remarks(trials, *shown)
     return remark_counts(each, nodes)
@@ -196,7 +196,7 @@ def _trial_remarks(
     trials: Sequence[Trial], *omitted: str
 ) -> tuple[list[list[str]], list[Mapping[str, float]], list[str]]:
     """Codes of remarks, results and node of each trial that has an answer."""
-    answered, codes = [trial for trial in trials if trial.costs], codes_of(trials, *omitted)
+    answered, codes = [trial for trial in trials if trial.costs], remark_codes(trials, *omitted)
     each = [[code for code in trial.remarked if code in codes] for trial in answered]
     nodes = [trial.about.node.name for trial in answered if trial.about is not None]
     return each, [trial.costs for trial in answered], nodes
@@ -211,7 +211,7 @@ def trial_fields(workload: Workload, trial: Trial, names: Iterable[str], varied:
         "point": " ".join(trial.settings),
         **trial.values,
         **{
-            machine_name(name): known(trial.costs.get(name, math.nan))
+            machine_name(name): finite(trial.costs.get(name, math.nan))
             for name in dict.fromkeys((*ends, workload.chance))
         },
         "works": trial.works,
@@ -228,31 +228,43 @@ PICTURED = {"run_time": "How long it takes", "run_cost": "What it costs", "cost_
 Side = tuple[str, Callable[[str], float]]  # a name, and the results of what has it
 
 
+def held_fields(
+    workload: Workload, varied: Sequence[str], remarked: Iterable[Sequence[str]], *, best: bool
+) -> dict[str, Any]:
+    """Keys of the plan that a search fixes because --set gave them, and all remarks, as plain values.
+
+    remarked: the codes of the remarks on each trial. best: whether each trial is the best of a search
+    """
+    held, conflicts = workload.held(varied) if best else ({}, ())
+    return {"held": dict(held), "notes": [*conflict_fields(conflicts), *remark_fields(remarked)]}
+
+
 def plan_sides(plans: Sequence[Any]) -> list[Side]:
     """The first plans of a ranking that break no limit, for figures of time and money.
 
     Empty for a long ranking, whose page is large enough without these figures.
     """
     shown = [] if len(plans) > _LONG else plans[:_PICTURED]
-    return [(f"plan {place}", partial(_cost_of, plan)) for place, plan in enumerate(shown, 1) if not plan.broken]
+    return [(f"plan {place}", partial(_known_cost, plan)) for place, plan in enumerate(shown, 1) if not plan.broken]
 
 
-def _cost_of(plan: Any, name: str) -> float:
+def _known_cost(plan: Any, name: str) -> float:
+    """A result of a plan; NaN if it is not known."""
     return float(plan.costs.get(name, math.nan))
 
 
 def range_figures(kind: str, key: str, sides: Sequence[Side]) -> list[Callable[[], Draw]]:
     """Figures of time and money of plans or scenarios side by side, with bands, if all have both ends."""
-    names = [name for name in PICTURED if all(math.isfinite(end) for _, of in sides for end in _ends(of, name))]
-    return [partial(_range_figure, kind, f"{key}-{name}", name, sides) for name in names if sides]
+    names = [name for name in PICTURED if all(math.isfinite(end) for _, of in sides for end in _band_ends(of, name))]
+    return [partial(_draw_ranges, kind, f"{key}-{name}", name, sides) for name in names if sides]
 
 
-def _ends(of: Callable[[str], float], name: str) -> tuple[float, float, float]:
+def _band_ends(of: Callable[[str], float], name: str) -> tuple[float, float, float]:
     """A result with both ends of its band."""
     return of(name), of(f"{name}_low"), of(f"{name}_high")
 
 
-def _range_figure(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw:
+def _draw_ranges(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw:
     """A bar for each plan or scenario up to P10, on to the prediction, and on to P90."""
     from costmodel.report.page.figures import BarRow, Bars, Piece
     from costmodel.report.page.plots import round_unit
@@ -260,7 +272,7 @@ def _range_figure(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw
     say, rows, most = partial(words_of(kind).result, name), [], 0.0
     legend = (("first", "up to P10"), ("second", "on to the prediction"), ("quiet", "on to P90"))
     for label, of in sides:
-        value, low, high = _ends(of, name)
+        value, low, high = _band_ends(of, name)
         text, most = f"{say(value)} ({say(low)} – {say(high)})", max(most, high)
         parts = zip(legend, (0.0, low, value), (low, value, high), strict=True)
         tip = f"{label}: {text}"
@@ -277,15 +289,15 @@ _OTHERS = ("#", "zero", "sp", "recompute", "cost", "step", "P90", "tok/s/GPU", "
 _TAKEN = frozenset((*SIZES, *CHOICES, *COLUMN_HEADS.values(), *_OTHERS, *Bound.model_fields))
 
 
-def few(values: Sequence[str]) -> str:
+def values_in_brief(values: Sequence[str]) -> str:
     """The values in words; of many only the first and the last."""
-    stated = [spaced(value) for value in values]
+    stated = [readable(value) for value in values]
     if len(stated) <= 6:
         return ", ".join(stated)
     return f"{', '.join(stated[:3])}, … {stated[-1]} ({len(stated):,})"
 
 
-def headings(paths: Sequence[str]) -> list[str]:
+def short_heads(paths: Sequence[str]) -> list[str]:
     """A short heading for each varied key: its shortest unique ending that is no column of plans."""
     return [_column_heading(path, [other for other in paths if other != path]) for path in paths]
 

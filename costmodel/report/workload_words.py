@@ -1,4 +1,4 @@
-"""How answers of each workload speak of it: its results in words, a plan in a line, and what an answer is about."""
+"""How answers word each workload: results as text, plans in a line, heads, and sentences about the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from costmodel.ground.errors import value_text
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, rounded_dollars, show_time, significant
 from costmodel.report.document import Cell, Sentence, Value, plain
-from costmodel.report.terminal.head import fact_fields, origin_lines, price_lines, price_varies, title
+from costmodel.report.terminal.head import case_title, fact_fields, origin_lines, price_lines, price_varies
 from costmodel.report.terminal.layout import HEAD, WARN, Line, styled
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ MONTHLY = "a month of 730 h"  # what the cost of a job without an end is of
 
 
 @record
-class Compared:
+class ComparisonColumns:
     """How scenarios of one workload are compared: columns with their heads, and the result that ranks them.
 
     money: columns for who decides, ahead of the others: the cost, the time and the chance, of those that are known
@@ -56,7 +56,7 @@ class WorkloadWords:
     titled: Callable[[PlanAnswer, bool], list[Line]]  # what is asked about, and its plan; with prices where asked for
     problems: Callable[[PlanAnswer], list[Line]]  # what speaks against a plan, what to set instead, and remarks
     conclusion: Callable[[PlanAnswer], str]  # of a page, in a sentence or two
-    compared: Compared
+    compared: ComparisonColumns
     band: Callable[[Mapping[str, float], str], str] = lambda costs, name: ""
     warnings: Callable[[PlanAnswer], list[Line]] = lambda answer: []
     chance: str = "fit_chance"  # the result that is the chance of a plan to work
@@ -103,11 +103,12 @@ def band_words(costs: Mapping[str, float], name: str, words: Callable[[float], s
 
 def band_cells(costs: Mapping[str, float], name: str, words: Callable[[float], str]) -> list[Cell]:
     """The ends of the band of a result in brackets as figures, each by its result; empty without a band."""
-    ends = _ends(costs, name, words)
+    ends = _band_ends(costs, name, words)
     return [" (", *ends, ")"] if ends else []
 
 
-def _ends(costs: Mapping[str, float], name: str, words: Callable[[float], str]) -> list[Cell]:
+def _band_ends(costs: Mapping[str, float], name: str, words: Callable[[float], str]) -> list[Cell]:
+    """The two ends of a result's band; None without a band."""
     low, high = (Value(words(value), value, each) for each in (f"{name}_low", f"{name}_high")
                  for value in [costs.get(each, math.nan)])  # fmt: skip
     return [low, " to ", high] if math.isfinite((low.value or 0.0) + (high.value or 0.0)) else []
@@ -137,10 +138,10 @@ def varied_head(workload: Workload, varied: Sequence[str], *, priced: bool = Fal
 def subject_fields(workload: Workload, varied: Sequence[str] = ()) -> dict[str, Any]:
     """The fields that identify the scenario of an answer; varied values are null."""
     case = workload.case
-    return {"workload": case.kind, "title": title(case), "facts": fact_fields(workload.facts, varied)}
+    return {"workload": case.kind, "title": case_title(case), "facts": fact_fields(workload.facts, varied)}
 
 
-def held_lines(workload: Workload, varied: Sequence[str]) -> list[Line]:
+def fixed_key_lines(workload: Workload, varied: Sequence[str]) -> list[Line]:
     """Lines on keys that a search fixes because of --set, and on conflicts of the plan with the search."""
     keys, conflicts = workload.held(varied)
     words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
@@ -148,14 +149,14 @@ def held_lines(workload: Workload, varied: Sequence[str]) -> list[Line]:
     return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in conflicts)]
 
 
-_OF_TRAINING = Compared(
+_OF_TRAINING = ComparisonColumns(
     (("step time", "step_time"), ("MFU", "mfu"), ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"),
      ("cost per Mtoken", "cost_per_mtoken")),
     "mfu", "has the highest MFU", "MFU",
 )  # fmt: skip
 
 
-def _training() -> WorkloadWords:
+def _training_words() -> WorkloadWords:
     """How answers word a training: its results, its plans, and reasons against them."""
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.answer_facts import facts_of
@@ -164,11 +165,15 @@ def _training() -> WorkloadWords:
     from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.report.terminal import plan_lines
     from costmodel.report.terminal.formatting import TIME_TERMS, result
-    from costmodel.report.terminal.head import head_lines, job_lines, rounded_batch
+    from costmodel.report.terminal.head import head_lines, job_lines, rounded_batch_warning
 
     def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
         held = training(case)
-        return [*job_lines(held.asked.assumed), *head_lines(facts_of(held), varied), *rounded_batch(held, varied)]
+        return [
+            *job_lines(held.asked.assumed),
+            *head_lines(facts_of(held), varied),
+            *rounded_batch_warning(held, varied),
+        ]
 
     def of(answer: PlanAnswer) -> Answer:
         assert isinstance(answer, Answer)
@@ -176,7 +181,7 @@ def _training() -> WorkloadWords:
 
     def problems(answer: PlanAnswer) -> list[Line]:
         assert isinstance(answer, ExplainedAnswer)
-        return plan_lines.problems(answer)
+        return plan_lines.problem_lines(answer)
 
     terms = {name: words for words, name in TIME_TERMS}
     return WorkloadWords(
@@ -185,17 +190,17 @@ def _training() -> WorkloadWords:
         lambda answer: brief_words(of(answer).evaluation.block),
         lambda answer, code: plan_lines.reason_against(of(answer), code),
         lambda name, value, digits: result(name, value, digits=digits),
-        lambda answer, priced: plan_lines.titled(of(answer)),
+        lambda answer, priced: plan_lines.plan_head_lines(of(answer)),
         problems,
-        lambda answer: plan_lines.conclusion(of(answer)),
+        lambda answer: plan_lines.plan_conclusion(of(answer)),
         _OF_TRAINING,
         terms=terms,
         adds_up=True,
         bought=("run_time", "cost_per_mtoken", "energy"),
         speed=_tokens_a_day,
-        unsized=_dp_warning,
-        sized=lambda found: [styled(words) for words in (*_stops_paying(found), *_cautions(found))],
-        cautions=_cautions,
+        unsized=_ignored_dp_warning,
+        sized=lambda found: [styled(words) for words in (*_diminishing_sentence(found), *_loss_cautions(found))],
+        cautions=_loss_cautions,
     )
 
 
@@ -203,15 +208,15 @@ def _tokens_a_day(case: LoadedScenario, costs: Mapping[str, float]) -> Sentence:
     """The tokens of a day, of a training without an end."""
     if math.isfinite(costs.get("run_time", math.nan)):
         return []
-    rate = Value(f"{_a_day(costs['tokens_per_s'])} G", costs["tokens_per_s"], "tokens_per_s")
-    return [rate, " tokens a day", *band_cells(costs, "tokens_per_s", _a_day)]
+    rate = Value(f"{_per_day(costs['tokens_per_s'])} G", costs["tokens_per_s"], "tokens_per_s")
+    return [rate, " tokens a day", *band_cells(costs, "tokens_per_s", _per_day)]
 
 
-def _a_day(rate: float) -> str:
+def _per_day(rate: float) -> str:
     return significant(rate * 86400 / 1e9)
 
 
-def _dp_warning(sizes_found: Scaled) -> list[Line]:
+def _ignored_dp_warning(sizes_found: Scaled) -> list[Line]:
     """A warning that the plan's dp is ignored, since it follows from the ranks."""
     from costmodel.documents.reader.resolved_scenario import training
 
@@ -221,7 +226,7 @@ def _dp_warning(sizes_found: Scaled) -> list[Line]:
     return [styled(f"dp follows from the ranks; the {plan.dp:.0f} of the plan is left out", WARN)]
 
 
-def _cautions(sizes_found: Scaled) -> list[str]:
+def _loss_cautions(sizes_found: Scaled) -> list[str]:
     """Cautions about a time to a loss, if a published fit gives the critical batch."""
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.shared.critical_batch import FITS_APART, is_fitted, other_meaning
@@ -233,7 +238,7 @@ def _cautions(sizes_found: Scaled) -> list[str]:
     return [spread, *(f"{words[0].upper()}{words[1:]}." for words in other_meaning(workload))]
 
 
-def _stops_paying(sizes_found: Scaled) -> list[str]:
+def _diminishing_sentence(sizes_found: Scaled) -> list[str]:
     """A sentence on the size from which a doubling saves less than a quarter of the time to a loss."""
     known = [row for row in sizes_found.rows if not math.isnan(row.to_loss)]
     if len(known) < 2:
@@ -248,7 +253,7 @@ def _stops_paying(sizes_found: Scaled) -> list[str]:
     return [f"More GPUs stop paying after {before.found.text}: {as_many}, and {hours}."]
 
 
-_OF_SERVING = Compared(
+_OF_SERVING = ComparisonColumns(
     (("within limits", "rate_within_slo_per_s"), ("first token, p99", "ttft_p99"), ("per token", "tpot"),
      ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"), ("cost per M generated", "cost_per_moutput")),
     "tokens_per_gpu_within_limits", "generates most for each accelerator within limits",
@@ -257,31 +262,38 @@ _OF_SERVING = Compared(
 
 
 def _lines_below_sizes(sizes: Scaled) -> list[Line]:
-    from costmodel.report.terminal.serving_sizes import lines
+    from costmodel.report.terminal.serving_sizes import lines_below_sizes
 
-    return lines(sizes)
+    return lines_below_sizes(sizes)
 
 
-def _serving() -> WorkloadWords:
+def _serving_words() -> WorkloadWords:
     """How answers word a service: its results, its plans, reasons against them, and its load."""
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.estimate.serving.service_limits import OWN
     from costmodel.report.terminal import serving_estimate
-    from costmodel.report.terminal.serving_formatting import TERMS, at_most_lines, band, plan_words, reason, result
+    from costmodel.report.terminal.serving_formatting import (
+        TERMS,
+        band_text,
+        overload_lines,
+        plan_words,
+        reason,
+        result,
+    )
 
     def load(case: LoadedScenario) -> str:
-        from costmodel.report.terminal.serving_formatting import lengths_words, load_words, type_words
+        from costmodel.report.terminal.serving_formatting import lengths_with_note, load_words, number_type_words
 
         held, workload = serving(case), serving(case).scenario.workload
-        types = type_words(workload) or [workload.precision]
-        lengths = lengths_words(workload).replace("spread 0 of", "all alike in").replace("spread 0", "all alike")
+        types = number_type_words(workload) or [workload.precision]
+        lengths = lengths_with_note(workload).replace("spread 0 of", "all alike in").replace("spread 0", "all alike")
         return " · ".join([held.stack.name, *types, lengths, load_words(workload)])
 
     def more(row: ScaledSize) -> dict[str, Any]:
         from costmodel.report.terminal import serving_sizes
 
-        return serving_sizes.more(row)
+        return serving_sizes.size_fields(row)
 
     def of(answer: PlanAnswer) -> ServingAnswer:
         assert isinstance(answer, ServingAnswer)
@@ -293,12 +305,12 @@ def _serving() -> WorkloadWords:
         lambda answer: plan_words(of(answer)),
         lambda answer, code: reason(of(answer), code),
         result,
-        lambda answer, priced: serving_estimate.titled(of(answer), price=priced),
-        lambda answer: serving_estimate.problems(of(answer)),
+        lambda answer, priced: serving_estimate.serving_head_lines(of(answer), price=priced),
+        lambda answer: serving_estimate.problem_lines(of(answer)),
         lambda answer: serving_estimate.serving_conclusion(of(answer)),
         _OF_SERVING,
-        band,
-        lambda answer: [*at_most_lines(of(answer))],
+        band_text,
+        lambda answer: [*overload_lines(of(answer))],
         OWN,
         lambda answer, limit: _beside_limit(of(answer), limit),
         {"cost_per_mtoken": "rent/M out"},
@@ -307,26 +319,26 @@ def _serving() -> WorkloadWords:
         traded=("tokens_per_s_per_user", "tokens_per_s_per_gpu"),
         trade=("speed for a user", "work of a GPU"),
         job=MONTHLY,
-        speed=_felt,
+        speed=_user_speed_sentence,
         load=load,
         sized=_lines_below_sizes,
         more=more,
     )
 
 
-def _felt(case: LoadedScenario, costs: Mapping[str, float]) -> Sentence:
+def _user_speed_sentence(case: LoadedScenario, costs: Mapping[str, float]) -> Sentence:
     """The tokens a second of a user and the time to the first token, with bands and flags of limits not stated."""
     stated = {limit.column.partition("_")[0] for limit in stated_limits(case.scenario.limits)}
     speed, first = costs["tokens_per_s_per_user"], costs["ttft_p99"]
     unlimited = {name: [] if name in stated else [f"no limit: --{name}"] for name in ("tpot", "ttft")}
     of_user: list[Cell] = [Value(significant(speed), speed, "tokens_per_s_per_user"), " tokens/s a user"]
-    of_user += _noted([_ends(costs, "tokens_per_s_per_user", significant), unlimited["tpot"]])
+    of_user += _in_brackets([_band_ends(costs, "tokens_per_s_per_user", significant), unlimited["tpot"]])
     of_first: list[Cell] = ["99 in 100 first tokens within ", Value(show_time(first), first, "ttft_p99")]
-    of_first += _noted([_ends(costs, "ttft_p99", show_time), unlimited["ttft"]])
+    of_first += _in_brackets([_band_ends(costs, "ttft_p99", show_time), unlimited["ttft"]])
     return [*of_user, ", ", *of_first] if math.isfinite(speed) else of_first
 
 
-def _noted(notes: Iterable[Sentence]) -> list[Cell]:
+def _in_brackets(notes: Iterable[Sentence]) -> list[Cell]:
     """Notes in brackets; empty without any."""
     known = [note for note in notes if note]
     found = [cell for place, note in enumerate(known) for cell in (*(["; "] if place else []), *note)]
@@ -335,20 +347,20 @@ def _noted(notes: Iterable[Sentence]) -> list[Cell]:
 
 def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:
     """A note after a missed limit: more arrives than is answered, or no engine can meet the limit."""
-    from costmodel.report.terminal.serving_formatting import past_bandwidth
+    from costmodel.report.terminal.serving_formatting import faster_than_memory
 
     more = " of what is answered; more arrives" if answer.overload and limit.holds(answer.costs[limit.column]) else ""
-    return f"{more}{past_bandwidth(limit, answer.costs['bandwidth_bound'])}"
+    return f"{more}{faster_than_memory(limit, answer.costs['bandwidth_bound'])}"
 
 
-_OF_RL = Compared(
+_OF_RL = ComparisonColumns(
     (("iteration", "iteration_time"), ("answers", "answers_per_s"), ("tok/s/GPU", "tokens_per_s_per_gpu"),
      ("memory", "memory_peak"), ("cost of an iteration", "iteration_cost")),
     "tokens_per_s_per_gpu", "handles most tokens for each accelerator", "for each accelerator",
 )  # fmt: skip
 
 
-def _rl() -> WorkloadWords:
+def _rl_words() -> WorkloadWords:
     """How answers word reinforcement learning: its results, its plans, and reasons against them."""
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
@@ -356,13 +368,13 @@ def _rl() -> WorkloadWords:
     from costmodel.report.terminal.head import job_lines
     from costmodel.report.terminal.rl_estimate import (
         NAMES,
-        band,
+        band_text,
         iteration_words,
-        problems,
+        problem_lines,
         reason,
         result,
         rl_conclusion,
-        titled,
+        rl_head_lines,
     )
 
     def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
@@ -380,11 +392,11 @@ def _rl() -> WorkloadWords:
         lambda answer: both_words(of(answer)),
         lambda answer, code: reason(of(answer), code),
         result,
-        lambda answer, priced: titled(of(answer).inputs.case, of(answer), price=priced),
-        lambda answer: problems(of(answer)),
+        lambda answer, priced: rl_head_lines(of(answer).inputs.case, of(answer), price=priced),
+        lambda answer: problem_lines(of(answer)),
         lambda answer: rl_conclusion(of(answer)),
         _OF_RL,
-        band,
+        band_text,
         terms=NAMES,
         bought=("iteration_time", "run_time", "iteration_cost"),
     )
@@ -397,4 +409,4 @@ def _subject_lines(facts: Subject, varied: Sequence[str]) -> list[Line]:
     return [styled(words, HEAD)] if words else []
 
 
-_OF: dict[str, Callable[[], WorkloadWords]] = {"training": _training, "serving": _serving, "rl": _rl}
+_OF: dict[str, Callable[[], WorkloadWords]] = {"training": _training_words, "serving": _serving_words, "rl": _rl_words}

@@ -24,7 +24,7 @@ from costmodel.exchange.write_yaml import scenario_text
 from costmodel.explore.workload_flags import FLAGS
 from costmodel.ground.errors import CostModelError
 from costmodel.report.page.trace import without_traces
-from costmodel.report.terminal.head import title
+from costmodel.report.terminal.head import case_title
 from costmodel.server.request import SCENARIO_FILE, Answered, Asked, guarded, options_of, parsed
 
 _SHOWN = ("buy", "search", "estimate", "scale", "run", "sensitivity")  # memory, comm and pipeline have estimate's page
@@ -58,7 +58,7 @@ def _yaml(asked: Asked, result: library.Result) -> str:
         case = library.scenario_asked(asked.name, asked.options, planned=False) if inputs is None else inputs.case
     except CostModelError as error:
         return "".join(f"# {fault.sentence}\n" for fault in error.faults)
-    return scenario_text(case, Path(SCENARIO_FILE), title(case))
+    return scenario_text(case, Path(SCENARIO_FILE), case_title(case))
 
 
 def offered() -> Answered:

@@ -29,7 +29,7 @@ from costmodel.explore.search.search import search
 from costmodel.explore.serving import search_layouts
 from costmodel.ground.counts import ordinal
 from costmodel.ground.errors import CostModelError
-from costmodel.report.answers.around_plan import around
+from costmodel.report.answers.around_plan import analyses_beside_plan
 from costmodel.report.answers.plan_answer import PlanView
 from costmodel.report.answers.search import SearchWords
 from costmodel.report.answers.search_rl import RlWords
@@ -251,7 +251,7 @@ def _searched(name: str, *changes: str) -> tuple[PlanView, SearchWords[Any, Any]
 def test_a_plan_has_its_place_among_those_of_its_search(name: str, changes: tuple[str, ...], gain: str) -> None:
     """The rank is that of the search; the gain is what the best plan has, as a scenario of its own, over this one."""
     view, words = _searched(name, *changes)
-    more = around(view, words, None, ()).more
+    more = analyses_beside_plan(view, words, None, ()).more
     best, own = words.found.best[0], view.answer.costs[words.objective]
     settings = [f"{path}={value}" for path, value in words.settings(best).items()]
     other = load_any(name, (*changes, *settings))
@@ -261,7 +261,7 @@ def test_a_plan_has_its_place_among_those_of_its_search(name: str, changes: tupl
     stated = gain.format(ratio if "fast" in gain else value / own)
     assert more == f" It ranks {ordinal(words.found.your_rank)}: the best {stated} ({words.line(best)})."
     view, words = _searched(name, *changes, *settings)
-    assert around(view, words, None, ()).more == " No plan of the search is better."
+    assert analyses_beside_plan(view, words, None, ()).more == " No plan of the search is better."
 
 
 @pytest.mark.usefixtures("few_knobs")

@@ -22,7 +22,7 @@ from costmodel.documents.keys.overrides import short
 from costmodel.documents.keys.schema_paths import examples_of
 from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.report.data_formats.answer_fields import plain
+from costmodel.report.data_formats.answer_fields import without_places
 
 SAMPLE = 30  # tries of the usual suite, of those without limits, whose remedies take longest
 MOST = 250  # tries of a test of the whole
@@ -68,7 +68,7 @@ def keys() -> tuple[tuple[str, str, str], ...]:
     for name in CASES:
         case = load_any(name)
         workload = case.scenario.workload.kind
-        for path, unit in leaves(plain(case.whole_tree)):
+        for path, unit in leaves(without_places(case.whole_tree)):
             place = re.sub(r"\.\d+(?=\.|$)", ".0", path)
             found.setdefault((workload, place), (name, path, unit))
     first = {"training": "quickstart", "serving": "serve-llama-3.1-70b", "rl": "grpo-qwen-2.5-7b-64"}

@@ -251,6 +251,6 @@ TOLD = {
 def test_explain_tells_the_pitfall(word: str) -> None:
     pitfall = EQUATIONS[word].contract.pitfall
     assert TOLD[word] in pitfall
-    assert any(f"pitfall: {pitfall}" in line.plain for line in word_pages.page(page(word)))
+    assert any(f"pitfall: {pitfall}" in line.plain for line in word_pages.word_page(page(word)))
     assert word_pages.page_json(page(word))["pitfall"] == pitfall
     assert pitfall not in EQUATIONS[word].contract.formula

@@ -21,7 +21,7 @@ from costmodel.documents.reader.load_scenario import load_any
 from costmodel.estimate.serving.predict_serving import predict as predict_serving
 from costmodel.estimate.training_answer.predict_training import predict as predict_training
 from costmodel.ground.errors import CostModelError
-from costmodel.report.data_formats.answer_fields import plain
+from costmodel.report.data_formats.answer_fields import without_places
 
 SCENARIOS = {"training": 150, "serving": 150}
 BASES = {"training": "quickstart", "serving": "serve-llama-3.1-70b"}
@@ -120,7 +120,7 @@ def written(workload: str, settings: tuple[str, ...]) -> dict[str, str]:
         if not isinstance(tree, dict):
             found.setdefault(path, str(tree))
 
-    inside(plain(load_any(BASES[workload], settings).whole_tree), "")
+    inside(without_places(load_any(BASES[workload], settings).whole_tree), "")
     return found
 
 
@@ -343,5 +343,5 @@ def test_a_scenario_of_a_result_gives_the_same_answer(
     for seed in seeds(workload, request.config.getoption("--whole"), "document"):
         if settings := drawn(workload, seed):
             path = tmp_path / f"{workload}-{seed}.json"
-            path.write_text(json.dumps(plain(load_any(BASES[workload], settings).whole_tree)))
+            path.write_text(json.dumps(without_places(load_any(BASES[workload], settings).whole_tree)))
             assert same(answered(workload, settings), answered(workload, (), str(path))), settings

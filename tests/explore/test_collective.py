@@ -16,7 +16,7 @@ from costmodel.equations.network.collectives import bus_bandwidth
 from costmodel.explore.collective import OPERATIONS, collective
 from costmodel.explore.explain.pages import page
 from costmodel.explore.scenario_from_flags import ScenarioFlags
-from costmodel.report.answers.collective import collective_json, measuring
+from costmodel.report.answers.collective import collective_json, nccl_tests_command
 
 Faults = Callable[[Any], Any]
 H100 = ScenarioFlags(node="dgx-h100", gpus=64)
@@ -156,7 +156,7 @@ def test_inside_a_domain_nothing_goes_between() -> None:
     ],
 )
 def test_the_command_measures_these_sizes(operation: str, sizes: list[str], flags: ScenarioFlags, command: str) -> None:
-    assert measuring(collective(operation, sizes, flags)) == command
+    assert nccl_tests_command(collective(operation, sizes, flags)) == command
 
 
 def test_the_answer_names_machine_levels_and_algorithm(run: Any) -> None:

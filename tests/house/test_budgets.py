@@ -14,7 +14,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 550,  # the modules beside the folders
-    "commands": 5_800,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
+    "commands": 5_850,  # with words of other tools, buy, its budget alone, logs, and what each workload answers
     "documents": 6_200,  # with counts in names, of checkpoints, shapes, types and software, traces, quick validation
     "documents/schemas": 5_800,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_520,  # with what a measurement shows, and money of purchases and days
@@ -32,10 +32,10 @@ BUDGETS = {
     "explore": 19_300,  # one search; what to buy and why not less, with equations; changes that fit together
     "explore/serving": 3_900,  # a model on every machine, points of benchmarks
     "ground": 2_150,  # with durations in a given unit
-    "report": 1_550,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 10_850,  # all faces of a question, views of plans, patches of documents, what buy says
+    "report": 1_600,  # with the document that all faces draw, and pictures of time and money
+    "report/answers": 11_100,  # all faces of a question, views of plans, patches of documents, what buy says
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
-    "report/terminal": 5_900,
+    "report/terminal": 5_600,
     "server": 1_250,
 }
 SLACK, STEP = 300, 50  # of budgets

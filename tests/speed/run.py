@@ -16,11 +16,11 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.explore.explain.effects import explained_plan
 from costmodel.explore.search.search import search
-from costmodel.report.answers.plan_answer import estimate
-from costmodel.report.answers.run import run
+from costmodel.report.answers.plan_answer import estimate_document
+from costmodel.report.answers.run import run_document
 from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.terminal.document_lines import document_lines
-from costmodel.report.terminal.layout import laid
+from costmodel.report.terminal.layout import laid_out
 
 NAME, LARGE = "llama-3-70b-512", "speed"
 
@@ -41,12 +41,12 @@ def ratio(one: Callable[[], object], other: Callable[[], object], runs: int) -> 
 
 
 def estimated() -> None:
-    list(laid(document_lines(estimate(TrainingView(explained_plan(load(NAME))))), 80))
+    list(laid_out(document_lines(estimate_document(TrainingView(explained_plan(load(NAME))))), 80))
 
 
 def whole() -> None:
     view = TrainingView(explained_plan(load(NAME, ["run={}"])))
-    list(laid(document_lines(run(view)), 80))
+    list(laid_out(document_lines(run_document(view)), 80))
 
 
 def command(verb: str) -> float:

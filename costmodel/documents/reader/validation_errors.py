@@ -13,14 +13,7 @@ from pydantic_core import ErrorDetails
 
 from costmodel.documents.keys.field_aliases import key_hint, value_meant
 from costmodel.documents.keys.paths import REFERENCES
-from costmodel.documents.keys.schema_paths import (
-    Location,
-    has_default,
-    holders_of,
-    item_at,
-    samples_of,
-    schema_at,
-)
+from costmodel.documents.keys.schema_paths import Location, has_default, holders_of, item_at, samples_of, schema_at
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail, quoted_value, value_text

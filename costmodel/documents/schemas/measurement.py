@@ -4,17 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, InstanceOf
 
-from costmodel.documents.schemas.base import (
-    Bytes,
-    Document,
-    FlopRate,
-    Name,
-    Seconds,
-    Share,
-    Source,
-    keyed,
-    optional,
-)
+from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source, keyed, optional
 from costmodel.documents.schemas.run import TokenRate
 from costmodel.documents.schemas.serving import Tokens
 

@@ -5,16 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import (
-    Document,
-    Name,
-    Positive,
-    Seconds,
-    Source,
-    items,
-    keyed,
-    off,
-)
+from costmodel.documents.schemas.base import Document, Name, Positive, Seconds, Source, items, keyed, off
 
 OfEfficiencies = Literal["sustained.factor", "sustained.narrow", "sustained.variation", "network.share"]
 OfStacks = Literal["overlap.dp", "overlap.tp", "launch.operation", "kernels.traffic_factor", "experts.grouped_share"]

@@ -63,17 +63,7 @@ from costmodel.documents.schemas.model import Layers, ModelReference
 from costmodel.documents.schemas.precision import DispatchType, Precision
 from costmodel.documents.schemas.stack import GradientType, StackReference
 from costmodel.documents.schemas.sync import USUAL, Synchronisation
-from costmodel.ground.counts import (
-    ContextParallel,
-    Method,
-    Module,
-    Offloaded,
-    Order,
-    Recompute,
-    Schedule,
-    Split,
-    Where,
-)
+from costmodel.ground.counts import ContextParallel, Method, Module, Offloaded, Order, Recompute, Schedule, Split, Where
 from costmodel.ground.parsing import UnitError, late_pattern, parse
 from costmodel.ground.record import record
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from costmodel.documents.schemas.model import Layers, Model, Projector, VisionTower
-from costmodel.equations.layers.experts import (
-    active_parameters,
-)
+from costmodel.equations.layers.experts import active_parameters
 from costmodel.equations.layers.parameters import norm_parameters, table_parameters
 from costmodel.equations.layers.residual_streams import (
     alternating_activations,

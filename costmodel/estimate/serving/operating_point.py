@@ -11,11 +11,7 @@ import numpy as np
 
 from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.engine_step import (
-    pipelined_prompt_share,
-    polling_steps,
-    prompts_of_a_step_with_any,
-)
+from costmodel.equations.serving.engine_step import pipelined_prompt_share, polling_steps, prompts_of_a_step_with_any
 from costmodel.equations.serving.first_token import prompt_room, prompt_steps
 from costmodel.equations.serving.queues import (
     blocked_wait,

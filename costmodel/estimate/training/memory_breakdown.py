@@ -36,13 +36,7 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.model.feed_forward_kinds import expert_tables, has_hashed_experts
 from costmodel.estimate.model.mixers.mixing_half import layer_names_text
-from costmodel.estimate.model.shards import (
-    Shard,
-    layer_matmuls,
-    prediction_parameters,
-    shard,
-    stream_head_activations,
-)
+from costmodel.estimate.model.shards import Shard, layer_matmuls, prediction_parameters, shard, stream_head_activations
 from costmodel.estimate.shared.plan_batch import (
     OFFLOAD,
     RECOMPUTE,

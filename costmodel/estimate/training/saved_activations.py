@@ -8,11 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equations.kernels.memory_traffic import linear_inputs
-from costmodel.equations.memory.activations import (
-    op_level_activations,
-    score_activations,
-    stream_activations,
-)
+from costmodel.equations.memory.activations import op_level_activations, score_activations, stream_activations
 from costmodel.equations.memory.offload import (
     host_update_time,
     host_update_traffic,

@@ -27,12 +27,7 @@ from costmodel.exchange.serving.engine_options import (
     rounded_share,
     types_of_checkpoint,
 )
-from costmodel.exchange.serving.exported_command import (
-    ENGINES,
-    ExportedCommand,
-    exported_apart,
-    exported_command,
-)
+from costmodel.exchange.serving.exported_command import ENGINES, ExportedCommand, exported_apart, exported_command
 from costmodel.exchange.write_yaml import checkpoint_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.search_layouts import search

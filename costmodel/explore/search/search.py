@@ -20,15 +20,8 @@ from costmodel.estimate.shared.plan_batch import Block, one_row
 from costmodel.estimate.training.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate, missing_input
-from costmodel.estimate.training_answer.predict_training import (
-    NOT_SAFE,
-    Answer,
-    answer,
-    unacceptable,
-)
-from costmodel.explore.search.cheapest_changes import (
-    Remedy,
-)
+from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer, answer, unacceptable
+from costmodel.explore.search.cheapest_changes import Remedy
 from costmodel.explore.search.next_measurement import first_better
 from costmodel.explore.search.rank import NO_VARIANT, Top, axes
 from costmodel.explore.search.required_chance import preferred_chance

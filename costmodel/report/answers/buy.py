@@ -1,4 +1,4 @@
-"""Answers of buy."""
+"""The answer of `buy`: which machines to rent or buy, what they cost, and the chance that they meet every limit."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ from costmodel.ground.units import chance_words, counted, percent, rounded_dolla
 from costmodel.report.answers.buy_plot import TradeOff
 from costmodel.report.answers.buy_words import (
     Decision,
-    amount,
-    as_stated,
-    beside,
+    alternative_sentences,
+    amount_words,
+    answer_sentences,
     billed_cell,
     chance_cell,
+    cost_period,
+    cost_range_sentence,
     day_headlines,
     day_section,
-    day_words,
+    day_sentence,
     decisions,
     event_words,
-    every,
-    is_sized,
+    gpus_cell,
     job_words,
+    latency_caveat,
     limit_words,
-    looked_at,
-    missing_words,
+    linked,
+    missed_sentence,
+    model_follows_from_budget,
     money_cell,
-    no_latency,
     number_cell,
-    only_fits,
-    opening,
-    range_words,
-    sentences,
+    offers_sentence,
+    only_memory_is_limited,
+    sourced,
 )
 from costmodel.report.document import (
     AnswerDocument,
@@ -61,9 +62,17 @@ from costmodel.report.document import (
     chance_verdict,
     plain,
 )
-from costmodel.report.terminal.head import command, hourly, origin_lines, price_source, prices, subject_words, years_of
-from costmodel.report.terminal.layout import BAD, Abridged, CellTable, Line, shorter, styled, typed
-from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
+from costmodel.report.terminal.head import (
+    command,
+    hourly_price,
+    origin_lines,
+    price_lines_of_all,
+    price_source,
+    subject_words,
+    term_words,
+)
+from costmodel.report.terminal.layout import BAD, Abridged, CellTable, Line, shell_line, short_or_full, styled
+from costmodel.report.trials import remark_codes, remark_lines, result_cells, trial_remark_counts, trial_settings
 from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
@@ -94,120 +103,130 @@ _NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
-def buy(
+def buy_document(
     found: Bought, top: int | None, *, plot: bool = False, day: Day | None = None, again: str = ""
 ) -> AnswerDocument:
-    """One row per machine: the smallest layout that meets every limit, its cost, and its chance to do so.
+    """A table with a row for each machine: its smallest plan that meets every limit, the cost, and the chance.
 
     again: the command that asks this question
     """
     asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
     about: list[Line] = [*words.subject(asked.case, VARIED)]
-    about += [styled(line) for line in (words.load(asked.case), _wanted(found)) if line]
+    about += [styled(line) for line in (words.load(asked.case), _limits_words(found)) if line]
     about += origin_lines(asked.case)
     about += [styled("Stopped before the last machine.", BAD)] if found.stopped else []
     trials, own = (
         [row.trial for row in rows if row.trial is not None] for rows in (found.working, [best] if best else [])
     )
-    first, choices = sentences(found), decisions(found)
+    first, choices = answer_sentences(found), decisions(found)
     verdict = "bad" if best is None or best.plans.safe is None else chance_verdict(best.plans.safe.chance)
     sections = list[Section]()
     for key, title, deal in (("decide", "another deal", True), ("change", "another service", False)):
-        points = [Point(_whole_decision(found, each), _led_to(again, each.flags) if again and each.flags else "")
+        points = [Point(_sentence_of(found, each), _with_flags(again, each.flags) if again and each.flags else "")
                   for each in choices if each.deal == deal]  # fmt: skip
-        lead = missing_words(found) if not sections else ""
+        lead = missed_sentence(found) if not sections else ""
         sections += [Section(key, f"To decide: {title}", lead, points=points, face="page")] if points else []
-    sections += [_machines(found, top, plot=plot), *([] if day is None else [day_section(day)])]
-    beginning = [*first, range_words(found), *([] if best is None else [looked_at(found)]), *beside(found)]
+    sections += [_machines_section(found, top, plot=plot), *([] if day is None else [day_section(day)])]
+    beginning = [
+        *first,
+        cost_range_sentence(found),
+        *([] if best is None else [offers_sentence(found)]),
+        *alternative_sentences(found),
+    ]
     conclusion = [cell for place, each in enumerate(filter(None, beginning)) for cell in ("\n" * (place > 0), *each)]
-    felt = [cell.name for cell in _speed(found) if not isinstance(cell, str)]
+    felt = [cell.name for cell in _speed_sentence(found) if not isinstance(cell, str)]
     felt += [f"{name}_{end}" for name in ("run_time", "run_cost") for end in ("low", "high")]
     return AnswerDocument(
         asked.case,
-        f"Which GPUs for {_sized_for(found)}, and what do they cost?",
+        f"Which GPUs for {_job_subject(found)}, and what do they cost?",
         about,
         conclusion,
         verdict,
-        [*sections, *_of_others(found, trials, own)],
-        shorter(remark_lines(own, _NO_EFFECT), remark_lines(trials, _NO_EFFECT), "what ▲ means"),
-        codes_of(own, _NO_EFFECT),
-        _closing(found, day, again),
+        [*sections, *_remarks_on_others(found, trials, own)],
+        short_or_full(remark_lines(own, _NO_EFFECT), remark_lines(trials, _NO_EFFECT), "what ▲ means"),
+        remark_codes(own, _NO_EFFECT),
+        _closing_lines(found, day, again),
         [*_headlines(found), *([] if day is None else day_headlines(day))],
-        lambda: {**found.trees(_results(found), felt), **({} if day is None else day.trees(asked))},
+        lambda: {**found.trees(_shown_results(found), felt), **({} if day is None else day.trees(asked))},
     )
 
 
-def _speed(found: Bought) -> Sentence:
-    """The speed that a buyer gets, in words."""
+def _speed_sentence(found: Bought) -> Sentence:
+    """The speed that a user or the job gets from the answer, as a sentence with figures; empty without an answer."""
     trial = None if found.best is None else found.best.trial
     return [] if trial is None else words_of(found.asked.case.kind).speed(found.asked.case, trial.costs)
 
 
-def _whole_decision(found: Bought, choice: Decision) -> Sentence:
-    """A choice in a sentence, what it changes in money first."""
-    event = "does not fit" if only_fits(found) else "a limit is missed"
+def _sentence_of(found: Bought, choice: Decision) -> Sentence:
+    """A choice as one sentence that starts with the change in cost."""
+    event = "does not fit" if only_memory_is_limited(found) else "a limit is missed"
     missed: list[Cell] = [f", {event} in ", choice.missed, " cases"] if choice.missed else []
-    ahead: list[Cell] = [choice.difference, f" {every(found)}", *missed, ": "] if choice.difference else []
+    ahead: list[Cell] = [choice.difference, f" {cost_period(found)}", *missed, ": "] if choice.difference else []
     words = [*choice.words]
     if not ahead and isinstance(words[0], str):
         words[0] = f"{words[0][:1].upper()}{words[0][1:]}"
     return [*ahead, *words, *choice.more, "."]
 
 
-def _led_to(again: str, flags: Sequence[str]) -> str:
-    """The command with these options; one that names a machine takes the place of others that do."""
+def _with_flags(again: str, flags: Sequence[str]) -> str:
+    """The command with further flags; a flag that names a machine replaces the machine of the command."""
     words = shlex.split(again)
     pairs = [place for place, word in enumerate(words) if word in ("--node", "--gpu") and "--node" in flags]
     dropped = {*pairs, *(place + 1 for place in pairs)}
     return shlex.join([*(word for place, word in enumerate(words) if place not in dropped), *flags])
 
 
-def _of_others(found: Bought, trials: Sequence[Trial], own: Sequence[Trial]) -> list[Section]:
-    """Remarks on machines that are not the answer, at the end of a page."""
-    counts, known = counts_of(trials, _NO_EFFECT), codes_of(own, _NO_EFFECT)
-    codes = [code for code in codes_of(trials, _NO_EFFECT) if code not in known]
+def _remarks_on_others(found: Bought, trials: Sequence[Trial], own: Sequence[Trial]) -> list[Section]:
+    """A section of the page with remarks on machines that are not the answer; empty without remarks."""
+    counts, known = trial_remark_counts(trials, _NO_EFFECT), remark_codes(own, _NO_EFFECT)
+    codes = [code for code in remark_codes(trials, _NO_EFFECT) if code not in known]
     titles = ((code, REMARKS[code]) for code in codes)
     points = [Point([f"{remark.title[:1].upper()}{remark.title[1:]}{counts.get(code, '')}: {remark.meaning}"],
                     f"costmodel explain {code}") for code, remark in titles]  # fmt: skip
     return [Section("others", "Remarks on other machines", points=points, face="page")] if points else []
 
 
-def _sized_for(found: Bought) -> str:
-    """The model, or the budget that decides it."""
-    if is_sized(found):
+def _job_subject(found: Bought) -> str:
+    """The job in words: its model, or the budget from which the model's size follows."""
+    if model_follows_from_budget(found):
         return f"a model that {rounded_dollars(found.budget)} train best"
     return subject_words(found.asked.facts, VARIED)
 
 
-def _closing(found: Bought, day: Day | None, again: str) -> list[Line]:
-    """The last lines in a terminal: what is best, what is to be decided, and the next commands."""
+def _closing_lines(found: Bought, day: Day | None, again: str) -> list[Line]:
+    """The last lines in a terminal: the answer, the choices to decide, and the next commands."""
     asked, best = found.asked, found.best
-    full, brief = (" ".join(map(plain, sentences(found, short=short))) for short in (False, True))
+    full, brief = (" ".join(map(plain, answer_sentences(found, short=short))) for short in (False, True))
     lines: list[Line] = [Abridged(full, short=brief, added="source of its price, ranges of its speed")]
-    both = [(range_words, "its range in full"), *([] if best is None else [(looked_at, "other offers")])]
+    both = [(cost_range_sentence, "its range in full"), *([] if best is None else [(offers_sentence, "other offers")])]
     lines += [Abridged(plain(words(found)), short=plain(words(found, short=True)), added=more) for words, more in both]
-    lines += [Abridged(plain(each), short="", added="other offers") for each in beside(found)]
-    lines += [*([] if day is None else [styled(day_words(day))]), *(styled(line) for line in _optimal(found))]
+    lines += [Abridged(plain(each), short="", added="other offers") for each in alternative_sentences(found)]
+    lines += [
+        *([] if day is None else [styled(day_sentence(day))]),
+        *(styled(line) for line in _optimal_model(found)),
+    ]
     if best is None or best.trial is None:
         return lines
     choices = decisions(found)
     short = [[plain([each.difference]), plain([each.missed]), plain(each.words)] for each in choices]
     long = [[*cells[:2], f"{cells[2]}{plain(each.more)}"] for cells, each in zip(short, choices, strict=True)]
-    heads = every(found), "does not fit" if only_fits(found) else "limit missed", "to decide"
+    heads = cost_period(found), "does not fit" if only_memory_is_limited(found) else "limit missed", "to decide"
     more = len(choices) - DECIDED
-    lines += shorter(
+    lines += short_or_full(
         [CellTable(heads, short[:DECIDED], "rll", indent="")] if short else [],
         [CellTable(heads, long, "rll", indent="")] if short else [],
         f"{more} more to decide" if more > 0 else "what else to know of choices",
     )
     settings = trial_settings(best.trial, searched=False)
-    own = [styled(f"This plan: {plan_command(found)}{_set_apart(settings)}")]
+    own = [styled(f"This plan: {plan_command(found)}{_token_budget_note(settings)}")]
     on_it = {path: value for path, value in settings.items() if path in ("cluster.node", "cluster.nodes")}
     priced = [] if best.price is None or not best.price.known else ["--price", _price_option(best.price)]
     plans = command(asked.case, "search", *priced, settings=on_it)
-    lines += [typed("Next:", f"{again} -o page.html")] if again else []
-    return lines + shorter([] if again else [typed("Next:", plans)], [typed("Plans:", plans), *own], "plans")
+    lines += [shell_line("Next:", f"{again} -o page.html")] if again else []
+    return lines + short_or_full(
+        [] if again else [shell_line("Next:", plans)], [shell_line("Plans:", plans), *own], "plans"
+    )
 
 
 def plan_command(found: Bought) -> str:
@@ -217,8 +236,8 @@ def plan_command(found: Bought) -> str:
     return command(found.asked.case, "estimate", settings=settings) if settings else ""
 
 
-def _set_apart(settings: Mapping[str, str]) -> str:
-    """Words on a setting beside the plan, without which the chance is another; empty where there is none."""
+def _token_budget_note(settings: Mapping[str, str]) -> str:
+    """A note on stack.budget, which is chosen with the plan and changes its chance; empty if it was not chosen."""
     budget = settings.get(_BUDGET, "")
     return f" (--write keeps it; without {_BUDGET}={budget} its chance is another one)" if budget else ""
 
@@ -231,8 +250,8 @@ def _price_option(price: AcceleratorPrice) -> str:
     return f"{price.each * 3600:.6g}USD/GPU/h"
 
 
-def _wanted(found: Bought) -> str:
-    """The limits that must be met, in words, with the chance required of each plan."""
+def _limits_words(found: Bought) -> str:
+    """The limits that a plan must meet, in words, with the chance that is required."""
     say, limits = words_of(found.asked.case.kind).result, stated_limits(found.asked.case.scenario.limits)
     stated = [
         f"{limit_words(limit.column)} {_SIGNS[limit.kind]} {say(limit.column, limit.value)}"
@@ -243,16 +262,19 @@ def _wanted(found: Bought) -> str:
     return f"{' · '.join(stated) or found.asked.aim} {sure}"
 
 
-def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
-    """The table of machines."""
+def _machines_section(found: Bought, top: int | None, *, plot: bool) -> Section:
+    """The section with the table of machines and the plot of their trade-off."""
     words, priced = words_of(found.asked.case.kind), _is_priced(found)
-    columns, rows = _rows(found)
-    rows += [(found.hosted_cost(offer), _hosted(found, offer, columns), {}) for offer in found.hosted if priced]
+    columns, rows = _columns_and_rows(found)
+    rows += [(found.hosted_cost(offer), _hosted_row(found, offer, columns), {}) for offer in found.hosted if priced]
     rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
     own = [row.price for row in found.working[: top or TOP] if row.price is not None]
     event = event_words(found)
     lead = f"With a chance of {percent(found.safe, 2)} to {event}." if found.safe else "By expected figures."
-    made, short = [cells for _, cells, _ in rows], None if top or found.best is None else _short(found, columns, rows)
+    made, short = (
+        [cells for _, cells, _ in rows],
+        None if top or found.best is None else _short_table(found, columns, rows),
+    )
     rest = "offer" if short is None else number_of(len(made) - len(short.rows), "more offer")
     table = Table(
         columns, made, [settings for _, _, settings in rows], sortable=True, most=top or TOP,
@@ -262,72 +284,78 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     traded = functools.cache(lambda: TradeOff.of(found))
     drawn: list[Callable[[], Draw]] = [lambda: traded().plot] if known else []
     cut = traded().lines() if known and plot else []
-    below = [*prices(own), *map(_hosted_price, found.hosted)] if priced else []
+    below = [*price_lines_of_all(own), *map(_hosted_price_line, found.hosted)] if priced else []
     return Section("machines", "Machines", lead, figures=drawn, table=table, beneath=below, cut=cut, short=short)
 
 
-Rows = list[tuple[float, list[Cell], dict[str, str]]]  # of the table: what they are sorted by, cells, settings
+TableRows = list[tuple[float, list[Cell], dict[str, str]]]  # of the table: what they are sorted by, cells, settings
 
 
-def _short(found: Bought, columns: Sequence[Column], rows: Rows) -> Table:
-    """The answer, the next best machine and the cheapest API, in the columns that a narrow terminal has room for."""
+def _short_table(found: Bought, columns: Sequence[Column], rows: TableRows) -> Table:
+    """A table of the answer, the next best machine and the cheapest API, with few columns."""
     hosted = found.api
     shown = [row for row in (found.best, found.next_best) if row is not None]
     wanted = [(row.machine.node, row.machine.terms) for row in shown]
     wanted += [] if hosted is None else [(hosted.source, "API")]
     heads = [column.head for column in columns]
     named = [heads.index("node"), *([heads.index("offer")] if "offer" in heads else [])]
-    kept = [place for place, head in enumerate(heads) if head in _SHORT]
-    found_here = [cells for _, cells, _ in rows if tuple(_bare(cells[place]) for place in named) in
+    kept = [place for place, head in enumerate(heads) if head in _SHORT_COLUMNS]
+    found_here = [cells for _, cells, _ in rows if tuple(_unmarked_text(cells[place]) for place in named) in
                   {each[: len(named)] for each in wanted}]  # fmt: skip
     bare = [replace(columns[place], legend="") for place in kept]
     return Table(bare, [[cells[place] for place in kept] for cells in found_here])
 
 
-def _bare(cell: Cell) -> str:
+def _unmarked_text(cell: Cell) -> str:
+    """The text of a cell without the mark ` *` of offers that end before the job does."""
     return plain([cell]).removesuffix(" *")
 
 
 def _is_priced(found: Bought) -> bool:
+    """Whether the price of any machine on which a plan works is known."""
     return any(row.price is not None and row.price.known for row in found.working)
 
 
-def _results(found: Bought) -> list[str]:
-    """The results that the table shows: those of the workload, and the end of the band of the time that it is about."""
+def _shown_results(found: Bought) -> list[str]:
+    """The names of the results that the table shows; the time is followed by the upper end of its band."""
     shown = list(words_of(found.asked.case.kind).bought)
-    of_time = next((name for name in ("run_time", found.asked.usual) if _in_any(found, name)), "")
+    of_time = next((name for name in ("run_time", found.asked.usual) if _is_known_anywhere(found, name)), "")
     if of_time and of_time not in shown:
         shown.insert(0, of_time)
     if of_time:
         shown.insert(shown.index(of_time) + 1, f"{of_time}_high")
-    return [name for name in shown if _in_any(found, name)]
+    return [name for name in shown if _is_known_anywhere(found, name)]
 
 
-def _in_any(found: Bought, name: str) -> bool:
+def _is_known_anywhere(found: Bought, name: str) -> bool:
+    """Whether any machine on which a plan works has a finite value of a result."""
     return any(_is_known(row, name) for row in found.working)
 
 
-def _rows(found: Bought) -> tuple[list[Column], Rows]:
-    """The columns of the table, and a row for each machine."""
-    asked, shown, priced = found.asked, _results(found), _is_priced(found)
+def _columns_and_rows(found: Bought) -> tuple[list[Column], TableRows]:
+    """The columns of the table of machines, and a row for each machine."""
+    asked, shown, priced = found.asked, _shown_results(found), _is_priced(found)
     apart = any(rent.in_use < rent.whole for rent in map(found.rent, found.working))
     bought = any(row.capital == row.capital for row in found.working)
     offers = any(row.machine.sold not in ("", ON_DEMAND) for row in found.rows) or bool(found.hosted)
     best, columns = found.best, _machine_columns(found, offers=offers)
     ahead = len(columns)
     columns += [Column("GPUs"), Column("nodes", drop=3)]
-    columns += [Column("plan", "l", drop=5, legend=_PLAN if asked.request_tokens is not None else "")]
+    columns += [Column("plan", "l", drop=5, legend=_PLAN_LEGEND if asked.request_tokens is not None else "")]
     columns += [
         Column("chance", result=asked.chance, legend=f"to {event_words(found)}"),
-        Column("expected", drop=2, legend=_EXPECTED),
+        Column("expected", drop=2, legend=_EXPECTED_LEGEND),
     ]
     columns += _money_columns(job_words(found), apart=apart, bought=bought) if priced else []
     columns += [Column("site power", legend="rated, with cooling")] if math.isfinite(found.power) else []
     columns += [_result_column(found, name) for name in shown]
-    columns += [Column("measured", "l", drop=7, legend=_MEASURED), Column("limited by", "l", drop=8, legend=_BINDS)]
+    columns += [
+        Column("measured", "l", drop=7, legend=_RUNS_LEGEND),
+        Column("limited by", "l", drop=8, legend=_BINDS_LEGEND),
+    ]
     columns += [Column("", "l")]
-    columns += [Column("price of", "l", face="page", legend=_PRICE_OF)] if priced else []
-    rows: Rows = []
+    columns += [Column("price of", "l", face="page", legend=_PRICE_LEGEND)] if priced else []
+    rows: TableRows = []
     for row in found.rows:
         mark = " ◀" if row is best and len(found.rows) > 1 else ""
         cells: list[Cell] = [f"{row.machine.accelerator}{mark}", row.machine.node]
@@ -335,9 +363,9 @@ def _rows(found: Bought) -> tuple[list[Column], Rows]:
         settings = {} if row.trial is None else trial_settings(row.trial, searched=False)
         if row.trial is None or not row.works:
             blank = [""] * (len(columns) - ahead - 1 - priced)
-            rows.append((math.inf, [*cells, *blank, against(found, row), *([""] * priced)], settings))
+            rows.append((math.inf, [*cells, *blank, rejection_words(found, row), *([""] * priced)], settings))
             continue
-        cells += _figures_of(found, row, shown, apart=apart, bought=bought, priced=priced)
+        cells += _plan_cells(found, row, shown, apart=apart, bought=bought, priced=priced)
         rows.append((-1.0 if row is best else found.weighed_cost(row), cells, settings))
     return columns, rows
 
@@ -352,29 +380,29 @@ def _result_column(found: Bought, name: str) -> Column:
     return Column(head, result=name, drop=6, legend=legend or _MEANINGS.get(name, ""))
 
 
-def _figures_of(
+def _plan_cells(
     found: Bought, row: Purchase, shown: Sequence[str], *, apart: bool, bought: bool, priced: bool
 ) -> list[Cell]:
-    """The cells with the results of a machine on which a plan works."""
+    """Table cells with the plan, chance, costs and results of a machine on which a plan works."""
     safe, name = row.plans.safe, row.machine.name
     assert safe is not None
     assert row.trial is not None
     kept = row.trial.kept
     budget = 0 if kept is None or found.asked.request_tokens is None else int(str(kept.keys.get("budget", 0)))
     plan = "" if kept is None else f"{kept.words}{f' · {budget:,} tokens a step' if budget else ''}"
-    nodes = opening(number_cell(row.nodes, "nodes"), f"nodes of {name}")
-    cells = [opening(number_cell(row.gpus, "gpus"), f"GPUs of {name}"), nodes, plan]
-    cells += [opening(chance_cell(safe.chance), f"chance of {name}"), _expected(row, safe)]
+    nodes = linked(number_cell(row.nodes, "nodes"), f"nodes of {name}")
+    cells = [gpus_cell(row, name), nodes, plan]
+    cells += [linked(chance_cell(safe.chance), f"chance of {name}"), _expected_size_cell(row, safe)]
     cells += _money_cells(row, found.rent(row), apart=apart, bought=bought) if priced else []
     power = Value(show(row.power, "J/s"), row.power, "site_power_w")
-    cells += [opening(power, f"site power of {name}")] if math.isfinite(found.power) else []
+    cells += [linked(power, f"site power of {name}")] if math.isfinite(found.power) else []
     results = zip(shown, result_cells(found.asked, row.trial, shown), strict=True)
-    cells += [opening(cell, f"{result} of {name}") for result, cell in results]
-    return [*cells, _measured(row), safe.binds, "", *([_sourced(row)] if priced else [])]
+    cells += [linked(cell, f"{result} of {name}") for result, cell in results]
+    return [*cells, _run_count_words(row), safe.binds, "", *([_price_source_cell(row)] if priced else [])]
 
 
 def _machine_columns(found: Bought, *, offers: bool) -> list[Column]:
-    """Columns that name a machine, and how it is sold where several ways are looked at."""
+    """Columns for the GPU and the node, and for the offer if machines are sold in several ways."""
     answer = "◀ the answer" if found.best is not None and len(found.rows) > 1 else ""
     short = sorted({_term_words(row) for row in found.working if not row.terms_fit})
     terms = [f"* not for a job as long as this: {' and '.join(short)}"] if short else []
@@ -391,11 +419,11 @@ _UNSTATED = {
 
 
 def _term_words(row: Purchase) -> str:
-    """For how long a machine is rented or bought at least."""
+    """For how long a machine must be rented or bought at least, such as `reserved for a year or more`."""
     how = "bought" if row.machine.sold == "purchase" else row.machine.sold
     if row.time > row.life:
-        return f"bought for {years_of(row.life)}"
-    least = years_of(row.least_term)
+        return f"bought for {term_words(row.life)}"
+    least = term_words(row.least_term)
     return f"{how} for {'a' if least[0] == '1' and least[1] == ' ' else least[0]}{least[1:]} or more"
 
 
@@ -408,33 +436,33 @@ def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
 
 def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> list[Cell]:
     """Cells for the price, the costs and the capital of a machine."""
-    cells = list[Cell]([_hourly(row.price, row.machine.name)])
+    cells = list[Cell]([_hourly_price_cell(row.price, row.machine.name)])
     cells += [billed_cell(rent, row.machine.name)]
-    cells += [opening(money_cell(rent.in_use), f"rent of {row.machine.name}")] if apart else []
-    return cells + ([_capital(row)] if bought else [])
+    cells += [linked(money_cell(rent.in_use), f"rent of {row.machine.name}")] if apart else []
+    return cells + ([_capital_cell(row)] if bought else [])
 
 
-def _hourly(price: AcceleratorPrice | None, machine: str) -> Cell:
-    """The price of an accelerator by the hour, which opens where it is from."""
-    words = "" if price is None else hourly(price).removesuffix(" USD/GPU/h")
+def _hourly_price_cell(price: AcceleratorPrice | None, machine: str) -> Cell:
+    """A cell with the price of an accelerator in USD per hour, which opens its origin."""
+    words = "" if price is None else hourly_price(price).removesuffix(" USD/GPU/h")
     if price is None or not price.known:
         return words
-    return opening(Value(words, price.each * 3600, "price_usd_per_hour"), f"price of {machine}")
+    return linked(Value(words, price.each * 3600, "price_usd_per_hour"), f"price of {machine}")
 
 
-def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
-    """The table row of a hosted API: its cost and prices, in the columns for machines."""
+def _hosted_row(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
+    """The table row of a hosted API: its cost and its prices per million tokens, in the columns for machines."""
     cost = found.hosted_cost(offer)
     figures: dict[str, Cell] = {
         "GPU": "hosted",
         "node": offer.source,
         "offer": "API",
-        "cost": opening(money_cell(cost), f"rent of {offer.name}"),
-        "": no_latency(found),
+        "cost": linked(money_cell(cost), f"rent of {offer.name}"),
+        "": latency_caveat(found),
         "price of": Value(hosted_source(offer), link=source_url(offer.source)),
     }
     figures |= {
-        _HEADS[name]: as_stated(Value(f"${price * 1e6:.3g}", price * 1e6, machine_name(name)), hosted_source(offer))
+        _HEADS[name]: sourced(Value(f"${price * 1e6:.3g}", price * 1e6, machine_name(name)), hosted_source(offer))
         for name, price in (
             ("cost_per_minput", offer.prompt),
             ("cost_per_mcached", offer.cached),
@@ -445,36 +473,36 @@ def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> lis
 
 
 def hosted_source(offer: HostedOffer) -> str:
-    """The origin of the prices of an API: its model, region, date and source."""
+    """The origin of the prices of an API: its name, region, date and source."""
     where = f" in {offer.region}" if offer.region else ""
     return ", ".join(filter(None, (f"{offer.title}{where}", offer.date, offer.source)))
 
 
-def _hosted_price(offer: HostedOffer) -> Line:
+def _hosted_price_line(offer: HostedOffer) -> Line:
     """The prices of a hosted API per million tokens, as a line."""
     prompt, cached, output = (f"${price * 1e6:.3g}" for price in (offer.prompt, offer.cached, offer.output))
     words = f"{prompt} a million tokens of prompts, {cached} cached ones, {output} generated ones"
     return Abridged(f"  API: {words} ({hosted_source(offer)})", short="", added="origin of prices")
 
 
-_EXPECTED = "the fewest GPUs by expected figures, and their chance to meet every limit"
-_PLAN = (
+_EXPECTED_LEGEND = "the fewest GPUs by expected figures, and their chance to meet every limit"
+_PLAN_LEGEND = (
     "replicas: copies of the model that answer requests; tp: GPUs that share each layer of a copy; pp: groups of its "
     "layers on GPUs of their own; tokens a step: the most that the engine takes at once (stack.budget)"
 )
-_BINDS = (
+_BINDS_LEGEND = (
     "what bounds the requests of a replica: cache: memory for requests in flight; sequences: their number at a time; "
     "compute, budget: the work of a step"
 )
-_MEASURED = (
+_RUNS_LEGEND = (
     "published runs of such jobs on this GPU, of any model and format, that predictions are compared with; without "
     "any, the width of bands is assumed"
 )
-_PRICE_OF = (
+_PRICE_LEGEND = (
     "the offer, the day on which its price was seen, and where; unverified: from general knowledge, that page was not "
     "read again"
 )
-_SHORT = ("GPU", "node", "offer", "GPUs", "chance", "$/GPU/h", "cost", "site power", "time")
+_SHORT_COLUMNS = ("GPU", "node", "offer", "GPUs", "chance", "$/GPU/h", "cost", "site power", "time")
 
 
 def _is_known(row: Purchase, name: str) -> bool:
@@ -482,14 +510,14 @@ def _is_known(row: Purchase, name: str) -> bool:
     return row.trial is not None and math.isfinite(row.trial.costs.get(name, math.nan))
 
 
-def _capital(row: Purchase) -> Cell:
-    """The capital for a machine's nodes; empty if they are rented."""
-    found = opening(money_cell(row.capital, "capital_usd"), f"capital of {row.machine.name}")
+def _capital_cell(row: Purchase) -> Cell:
+    """A cell with the price of all nodes in USD if they are bought; empty if they are rented."""
+    found = linked(money_cell(row.capital, "capital_usd"), f"capital of {row.machine.name}")
     return "" if math.isnan(row.capital) else found
 
 
-def _sourced(row: Purchase) -> Cell:
-    """The origin of a price, with a link to where it was seen."""
+def _price_source_cell(row: Purchase) -> Cell:
+    """A cell with the origin of a price, linked to the page where it was seen."""
     if row.price is None or not row.price.known:
         return ""
     listed = row.price.listed
@@ -497,43 +525,43 @@ def _sourced(row: Purchase) -> Cell:
     return Value(price_source(row.price), link=source_url(key, row.machine.node))
 
 
-def _expected(row: Purchase, safe: SmallestPlan) -> Cell:
-    """The size by expected figures, which opens its chance."""
-    words, expected = _size(row.plans.expected, safe), row.plans.expected
+def _expected_size_cell(row: Purchase, safe: SmallestPlan) -> Cell:
+    """A cell with the number of GPUs that the average prediction needs, and the chance of that number."""
+    words, expected = _expected_size_words(row.plans.expected, safe), row.plans.expected
     if not words or expected is None:
         return words
-    return opening(Value(words, expected.chance, "expected_chance"), f"expected of {row.machine.name}")
+    return linked(Value(words, expected.chance, "expected_chance"), f"expected of {row.machine.name}")
 
 
-def _size(expected: SmallestPlan | None, safe: SmallestPlan) -> str:
-    """The number of GPUs by expected figures, if it is smaller than the safe number."""
+def _expected_size_words(expected: SmallestPlan | None, safe: SmallestPlan) -> str:
+    """The number of GPUs by the average prediction with its chance; empty if it is not smaller than the answer's."""
     if expected is None or expected.gpus >= safe.gpus:
         return ""
     return f"{counted(expected.gpus)} at {chance_words(expected.chance)}"
 
 
-def _measured(row: Purchase) -> Cell:
-    """The number of runs behind a machine's predictions."""
+def _run_count_words(row: Purchase) -> Cell:
+    """The number of measured runs that support a machine's predictions, in words."""
     return number_of(row.runs, "run") if row.runs else "none"
 
 
-def against(found: Bought, row: Purchase) -> str:
-    """A sentence on why no plan on a machine meets every limit."""
+def rejection_words(found: Bought, row: Purchase) -> str:
+    """The reason why no plan on a machine is an answer, as a short sentence."""
     plans = row.plans
     if plans.expected is not None:
         return f"✗ the surest plan has a chance of {chance_words(plans.surest)}"
     if plans.fault is not None:
         return f"✗ {plans.fault.code} {plans.fault.with_near_word}"
     if plans.missed:
-        return f"✗ {_missed(found, row)}"
+        return f"✗ {_missed_limits_words(found, row)}"
     reasons = found.asked.reasons
-    power = _powered(found, row) if OVERLOAD.intersection(plans.codes) else ""
+    power = _site_power_words(found, row) if OVERLOAD.intersection(plans.codes) else ""
     titles = (f"{code} {reasons[code].title}" if code in reasons else code for code in plans.codes)
     return f"✗ {', '.join(titles)}{power}"
 
 
-def _missed(found: Bought, row: Purchase) -> str:
-    """The limits that the nearest plan that fits misses."""
+def _missed_limits_words(found: Bought, row: Purchase) -> str:
+    """The limits that the nearest plan misses, each with its value and bound."""
     words, parts = words_of(found.asked.case.kind), list[str]()
     for missed in row.plans.missed:
         pairs = ([words.result_to(missed.column, each, digits) for each in (missed.value, missed.limit)]
@@ -543,11 +571,11 @@ def _missed(found: Bought, row: Purchase) -> str:
         what, of = _MISSED.get(missed.column, (limit_words(missed.column), "limit"))
         parts.append(f"{what} {value}{where} is over the {of} of {limit}")
     late = any(missed.column == "run_time" for missed in row.plans.missed)
-    return f"{' and '.join(parts)}{_powered(found, row) if late else ''}"
+    return f"{' and '.join(parts)}{_site_power_words(found, row) if late else ''}"
 
 
-def _powered(found: Bought, row: Purchase) -> str:
-    """A note on how many nodes the site's power supplies; empty without a limit on power."""
+def _site_power_words(found: Bought, row: Purchase) -> str:
+    """How many nodes the power of the site supplies, in words; empty without a limit on power."""
     if math.isinf(found.power):
         return ""
     nodes = number_of(found.power // row.each, "node")
@@ -557,16 +585,16 @@ def _powered(found: Bought, row: Purchase) -> str:
 _MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")}
 
 
-def _optimal(found: Bought) -> list[str]:
-    """The size of model that the budget trains best, with its caution."""
+def _optimal_model(found: Bought) -> list[str]:
+    """Lines on the size of model that the budget trains to the lowest loss, and on how far to trust that."""
     if found.optimal is None or found.best is None:
         return []
     size, tokens = found.optimal
-    if is_sized(found):
+    if model_follows_from_budget(found):
         return [_CAUTION]
     at = f"at the money that this model's work costs on {found.best.machine.node}"
     caution = f"{TOKENS_PER_PARAMETER:g} tokens a parameter (hoffmann-2022), which differs between data sets"
-    least = f"{amount(size, 2)} parameters on {amount(tokens, 2)} tokens"
+    least = f"{amount_words(size, 2)} parameters on {amount_words(tokens, 2)} tokens"
     return [
         f"For this budget a dense model of {least} would have the lowest loss, {at}: {caution}. "
         "A model that is served much is smaller and trains on more."
@@ -589,8 +617,8 @@ def _headlines(found: Bought) -> list[Headline]:
     about = f"{least}{rounded_dollars(rent.in_use)} of GPUs in use"
     cards = [Headline(f"Cost of {job_words(found)}", billed_cell(rent, best.machine.name), about)]
     cards = cards if math.isfinite(rent.billed) else []
-    gpus = opening(number_cell(best.gpus, "gpus"), f"GPUs of {best.machine.name}")
+    gpus = gpus_cell(best, best.machine.name)
     cards.append(Headline("GPUs", gpus, f"{best.machine.accelerator}, {best.machine.node}"))
-    chance = opening(chance_cell(safe.chance), f"chance of {best.machine.name}")
+    chance = linked(chance_cell(safe.chance), f"chance of {best.machine.name}")
     cards.append(Headline(f"Chance to {event_words(found)}", chance, verdict=chance_verdict(safe.chance)))
     return cards

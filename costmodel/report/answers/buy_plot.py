@@ -1,4 +1,4 @@
-"""The trade-off between machines: speed for a user against work of a GPU, or time against cost."""
+"""The plot of machines in the answer of `buy`: tokens per GPU against tokens per user, or cost against time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @record
 class TradeOff:
-    """The trade-off between machines: curves of the cheapest, a point of each that works, and published runs."""
+    """The trade-off between machines: curves of the cheapest, a point for each machine, and published runs."""
 
     found: Bought
     names: tuple[str, str]
@@ -31,13 +31,13 @@ class TradeOff:
 
     @classmethod
     def of(cls, purchases: Bought) -> TradeOff:
-        """The trade-off of a purchase: tokens per GPU against tokens per user, or money against time."""
+        """Computes the trade-off of a purchase."""
         names = words_of(purchases.asked.case.kind).traded
         return cls(purchases, names, curves(purchases, names, len(_ROLES)), published_runs(purchases))
 
     @property
     def points(self) -> list[tuple[Purchase, float, float]]:
-        """The machines that work, with both results."""
+        """The machines on which a plan works, each with its two results."""
         across, up = self.names
         known = [(row, row.trial.costs) for row in self.found.working if row.trial is not None]
         placed = [(row, costs.get(across, math.nan), costs.get(up, math.nan)) for row, costs in known]
@@ -51,7 +51,7 @@ class TradeOff:
 
     @property
     def measured(self) -> str:
-        """A sentence on the number of published runs and how they are drawn."""
+        """A sentence on how many published runs there are and which of them are drawn."""
         if not self.published:
             return "No published run of a model of this shape on these accelerators is shipped."
         drawn = [run for run in self.published if math.isfinite(run.across)]
@@ -60,18 +60,18 @@ class TradeOff:
         if drawn:
             count = number_of(len(drawn), "published run")
             parts.append(
-                f"○ {count} of a model of this shape, at the rate of each GPU ({_sources(drawn)}), "
+                f"○ {count} of a model of this shape, at the rate of each GPU ({_source_names(drawn)}), "
                 "in any precision and length."
             )
         if others:
             least, most = (significant(end(run.up for run in others)) for end in (min, max))
-            offline = f"offline at {least} to {most} token/s/GPU, without a rate of one user ({_sources(others)})"
+            offline = f"offline at {least} to {most} token/s/GPU, without a rate of one user ({_source_names(others)})"
             count = number_of(len(others), "published run")
             parts.append(f"{count} of a model of this shape on these accelerators, {offline}: not drawn.")
         return " ".join(parts)
 
     def plot(self, width: float) -> SvgFigure:
-        """The figure of a page."""
+        """Draws the plot for a page of this width."""
         from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, round_unit
 
         words, columns = words_of(self.found.asked.case.kind), self.found.asked.columns
@@ -104,7 +104,7 @@ class TradeOff:
         return drawn(width)
 
     def lines(self) -> list[Line]:
-        """The figure for a terminal: a letter for each accelerator."""
+        """The plot for a terminal: a letter for each accelerator, and a legend."""
         from costmodel.report.terminal.charts import ScatterPoint, scatter
 
         words, columns = words_of(self.found.asked.case.kind), self.found.asked.columns
@@ -113,7 +113,7 @@ class TradeOff:
         marks = [
             ScatterPoint(x, y, letter[curve.machine.accelerator].lower())
             for curve in reversed(self.curves)
-            for x, y in _points_between(curve.points)
+            for x, y in _evenly_spaced_points(curve.points)
         ]
         marks += [ScatterPoint(run.across, run.up, "○") for run in self.published if math.isfinite(run.across)]
         marks += [ScatterPoint(x, y, letter.get(row.machine.accelerator, "+")) for row, x, y in self.points[::-1]]
@@ -125,11 +125,12 @@ class TradeOff:
         return [styled(""), drawn, styled(f"  {named}{curved}"), styled(f"  {self.measured}")]
 
 
-def _sources(runs: Iterable[PublishedRun]) -> str:
+def _source_names(runs: Iterable[PublishedRun]) -> str:
+    """The sources of published runs, each once, joined by commas."""
     return ", ".join(dict.fromkeys(run.source for run in runs))
 
 
-def _points_between(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+def _evenly_spaced_points(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """Evenly spaced points on each piece of a curve."""
     for (x0, y0), (x1, y1) in itertools.pairwise(points):
         yield from ((x0 + (x1 - x0) * step / _STEPS, y0 + (y1 - y0) * step / _STEPS) for step in range(_STEPS + 1))

@@ -1,4 +1,4 @@
-"""The answer of `calibrate`: constants fitted to kernels, to runs or to benchmarks, beside those in use, and errors."""
+"""The answers of `calibrate` and `measure`: fitted constants beside those in use, with errors and measured times."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from costmodel.evidence.measure.measure import LACKED_TIME, MeasuredKernels
 from costmodel.evidence.measure.stopwatch import Device
 from costmodel.explore.serving.benchmark_points import BenchmarkPoint
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import percent, show, show_time, significant
+from costmodel.ground.units import show, show_time, significant
+from costmodel.report.answers.collective import fabric_fields, fabric_verdict
+from costmodel.report.answers.validate import misread_column_lines, skipped_run_lines
 from costmodel.report.document import AnswerDocument, Section, Table, columns
-from costmodel.report.terminal.formatting import signed
-from costmodel.report.terminal.layout import DIM, HEAD, WARN, Abridged, Line, head, styled
-from costmodel.report.terminal.skipped_runs import mistaken, not_modelled
+from costmodel.report.terminal.formatting import signed_percent
+from costmodel.report.terminal.layout import DIM, HEAD, WARN, Abridged, Line, schema_head, styled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,9 +45,9 @@ _LEGEND = (
 
 
 def _calibration_fields(of: str, files: Mapping[str, str], written: Iterable[Path], **found: Any) -> dict[str, Any]:
-    """A calibration as plain values: the same keys whatever is fitted; what it does not have is empty."""
+    """A calibration as plain values with the same keys for every kind; parts that it does not have are empty."""
     return {
-        **head("costmodel/calibration/v2"),
+        **schema_head("costmodel/calibration/v2"),
         "of": of,
         "files": [{"file": file, "digest": digest} for file, digest in files.items()],
         "rows": 0,
@@ -69,18 +70,20 @@ def _calibration_fields(of: str, files: Mapping[str, str], written: Iterable[Pat
 # ── kernels ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def kernels(calibrated_fits: Calibrated, decisions: Sequence[Decision], written: Sequence[Path]) -> AnswerDocument:
-    """Every fit under the document it belongs to, the constants under each, what was left out, what was written."""
+def kernels_document(
+    calibrated_fits: Calibrated, decisions: Sequence[Decision], written: Sequence[Path]
+) -> AnswerDocument:
+    """The fits to measured kernels, by document: constants, errors, rows left out, and what was written."""
     sections = list[Section]()
     for name in dict.fromkeys(decision.fit.sample.of for decision in decisions):
         mine, apart = [decision for decision in decisions if decision.fit.sample.of == name], bool(sections)
         table = Table(columns(_FITS, "lrrrrrl", ("", "in sample")), [_fit_row(decision) for decision in mine])
-        constants = [line for decision in mine for line in _constants(decision.fit)]
+        constants = [line for decision in mine for line in _constant_lines(decision.fit)]
         ahead = [styled(name, HEAD)]
         sections.append(Section(f"fits-{name}", name, ahead=ahead, table=table, beneath=constants, apart=apart))
-        sound = [line for decision in mine for line in _is_slow(decision)]
-        title, whole = f"{name}: measured and predicted", _sizes(mine, _ALL_SIZES)
-        sections.append(Section(f"sizes-{name}", title, table=whole, beneath=sound, short=_sizes(mine, _SIZES)))
+        sound = [line for decision in mine for line in _fabric_verdict_line(decision)]
+        title, whole = f"{name}: measured and predicted", _sizes_table(mine, _ALL_SIZES)
+        sections.append(Section(f"sizes-{name}", title, table=whole, beneath=sound, short=_sizes_table(mine, _SIZES)))
     beneath = [styled(words, DIM) for words in (_LEGEND if decisions else ())]
     if calibrated_fits.left_out:
         total = sum(calibrated_fits.left_out.values())
@@ -102,23 +105,26 @@ def kernels(calibrated_fits: Calibrated, decisions: Sequence[Decision], written:
 
 
 def _written_words(better: int, fitted: int, written: Sequence[Path]) -> str:
+    """Which fits were written, or would be written with --write, in words."""
     if written:
         return f"{better} fits written to {', '.join(map(str, written))}"
     return f"{better} of {fitted} fits would be written (✓): add --write" if better else "nothing to write"
 
 
 def _fit_row(decision: Decision) -> tuple[str, ...]:
+    """The table row of a fit: its title, points, errors, and whether it is better than the constants in use."""
     fit = decision.fit
     bias = fit.now or fit.inside
-    errors = (*map(_median_and_p90, (fit.inside, fit.outside, fit.now)), signed(bias.bias) if bias else "–")
+    errors = (*map(_median_and_p90, (fit.inside, fit.outside, fit.now)), signed_percent(bias.bias) if bias else "–")
     return (fit_title(fit), f"{fit.points:,}", *errors, "✓" if decision.written else decision.why)
 
 
 def _median_and_p90(error: Error | None) -> str:
+    """The median and the 90th percentile of an error in percent, as text; a dash without an error."""
     return f"{100 * error.median:.1f} {100 * error.p90:4.1f}" if error else "–"
 
 
-def _sizes(decisions: Sequence[Decision], most: int) -> Table:
+def _sizes_table(decisions: Sequence[Decision], most: int) -> Table:
     """A table of measured and predicted times for some sizes of each fit, from shortest to longest."""
     rows = []
     for decision in decisions:
@@ -128,33 +134,29 @@ def _sizes(decisions: Sequence[Decision], most: int) -> Table:
         for number, place in enumerate(places):
             one = sizes[place]
             named = "" if number else fit_title(decision.fit)
-            rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), signed(one.error)))
+            rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), signed_percent(one.error)))
     return Table(columns(("fit", "size", "measured", "predicted", "error"), "llrrr", ("fit",)), rows, rest="all sizes")
 
 
-def _is_slow(decision: Decision) -> Iterator[Line]:
-    """Whether a fabric is slower than healthy fabrics."""
+def _fabric_verdict_line(decision: Decision) -> Iterator[Line]:
+    """A line on whether a measured fabric is slower than healthy fabrics; none if it was not compared."""
     soundness = decision.soundness
     if soundness is None:
         return
     rates = f"{soundness.measured / 1e9:.3g} GB/s busbw, {soundness.predicted / 1e9:.3g} in healthy fabrics"
-    by = (
-        "as fast as" if soundness.verdict == "sound" else f"{percent(abs(soundness.error), 2)} {soundness.verdict} than"
-    )
-    words = f"{by} healthy fabrics, which differ by up to {percent(soundness.apart, 2)}"
-    style = WARN if soundness.verdict == "slower" else ""
+    words, style = fabric_verdict(soundness), WARN if soundness.verdict == "slower" else ""
     yield styled(f"  {fit_title(decision.fit)} from {show(soundness.message, 'B')}: {rates}: {words}", style)
 
 
 def fit_title(fit: Fit) -> str:
-    """The title of a fit; it names the formula if there are several."""
+    """The title of a fit: the part of the device, the number type, and the formula if there are several."""
     key = fit.sample.key
     words = [*((key.of,) if key.part == "network" else ()), key.part, key.entry if key.part != "memory" else ""]
     words += [key.detail, *((f"({fit.sample.form.title})",) if key.part in ("attention", "matmul") else ())]
     return " ".join(filter(None, words)).replace(" (rounded roofline)", "")
 
 
-def _constants(fit: Fit) -> Iterator[Line]:
+def _constant_lines(fit: Fit) -> Iterator[Line]:
     """Lines with the constants of a fit, and the values in use in brackets."""
     now = fit.sample.now or {}
     if fit.unfitted:
@@ -182,7 +184,7 @@ def kernels_json(calibrated_fits: Calibrated, decisions: Sequence[Decision], wri
         fits=[_fit_fields(decision) for decision in decisions],
         sizes=[
             {
-                **_named(decision),
+                **_fit_names(decision),
                 "size": size.size,
                 "rows": size.rows,
                 "measured_s": size.measured,
@@ -193,17 +195,9 @@ def kernels_json(calibrated_fits: Calibrated, decisions: Sequence[Decision], wri
             for size in decision.sizes
         ],
         fabrics=[
-            {
-                **_named(decision),
-                "from_bytes": one.message,
-                "busbw_bytes_per_s": one.measured,
-                "sound_busbw_bytes_per_s": one.predicted,
-                "error": one.error,
-                "apart": one.apart,
-                "verdict": one.verdict,
-            }
+            {**_fit_names(decision), **fabric_fields(decision.soundness)}
             for decision in decisions
-            if (one := decision.soundness) is not None
+            if decision.soundness is not None
         ],
         refused=[
             {"id": None, "refused": None, "why": why, "rows": rows} for why, rows in calibrated_fits.left_out.items()
@@ -243,19 +237,22 @@ def _fit_fields(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _named(decision: Decision) -> dict[str, str]:
+def _fit_names(decision: Decision) -> dict[str, str]:
+    """The document and the title of a fit, as plain values."""
     return {"of": decision.fit.sample.of, "fit": fit_title(decision.fit)}
 
 
 # ── a folder of logs ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def followed(folder_fits: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
-    """The calibration from a folder: what was read, every fit with its errors, and changes of documents."""
-    parts = [runs(folder_fits.training, ())] if folder_fits.training is not None else []
-    parts += [benchmarks(fit, ()) for fit in folder_fits.engines]
-    parts += [kernels(folder_fits.kernels, folder_fits.decisions, ())] if folder_fits.kernels is not None else []
-    sections = [_nights_read(folder_fits)]
+def log_folder_document(folder_fits: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
+    """The calibration from a folder of logs: what was read, every fit with its errors, and changed documents."""
+    parts = [runs_document(folder_fits.training, ())] if folder_fits.training is not None else []
+    parts += [benchmarks_document(fit, ()) for fit in folder_fits.engines]
+    parts += (
+        [kernels_document(folder_fits.kernels, folder_fits.decisions, ())] if folder_fits.kernels is not None else []
+    )
+    sections = [_read_files_section(folder_fits)]
     for number, part in enumerate(parts, 1):
         titled = Section(f"part-{number}", part.title, ahead=[styled(part.title, HEAD)])
         inner = [
@@ -276,8 +273,8 @@ def followed(folder_fits: FollowedFolder, written: Sequence[Path]) -> AnswerDocu
     return AnswerDocument(None, f"Measured runs of {folder_fits.read.folder}", [], conclusion, "plain", sections)
 
 
-def _nights_read(folder_fits: FollowedFolder) -> Section:
-    """The section on which nights of runs were read, and which files were not."""
+def _read_files_section(folder_fits: FollowedFolder) -> Section:
+    """A section on the runs of each night in a folder, and on files that could not be read."""
     read = folder_fits.read
     rows = [(night, f"{sum(len(table.rows) for table in tables)}") for night, tables in read.nights.items()]
     rows += [("kernels", f"{len(read.kernels)} files")] if read.kernels else []
@@ -301,8 +298,8 @@ def patch_of(folder_fits: FollowedFolder) -> str:
     return "".join(f"{line}\n" for lines in texts for line in lines)
 
 
-def followed_json(folder_fits: FollowedFolder, written: Iterable[Path]) -> dict[str, Any]:
-    """The calibration from a folder as plain values; parts: each fit as `calibrate` of its tables gives it."""
+def log_folder_json(folder_fits: FollowedFolder, written: Iterable[Path]) -> dict[str, Any]:
+    """The calibration from a folder of logs as plain values; parts: each fit, as `calibrate` of its tables gives it."""
     parts = [runs_json(folder_fits.training, ())] if folder_fits.training is not None else []
     parts += [benchmarks_json(fit, ()) for fit in folder_fits.engines]
     parts += [kernels_json(folder_fits.kernels, folder_fits.decisions, ())] if folder_fits.kernels is not None else []
@@ -322,7 +319,7 @@ def followed_json(folder_fits: FollowedFolder, written: Iterable[Path]) -> dict[
 # ── runs and benchmarks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _refined(
+def _refined_document(
     fit: Refined | EngineFit,
     title: str,
     what: str,
@@ -333,7 +330,10 @@ def _refined(
     written: Iterable[Path],
     stated: Sequence[str] = (),
 ) -> AnswerDocument:
-    """Lines of a fit: `what` is fitted, its `stated` constants, errors before and after, and what was written."""
+    """The answer about a fit to runs or benchmarks: identified constants, errors before and after, what was written.
+
+    what: the measurements in words. identified: a sentence on how many constants are identified. stated: remarks
+    """
     sections = [
         Section("identified", "Identified", beneath=[styled(identified)], apart=False, face="terminal"),
         Section("constants", "Constants", f"{identified}.", table=constants),
@@ -341,21 +341,22 @@ def _refined(
     ]
     sections += [Section(f"by-{name}", f"Errors by {name}", table=table) for name, table in groups]
     lines = [each for words in stated for each in (Text(), styled(words))]
-    lines += [Text(), *not_modelled(fit.left)] if fit.left else []
+    lines += [Text(), *skipped_run_lines(fit.left)] if fit.left else []
     lines += [Text(), styled(f"not to be written: {fit.why}", WARN)] if fit.why else []
-    lines += [*mistaken(fit.tables), *(styled(f"wrote {path}") for path in written)]
+    lines += [*misread_column_lines(fit.tables), *(styled(f"wrote {path}") for path in written)]
     sections += [Section("remarks", "Remarks", beneath=lines, apart=False)] if lines else []
     conclusion = fit.why or f"The fit describes the {what}."
     return AnswerDocument(None, title, [], conclusion, "bad" if fit.why else "plain", sections)
 
 
 def _error_cells(errors: Errors) -> tuple[str, ...]:
+    """Table cells with the number of runs, their errors, and the share of runs inside the band."""
     shares = f"{errors.median:.1%}", f"{errors.p90:.1%}", f"{errors.bias:+.1%}", f"{errors.inside_band:.0%}"
     return f"{errors.runs}", *shares
 
 
 def _refined_fields(fit: Refined | EngineFit, of: str, written: Iterable[Path], **more: Any) -> dict[str, Any]:
-    """A fit to runs or benchmarks as plain values, with `more` keys."""
+    """A fit to runs or benchmarks as plain values; `more`: further keys."""
     return _calibration_fields(
         of,
         {table.file: table.digest for table in fit.tables},
@@ -368,15 +369,15 @@ def _refined_fields(fit: Refined | EngineFit, of: str, written: Iterable[Path], 
     )
 
 
-def runs(refined: Refined, written: Iterable[Path]) -> AnswerDocument:
-    """Constants fitted to runs of training."""
+def runs_document(refined: Refined, written: Iterable[Path]) -> AnswerDocument:
+    """The constants fitted to training runs, with their priors and errors."""
     from costmodel.evidence.calibrate.fit_from_runs import unit_value
 
     fit = refined.fit
     rows = []
     for part in fit.constants:
         prior = unit_value(part.prior, part.prior.mean) + (f" × {part.prior.like}" if part.prior.like else "")
-        known = known_to(part) if part.resolved else "as prior"
+        known = uncertainty_words(part) if part.resolved else "as prior"
         counts = f"{part.runs}", f"{len(part.families)}"
         rows.append((part.prior.name, prior, unit_value(part.prior, part.value), known, *counts))
     shown = sum(part.resolved for part in fit.constants)
@@ -390,13 +391,13 @@ def runs(refined: Refined, written: Iterable[Path]) -> AnswerDocument:
             groups.append((name, Table(heads, each)))
     widths = ", ".join(f"{leaf} {value:.1%}" for leaf, value in fit.widths.items())
     kept = "; ".join(part.prior.name for part in fit.constants if not part.resolved)
-    return _refined(
+    return _refined_document(
         refined,
         "Constants from measured runs",
         "runs",
         f"{shown} of {len(fit.constants)} constants identified by {refined.runs} of {refined.rows} runs",
         Table(columns(("constant", "prior", "fitted", "known to", "runs", "families"), "lrrrrr"), rows),
-        Table(columns(("errors", "runs", "median", *_MORE), "lrrrrr"), [*_run_errors(refined)]),
+        Table(columns(("errors", "runs", "median", *_MORE), "lrrrrr"), [*_run_error_rows(refined)]),
         groups,
         written,
         [
@@ -406,16 +407,16 @@ def runs(refined: Refined, written: Iterable[Path]) -> AnswerDocument:
     )
 
 
-def known_to(part: Posterior) -> str:
-    """How well a constant is known: one relative spread, or for a share its interval."""
+def uncertainty_words(part: Posterior) -> str:
+    """The uncertainty of a fitted constant as text: its relative spread, or for a share its interval."""
     if not part.prior.share:
         return f"{part.spread:.0%}"
     low, high = part.interval
     return f"{low:.0%} to {high:.0%}"
 
 
-def _run_errors(refined: Refined) -> Iterator[tuple[str, ...]]:
-    """A row of errors for each stage of the fit: in use, at the priors, in sample, left out."""
+def _run_error_rows(refined: Refined) -> Iterator[tuple[str, ...]]:
+    """The table rows of errors: of the constants in use, at the priors, in sample, and on left-out groups."""
     fit = refined.fit
     yield "as in use", *_error_cells(fit.shipped)
     if refined.afresh:
@@ -459,15 +460,17 @@ def runs_json(refined: Refined, written: Iterable[Path]) -> dict[str, Any]:
 
 
 def _step_errors(errors: Errors) -> dict[str, Any]:
+    """The errors of step times as plain values."""
     return _errors_by_quantity({"step_time": errors})
 
 
 def _errors_by_quantity(errors: Mapping[str, Errors]) -> dict[str, Any]:
+    """Errors as plain values, by measured quantity."""
     return {quantity: asdict(each) for quantity, each in errors.items()}
 
 
-def benchmarks(engine_fit: EngineFit, written: Iterable[Path]) -> AnswerDocument:
-    """Constants fitted to benchmarks of engines."""
+def benchmarks_document(engine_fit: EngineFit, written: Iterable[Path]) -> AnswerDocument:
+    """The constants fitted to benchmarks of engines, with their priors and errors."""
     from costmodel.evidence.calibrate.engine_fit import written as value_of
 
     rows = []
@@ -484,20 +487,20 @@ def benchmarks(engine_fit: EngineFit, written: Iterable[Path]) -> AnswerDocument
         name = f"{quantity} by {engine_fit.grouping}"
         groups.append((name, Table(columns((name, "runs", "as shipped", "left out", *_MORE), "lrrrrrr"), values)))
     shown, every = sum(constant.identified for constant in engine_fit.constants), engine_fit.runs + len(engine_fit.left)
-    return _refined(
+    return _refined_document(
         engine_fit,
         "Constants from benchmarks of engines",
         "benchmarks",
         f"{shown} of {len(engine_fit.constants)} constants identified by {engine_fit.runs} of {every} runs",
         Table(columns(("constant", "prior", "fitted", "known to"), "lrrr"), rows),
-        Table(columns(("errors", "", "runs", "median", *_MORE), "llrrrrr"), [*_engine_errors(engine_fit)]),
+        Table(columns(("errors", "", "runs", "median", *_MORE), "llrrrrr"), [*_engine_error_rows(engine_fit)]),
         groups,
         written,
     )
 
 
-def _engine_errors(engine_fit: EngineFit) -> Iterator[tuple[str, ...]]:
-    """A row of errors for each quantity: as shipped, fitted, left out."""
+def _engine_error_rows(engine_fit: EngineFit) -> Iterator[tuple[str, ...]]:
+    """The table rows of errors for each quantity: as shipped, fitted, and on left-out groups."""
     parts = {
         "as shipped": engine_fit.shipped,
         "fitted": engine_fit.fitted,
@@ -546,22 +549,22 @@ def benchmarks_json(engine_fit: EngineFit, written: Iterable[Path]) -> dict[str,
 
 # The answer of `measure`: what was timed on the device at hand.
 
-_SHAPE = ("n_gpus", "bytes", "b", "h", "l", "dim", "m", "n", "k")
+_SHAPES = ("n_gpus", "bytes", "b", "h", "l", "dim", "m", "n", "k")
 _TIMES = ("fwd_us", "bwd_us", "predicted_fwd_us", "predicted_bwd_us", "time_us")
-_NEXT = "Keep them with -o mine.csv, then: costmodel calibrate mine.csv"
+_NEXT_STEP = "Keep them with -o mine.csv, then: costmodel calibrate mine.csv"
 
 
-def measured(device: Device, timings: MeasuredKernels) -> AnswerDocument:
-    """Every operation with its shape and times, and how many were left out."""
+def measured_document(device: Device, timings: MeasuredKernels) -> AnswerDocument:
+    """The operations that `measure` timed on this device, with their shapes and times in µs."""
     rows = [row for row in timings.rows if not row.get("skipped")]
     shape, times = (
-        [name for name in names if any(row.get(name) is not None for row in rows)] for names in (_SHAPE, _TIMES)
+        [name for name in names if any(row.get(name) is not None for row in rows)] for names in (_SHAPES, _TIMES)
     )
     cells = [
         [
-            _operation(row),
-            *(_whole_words(row.get(name)) for name in shape),
-            *(_time_words(row.get(name)) for name in times),
+            _operation_name(row),
+            *(_count_text(row.get(name)) for name in shape),
+            *(_time_text(row.get(name)) for name in times),
         ]
         for row in rows
     ]
@@ -569,17 +572,17 @@ def measured(device: Device, timings: MeasuredKernels) -> AnswerDocument:
     about: list[Line] = [styled(f"{device.name}, PyTorch {device.torch}", HEAD)]
     about += [styled("these are times of a processor, not of a GPU", WARN)] if device.is_processor else []
     table = Table(columns(heads, "l" + "r" * (len(heads) - 1)), cells)
-    left = [*(styled(sentence, WARN) for sentence in remarks(timings)), styled(_NEXT)]
+    left = [*(styled(sentence, WARN) for sentence in measurement_remarks(timings)), styled(_NEXT_STEP)]
     sections = [Section("operations", "Operations", table=table), Section("remarks", "Remarks", beneath=left)]
     stated = f"{number_of(len(rows), 'operation')} timed on {device.name}."
     return AnswerDocument(None, f"Operations of {device.name}", about, stated, "plain", sections)
 
 
-POINTS = "points"  # the folder of results
+RESULTS_FOLDER = "points"  # the folder of results
 
 
-def points(case: LoadedScenario, benchmark_points: Sequence[BenchmarkPoint]) -> AnswerDocument:
-    """The benchmarks that determine the constants of an engine, their expected results, and how to read them back."""
+def points_document(case: LoadedScenario, benchmark_points: Sequence[BenchmarkPoint]) -> AnswerDocument:
+    """The benchmarks that determine the constants of an engine, with expected times and commands."""
     heads = ("users", "prompt", "output", "first token", "token", "time", "GPU hours")
     rows = [
         [
@@ -593,20 +596,20 @@ def points(case: LoadedScenario, benchmark_points: Sequence[BenchmarkPoint]) -> 
     stated = f"{number_of(len(benchmark_points), 'benchmark')} of {case.title} take {hours} GPU hours."
     scenario = f"{PurePath(case.file).stem}.yaml"
     lines: list[Line] = [
-        styled(f"Put the scenario beside the results, as {POINTS}/{scenario}, start the engine, then:")
+        styled(f"Put the scenario beside the results, as {RESULTS_FOLDER}/{scenario}, start the engine, then:")
     ]
     lines += [styled(f"  {each.command}") for each in benchmark_points]
     ahead: list[Line] = [styled(stated, HEAD)]
-    closing: list[Line] = [styled(f"Then: costmodel calibrate --follow {POINTS} --write")]
+    closing: list[Line] = [styled(f"Then: costmodel calibrate --follow {RESULTS_FOLDER} --write")]
     section = Section("points", "Benchmarks to run", stated, ahead=ahead, table=Table(columns(heads, "r" * 7), rows))
     sections = [section, Section("commands", "Commands", beneath=lines)]
     return AnswerDocument(case, "Benchmarks to run", [], stated, "plain", sections, closing=closing)
 
 
 def points_json(case: LoadedScenario, benchmark_points: Sequence[BenchmarkPoint]) -> dict[str, Any]:
-    """The benchmark points of an engine as plain values."""
+    """The benchmarks that determine the constants of an engine, as plain values."""
     return {
-        **head("costmodel/benchmark-points/v1"),
+        **schema_head("costmodel/benchmark-points/v1"),
         "scenario": case.file,
         "points": [
             {
@@ -624,35 +627,37 @@ def points_json(case: LoadedScenario, benchmark_points: Sequence[BenchmarkPoint]
     }
 
 
-def remarks(timings: MeasuredKernels) -> list[str]:
-    """Sentences on skipped shapes, with the reason, and on a measurement that was stopped."""
-    reasons = Counter(_reason(row["skipped"]) for row in timings.rows if row.get("skipped"))
+def measurement_remarks(timings: MeasuredKernels) -> list[str]:
+    """Sentences on skipped shapes and the reasons, and on a measurement that was stopped."""
+    reasons = Counter(_skip_reason(row["skipped"]) for row in timings.rows if row.get("skipped"))
     skipped = [f"{count:,} shapes were skipped: {reason}" for reason, count in reasons.items()]
     return skipped + [f"stopped: {len(timings.rows):,} rows were finished by then"] * timings.stopped
 
 
-def _reason(skipped: str) -> str:
+def _skip_reason(skipped: str) -> str:
     """The reason for a skipped shape, without its numbers."""
     return "there was not time for them" if skipped.startswith(LACKED_TIME) else skipped
 
 
-def _operation(row: dict[str, Any]) -> str:
-    """The name of an operation, with its kernel and its type unless that is bf16."""
+def _operation_name(row: dict[str, Any]) -> str:
+    """The name of an operation with its kernel, and its number type unless that is bf16."""
     return " ".join(filter(None, (row["op"], row.get("kernel"), row["dtype"].replace("bf16", ""))))
 
 
-def _whole_words(value: float | None) -> str:
+def _count_text(value: float | None) -> str:
+    """A whole number as text; empty for None."""
     return "" if value is None else f"{value:,.0f}"
 
 
-def _time_words(value: float | None) -> str:
+def _time_text(value: float | None) -> str:
+    """A time in µs as text with one decimal; empty for None."""
     return "" if value is None else f"{value:,.1f}"
 
 
 def measured_json(device: Device, timings: MeasuredKernels) -> dict[str, Any]:
-    """The table as a document; times in microseconds, as tables of kernels have them."""
+    """The measured operations as plain values; times in µs, as in kernel tables."""
     return {
-        **head("costmodel/measured-kernels/v1"),
+        **schema_head("costmodel/measured-kernels/v1"),
         "device": device.name,
         "processor": device.is_processor,
         "torch": device.torch,

@@ -1,4 +1,4 @@
-"""A collective by size: time with its band, bandwidths, levels and algorithm; a ring step by step."""
+"""The answers about one collective: its time and bandwidth by message size, and a ring all-reduce step by step."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from costmodel.evidence.measure.ring import RingRun
 from costmodel.explore.collective import Ring, signed_error
 from costmodel.ground.parsing import parse
 from costmodel.ground.units import percent, show, show_time, significant
-from costmodel.report.answers.explain import figure_rows, figure_table, tree_section
+from costmodel.report.answers.explain import figure_rows, figures_section, tree_section
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
-from costmodel.report.terminal.charts import line
-from costmodel.report.terminal.formatting import BAND, between, signed
+from costmodel.report.terminal.charts import line_chart
+from costmodel.report.terminal.formatting import BAND, range_of, signed_percent
 from costmodel.report.terminal.head import machine_words
-from costmodel.report.terminal.layout import HEAD, WARN, CellTable, Line, head, styled, typed
+from costmodel.report.terminal.layout import HEAD, WARN, CellTable, Line, schema_head, shell_line, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from costmodel.evidence.calibrate.fit_from_kernels import Soundness
     from costmodel.explore.collective import CollectiveAnswer, SizeRow
     from costmodel.explore.explain.explain import ExplainedFigure
 
@@ -43,33 +44,34 @@ _WHY = {each.name: each.meaning for each in ALGORITHMS} | {
 }
 
 
-def collective(answer: CollectiveAnswer) -> AnswerDocument:
-    """A collective by size as nccl-tests prints it, with measured times and the command to measure."""
+def collective_document(answer: CollectiveAnswer) -> AnswerDocument:
+    """The times of a collective by size, in the columns of nccl-tests, with measured times and a command to measure."""
     last = answer.rows[-1]
     fastest = f"{show(last.size, 'B')} take {show_time(last.time)}, {significant(last.busbw / 1e9)} GB/s busbw."
     slow = answer.sound is not None and answer.sound.verdict == "slower"
     return AnswerDocument(
         answer.case,
-        _answer_title(answer),
-        _head(answer),
+        _collective_title(answer),
+        _head_lines(answer),
         fastest,
         "warn" if slow else "plain",
-        [_sizes(answer), *_verdict(answer), *_chart(answer)],
-        closing=[typed("Measure:", measuring(answer)), typed("Next:", _explain_command(answer))],
+        [_sizes_section(answer), *_verdict_section(answer), *_chart_section(answer)],
+        closing=[shell_line("Measure:", nccl_tests_command(answer)), shell_line("Next:", _explain_command(answer))],
     )
 
 
-def _answer_title(answer: CollectiveAnswer) -> str:
+def _collective_title(answer: CollectiveAnswer) -> str:
+    """The title of the answer: the operation and the machine."""
     return f"{_operation_words(answer.operation)} on {machine_words(answer.case)}"
 
 
-def _head(answer: CollectiveAnswer) -> list[Line]:
+def _head_lines(answer: CollectiveAnswer) -> list[Line]:
     """The machine, the group with its links, and remarks."""
-    case, remarks = answer.case, [styled(remark, WARN) for remark in _remarks(answer)]
+    case, remarks = answer.case, [styled(remark, WARN) for remark in _remark_texts(answer)]
     links = f"{answer.inside:.0f} over {case.scale_up.name}" if answer.inside > 1 else ""
     apart = f"{answer.domains:.0f} domains over {case.scale_out.name}" if answer.domains > 1 else ""
     group = styled(f"one group of {_rank_words(answer)}: {' · '.join(filter(None, (links, apart)))}")
-    return [styled(_answer_title(answer), HEAD), group, *remarks]
+    return [styled(_collective_title(answer), HEAD), group, *remarks]
 
 
 def _explain_command(answer: CollectiveAnswer) -> str:
@@ -87,7 +89,7 @@ def _explain_command(answer: CollectiveAnswer) -> str:
     )
 
 
-def collective_explained(
+def collective_explanation(
     answer: CollectiveAnswer, nodes: Mapping[str, ExplainedFigure], depth: int | None
 ) -> AnswerDocument:
     """The time of the largest size as a tree of equations, and the time that a training step counts for it."""
@@ -95,32 +97,32 @@ def collective_explained(
     stated: list[tuple[ExplainedFigure, str, str]] = []
     for node in nodes.values():
         what = f"{_operation_words(answer.operation)} of {show(last.size, 'B')}"
-        alone = f"{what} alone, by {last.algorithm}{_binding(answer)}"
+        alone = f"{what} alone, by {last.algorithm}{_binding_words(answer)}"
         meant = alone if node.name == "time" else "the same in a training step, which computes at the same time"
         stated.append((node, show_time(node.value, 4), meant))
     conclusion = f"{'; '.join(f'{node.name} is {words}' for node, words, _ in stated)}."
-    sections = [figure_table(stated), *(tree_section(*each, depth) for each in stated)]
+    sections = [figures_section(stated), *(tree_section(*each, depth) for each in stated)]
     return AnswerDocument(
-        answer.case, _answer_title(answer), _head(answer), conclusion, "plain", sections, nodes=lambda: nodes
+        answer.case, _collective_title(answer), _head_lines(answer), conclusion, "plain", sections, nodes=lambda: nodes
     )
 
 
-def collective_explained_json(answer: CollectiveAnswer, nodes: Mapping[str, ExplainedFigure]) -> dict[str, Any]:
-    """The trees as plain values; asked: the places of the times."""
+def collective_explanation_json(answer: CollectiveAnswer, nodes: Mapping[str, ExplainedFigure]) -> dict[str, Any]:
+    """The trees of equations as plain values; asked: the row numbers of the two times."""
     rows, asked = figure_rows([*nodes.values()])
     stated = {"operation": answer.operation, "size_bytes": answer.rows[-1].size, "algorithm": answer.rows[-1].algorithm}
-    return {**head("costmodel/explanation/v2"), **stated, "asked": asked, "figures": rows}
+    return {**schema_head("costmodel/explanation/v2"), **stated, "asked": asked, "figures": rows}
 
 
-def _sizes(answer: CollectiveAnswer) -> Section:
-    """Each size with its time, its rates and its algorithm."""
-    reasons = [styled(f"  {words}") for words in _reasons(answer)]
-    figures = [partial(_figure, answer)] if len(answer.rows) >= _CHARTED else []
-    return Section("sizes", "By size", "", figures, table=_table(answer), beneath=reasons)
+def _sizes_section(answer: CollectiveAnswer) -> Section:
+    """The section with the table and the plot of all sizes."""
+    reasons = [styled(f"  {words}") for words in _reason_texts(answer)]
+    figures = [partial(_draw_busbw, answer)] if len(answer.rows) >= _CHARTED else []
+    return Section("sizes", "By size", "", figures, table=_sizes_table(answer), beneath=reasons)
 
 
-def _figure(answer: CollectiveAnswer) -> Draw:
-    """The bus bandwidth by size."""
+def _draw_busbw(answer: CollectiveAnswer) -> Draw:
+    """A plot of the bus bandwidth in GB/s by message size, predicted and measured."""
     from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 
     line = [(row.size, row.busbw) for row in answer.rows]
@@ -136,21 +138,23 @@ def _figure(answer: CollectiveAnswer) -> Draw:
     return Plot("sizes", "Bus bandwidth by size", words, x, y, points, [PlotLine(line, "first")], legend)
 
 
-def _remarks(answer: CollectiveAnswer) -> tuple[str, ...]:
+def _remark_texts(answer: CollectiveAnswer) -> tuple[str, ...]:
     """Remarks on the flags, and on sizes outside the range of the fits."""
     return (*answer.remarks, *(f"N054 outside a fit: {each.words}, so the band is wider" for each in answer.outside))
 
 
 def _operation_words(operation: str) -> str:
+    """The name of an operation with hyphens, such as all-reduce."""
     return operation.replace("_", "-")
 
 
 def _rank_words(answer: CollectiveAnswer) -> str:
+    """The number of ranks in words."""
     return "2 ranks" if answer.operation == "send" else f"{answer.ranks:,.0f} ranks"
 
 
-def _table(answer: CollectiveAnswer) -> Table:
-    """A row for each size, with measured times and the error of the prediction if known."""
+def _sizes_table(answer: CollectiveAnswer) -> Table:
+    """A table with a row for each size: its time, band, rates and algorithm, beside measured times."""
     beside, alone = answer.measured is not None, "GB/s alone, as nccl-tests measures it"
     columns = [Column("size"), Column("time"), Column(BAND, drop=6 if beside else 0)]
     columns += [Column("measured"), Column("error")] if beside else []
@@ -163,15 +167,15 @@ def _table(answer: CollectiveAnswer) -> Table:
 def _row_cells(row: SizeRow, *, measured: bool) -> list[Cell]:
     """The table row of one message size: time, band, measured time, rates, algorithm."""
     levels = ("–" if level is None else Value(show_time(level), level) for level in (row.inside, row.between))
-    band = between(show_time(row.low), show_time(row.high))
+    band = range_of(show_time(row.low), show_time(row.high))
     rates = (significant(row.algbw / 1e9), significant(row.busbw / 1e9), significant(row.in_step_busbw / 1e9))
     real = row.measured
-    beside = ("–", "–") if real is None else (show_time(real), signed(signed_error(row.time, real)))
+    beside = ("–", "–") if real is None else (show_time(real), signed_percent(signed_error(row.time, real)))
     known = (Value(show_time(row.time), row.time), band, *(beside if measured else ()))
     return [show(row.size, "B"), *known, *rates, *levels, row.algorithm]
 
 
-def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
+def _reason_texts(answer: CollectiveAnswer) -> Iterator[str]:
     """Sentences on which algorithms are chosen and why, and on a fit borrowed from another collective."""
     if answer.operation == "send":
         yield "one send, over the slowest link between the two"
@@ -180,24 +184,24 @@ def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
             why = "by the fit of the library's own choice" if name == FITTED and answer.outside else _WHY[name]
             if name == FITTED and answer.case.efficiency.of == UNMEASURED:
                 why = f"carried over from measured links: no collective was measured on {answer.case.scale_up.name}"
-            yield f"{why}{_against(answer, name)}"
+            yield f"{why}{_compared_algorithm(answer, name)}"
         if answer.rows[-1].waits:
-            yield f"at {show(answer.rows[-1].size, 'B')}{_binding(answer)}"
+            yield f"at {show(answer.rows[-1].size, 'B')}{_binding_words(answer)}"
         if answer.domains > 1 and any(row.in_step < _FASTER * row.time for row in answer.rows):
             yield "in step above busbw: predicted steps do not count that wait, so they may be too fast here"
     if answer.stand_in:
         yield f"inside as {_operation_words(answer.stand_in)}: no {_operation_words(answer.operation)} was fitted"
 
 
-def _binding(answer: CollectiveAnswer) -> str:
-    """A sentence on the links that limit the largest size, if it is not the network between nodes."""
+def _binding_words(answer: CollectiveAnswer) -> str:
+    """Words on which link limits the largest size, if a faster network waits for it; else empty."""
     case = answer.case
     inner, outer = case.scale_up.name, case.scale_out.name
     return f": {inner} inside the domains sets the rate, {outer} waits for it" if answer.rows[-1].waits else ""
 
 
-def _against(answer: CollectiveAnswer, name: str) -> str:
-    """The time of an algorithm and of the next best, at the size where the difference is largest."""
+def _compared_algorithm(answer: CollectiveAnswer, name: str) -> str:
+    """The time of an algorithm and of the next best one, at the size where they differ most, as text."""
     rows = [row for row in answer.rows if row.algorithm == name and len(row.algorithms) > 1]
     if not rows:
         return ""
@@ -208,45 +212,42 @@ def _against(answer: CollectiveAnswer, name: str) -> str:
     return f": {show_time(mine)} at {show(row.size, 'B')}, {other} {show_time(its)}" if other else ""
 
 
-def _verdict(answer: CollectiveAnswer) -> list[Section]:
-    """Whether the measured fabric is slower than healthy fabrics of its kind."""
+def _verdict_section(answer: CollectiveAnswer) -> list[Section]:
+    """A section on whether the measured fabric is slower than healthy fabrics; empty without a measurement."""
     soundness = answer.sound
     if soundness is None:
         return []
     kind = answer.case.scale_out.name if answer.domains > 1 else answer.case.scale_up.name
     rates = f"{soundness.measured / 1e9:.3g} GB/s busbw, {soundness.predicted / 1e9:.3g} predicted"
-    by = (
-        "as fast as" if soundness.verdict == "sound" else f"{percent(abs(soundness.error), 2)} {soundness.verdict} than"
-    )
-    words = f"{by} healthy fabrics of this kind ({kind}), which differ by up to {percent(soundness.apart, 2)}"
+    words = fabric_verdict(soundness, f" of this kind ({kind})")
     ahead = [styled(f"Measured from {show(soundness.message, 'B')}: {rates}:", HEAD)]
     beneath = [styled(f"  {words}", WARN if soundness.verdict == "slower" else "")]
     return [Section("measured", "Measured", f"{rates}.", ahead=ahead, beneath=beneath)]
 
 
-def _chart(answer: CollectiveAnswer) -> list[Section]:
-    """The bus bandwidth by size."""
+def _chart_section(answer: CollectiveAnswer) -> list[Section]:
+    """A section with the bus bandwidth by size as a chart for the terminal; empty for few sizes."""
     if len(answer.rows) < _CHARTED:
         return []
     points = [(row.size, row.busbw / 1e9) for row in answer.rows]
     real = [(row.size, row.measured_busbw / 1e9) for row in answer.rows if row.measured_busbw]
     title = "busbw, GB/s: ● predicted, ○ measured" if real else "busbw, GB/s"
-    drawing = line(points, ("size", title), (lambda size: show(size, "B"), significant), real)
+    drawing = line_chart(points, ("size", title), (lambda size: show(size, "B"), significant), real)
     return [Section("chart", "", ahead=[drawing], face="terminal", detail="busbw drawn by size")]
 
 
-def measuring(answer: CollectiveAnswer) -> str:
-    """The command of nccl-tests that measures these sizes."""
+def nccl_tests_command(answer: CollectiveAnswer) -> str:
+    """The nccl-tests command that measures these sizes."""
     program = _PROGRAMS.get(answer.operation, f"{answer.operation}_perf")
-    sizes = f"-b {math.floor(answer.rows[0].size)} -e {math.ceil(answer.rows[-1].size)}{_factor(answer)}"
+    sizes = f"-b {math.floor(answer.rows[0].size)} -e {math.ceil(answer.rows[-1].size)}{_factor_option(answer)}"
     each, nodes = answer.case.node.accelerators, answer.case.scenario.cluster.nodes
     if nodes == 1:
         return f"{program} {sizes} -g {2 if answer.operation == 'send' else int(each)}"
     return f"mpirun -np {answer.ranks:.0f} -N {each:.0f} {program} {sizes} -g 1"
 
 
-def _factor(answer: CollectiveAnswer) -> str:
-    """The nccl-tests option for the factor between sizes, if all factors are equal."""
+def _factor_option(answer: CollectiveAnswer) -> str:
+    """The nccl-tests option -f for the factor between sizes; empty for a single size."""
     sizes = [row.size for row in answer.rows]
     steps = {round(after / before, 6) for before, after in itertools.pairwise(sizes)}
     return f" -f {steps.pop():g}" if len(steps) == 1 else " -f 2" if steps else ""
@@ -255,17 +256,17 @@ def _factor(answer: CollectiveAnswer) -> str:
 def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
     """The predicted collective as plain values."""
     return {
-        **head("costmodel/collective/v1"),
+        **schema_head("costmodel/collective/v1"),
         "operation": answer.operation,
         "ranks": int(answer.ranks),
         "ranks_inside": int(answer.inside),
         "domains": int(answer.domains),
         "accelerator": answer.case.accelerator.name,
         "node": answer.case.node.name,
-        "measure": measuring(answer),
+        "measure": nccl_tests_command(answer),
         "inside_as": answer.stand_in or None,
-        "remarks": list(_remarks(answer)),
-        "measured": _measured_json(answer),
+        "remarks": list(_remark_texts(answer)),
+        "measured": _measured_fields(answer),
         "sizes": [
             {
                 "size_bytes": row.size,
@@ -288,14 +289,16 @@ def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
     }
 
 
-def _measured_json(answer: CollectiveAnswer) -> dict[str, Any] | None:
-    """Measured and predicted bus bandwidth as plain values, with the verdict on the fabric."""
-    soundness, measured = answer.sound, answer.measured
-    if soundness is None or measured is None:
-        return None
+def fabric_verdict(soundness: Soundness, kind: str = "") -> str:
+    """How fast a measured fabric is beside healthy ones, in words; kind: words on what they have in common."""
+    same, apart = soundness.verdict == "sound", percent(soundness.apart, 2)
+    speed = "as fast as" if same else f"{percent(abs(soundness.error), 2)} {soundness.verdict} than"
+    return f"{speed} healthy fabrics{kind}, which differ by up to {apart}"
+
+
+def fabric_fields(soundness: Soundness) -> dict[str, Any]:
+    """A measured fabric beside healthy ones as plain values: bus bandwidths in bytes per second, and the verdict."""
     return {
-        "file": measured.file,
-        "device": measured.device,
         "from_bytes": soundness.message,
         "busbw_bytes_per_s": soundness.measured,
         "sound_busbw_bytes_per_s": soundness.predicted,
@@ -305,16 +308,24 @@ def _measured_json(answer: CollectiveAnswer) -> dict[str, Any] | None:
     }
 
 
+def _measured_fields(answer: CollectiveAnswer) -> dict[str, Any] | None:
+    """Measured and predicted bus bandwidth as plain values, with the verdict on the fabric."""
+    soundness, measured = answer.sound, answer.measured
+    if soundness is None or measured is None:
+        return None
+    return {"file": measured.file, "device": measured.device, **fabric_fields(soundness)}
+
+
 # --- the table of a ring all-reduce: a step a row, a rank a column
 
 
-_ACROSS, _ACROSS_BESIDE = 8, 5  # ranks of which each has a column; beside measured times
+_MOST_RANK_COLUMNS, _MOST_RANK_COLUMNS_MEASURED = 8, 5  # ranks of which each has a column; beside measured times
 
 
-def ring_table(found: Ring, origin: str = "", ran: RingRun | None = None) -> list[Line]:
-    """Which rank sends which chunk in each step, and the total time; ran: a real run to compare with.
+def ring_lines(found: Ring, origin: str = "", ran: RingRun | None = None) -> list[Line]:
+    """Which rank sends which chunk in each step of a ring all-reduce, and the total time.
 
-    origin: where the rate of a link comes from, if it is not stated
+    origin: where the rate of a link comes from, if it is not stated. ran: a real run to compare with
     """
     chunk = show(found.message / found.ranks, "B")
     link = f"{show(found.bandwidth, 'B/s')}{f' ({origin})' if origin else ''}"
@@ -326,7 +337,7 @@ def ring_table(found: Ring, origin: str = "", ran: RingRun | None = None) -> lis
         styled(f"  A step takes {show_time(found.each)}: {show_time(found.latency)} and {chunk} over {link}."),
         Text(),
     ]
-    across = _ACROSS if ran is None else _ACROSS_BESIDE
+    across = _MOST_RANK_COLUMNS if ran is None else _MOST_RANK_COLUMNS_MEASURED
     shown = range(min(found.ranks, across))
     took = [()] * len(found.steps) if ran is None else [(show_time(each),) for each in ran.steps]
     rows = [
@@ -345,13 +356,13 @@ def ring_table(found: Ring, origin: str = "", ran: RingRun | None = None) -> lis
         lines.append(styled(f"  ranks {across} to {found.ranks - 1} likewise: rank r sends one chunk further on"))
     sent = show(found.message * 2 * (found.ranks - 1) / found.ranks, "B")
     lines += [Text(), styled(f"  all {len(found.steps)} steps take {show_time(found.total)}; each rank sends {sent}")]
-    lines += _measured_lines(found, ran) if ran else []
+    lines += _ring_run_lines(found, ran) if ran else []
     lines += [styled("  a cell is the chunk and the rank it goes to; formula: costmodel explain ring_time")]
     return lines
 
 
-def _measured_lines(found: Ring, ran: RingRun) -> list[Line]:
-    """Lines on the measured time of the real run and on its results."""
+def _ring_run_lines(found: Ring, ran: RingRun) -> list[Line]:
+    """Lines on a real run of the ring: its time, the bytes sent, and whether the sums are right."""
     times = f"  measured here: {show_time(ran.total)}, predicted {found.total / ran.total - 1:+.0%}"
     sums = "every rank has the sums" if ran.summed else "a rank does not have the sums"
     lines: list[Line] = [styled(f"{times}; each rank sent {show(float(ran.sent), 'B')}; {sums}")]
@@ -362,12 +373,12 @@ def _measured_lines(found: Ring, ran: RingRun) -> list[Line]:
 
 
 def ring_json(found: Ring, ran: RingRun | None = None) -> dict[str, Any]:
-    """The ring all-reduce as plain values."""
+    """The ring all-reduce as plain values, in seconds and bytes."""
     real: dict[str, Any] = {}
     if ran is not None:
         real = {"total_s": ran.total, "steps_s": list(ran.steps), "sent_bytes": ran.sent, "summed": ran.summed}
     return {
-        **head("costmodel/ring/v1"),
+        **schema_head("costmodel/ring/v1"),
         "ranks": found.ranks,
         "message_bytes": found.message,
         "bandwidth_bytes_per_s": found.bandwidth,

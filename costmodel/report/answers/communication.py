@@ -1,4 +1,4 @@
-"""What a plan sends: each collective with its group, link, size and rates, and what of it each group waits for."""
+"""The answer of `comm`: the collectives of a plan, their rates, and the time that each process group waits."""
 
 from __future__ import annotations
 
@@ -13,53 +13,44 @@ from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import trace_of_transfer
 from costmodel.ground.units import percent, show, show_time, significant, time_unit
-from costmodel.report.answers.plan_answer import PlanView, plan_answer, plan_rows
+from costmodel.report.answers.plan_answer import PlanView, plan_document, plan_rows
 from costmodel.report.answers.plan_parts import PlanTraffic, SentMessage
-from costmodel.report.data_formats.answer_fields import known
-from costmodel.report.document import (
-    AnswerDocument,
-    Cell,
-    Column,
-    Draw,
-    Section,
-    Table,
-    made_of,
-    traced,
-)
+from costmodel.report.data_formats.answer_fields import finite
+from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, computed, traced
 from costmodel.report.terminal.layout import HEAD, styled
 
 
-def communication(view: PlanView) -> AnswerDocument:
-    """The communication of a plan: collectives by group and link, and exposed time."""
-    return plan_answer(view, "comm", lambda: traffic_sections(view.traffic()))
+def communication_document(view: PlanView) -> AnswerDocument:
+    """The communication of a plan: its collectives by group and link, and the time not hidden by compute."""
+    return plan_document(view, "comm", lambda: traffic_sections(view.traffic()))
 
 
 def traffic_sections(traffic: PlanTraffic) -> list[Section]:
-    """Sections on collectives outside a step, then inside it, then the exposed time of each group."""
-    sections = [*traffic.ahead, network_section(traffic), *_alone_section(traffic.sent), *wait_section(traffic)]
+    """Sections on collectives outside a step, inside it, and on the exposed time of each group."""
+    sections = [*traffic.ahead, network_section(traffic), *_outside_step_section(traffic.sent), *wait_section(traffic)]
     return [*sections[:-1], replace(sections[-1], beneath=traffic.beneath)]
 
 
 def network_section(traffic: PlanTraffic) -> Section:
-    """The collectives, as nccl-tests has them."""
+    """The section with the table of collectives, in the columns of nccl-tests."""
     if not traffic.sent:
         words = "Nothing is sent: one rank in every group."
         return Section("network", "Communication", words, ahead=[styled(words)])
     waited = sum(group.exposed for group in traffic.waits)
     _, whole, of = traffic.whole
     words = f"{show_time(waited)} {of} waits for the network, {percent(waited / whole)}." if waited > 0 else ""
-    shown = [partial(_figure, traffic)] if traffic.waits else []
-    ahead, table = [styled(traffic.where, HEAD)], _table(traffic.sent)
+    shown = [partial(_draw_waits, traffic)] if traffic.waits else []
+    ahead, table = [styled(traffic.where, HEAD)], _collectives_table(traffic.sent)
     longest = sorted(traffic.sent, key=lambda each: -number(each.transfer.total_time))
     firsts = {each.of: each for each in reversed(longest)}.values()  # the longest of each kind of step
     chosen = [*firsts, *(each for each in longest if each not in firsts)][:_BRIEF]
     few = [each for each in traffic.sent if each in chosen]
-    short = _table(few) if len(few) < len(traffic.sent) else None
+    short = _collectives_table(few) if len(few) < len(traffic.sent) else None
     return Section("network", "Communication", words, shown, ahead, table, folded=bool(shown), short=short)
 
 
-def _table(sent: Sequence[SentMessage]) -> Table:
-    """A table with the columns of nccl-tests; a narrow terminal drops columns that follow from others first."""
+def _collectives_table(sent: Sequence[SentMessage]) -> Table:
+    """A table of collectives in the columns of nccl-tests; the first columns to be dropped follow from others."""
     several = len({each.of for each in sent}) > 1
     columns = [Column("of", "k")] if several else []
     columns += [Column("group", "k"), Column("ranks"), Column("link", "k", drop=2), Column("op", "k"), Column("size")]
@@ -86,8 +77,8 @@ _LEGEND = "GB/s, as the step counts them"
 _BUSBW = "bytes that cross the link of a rank / time of one"
 
 
-def _alone_section(sent: Sequence[SentMessage]) -> list[Section]:
-    """The bus bandwidth of collectives outside a step, as nccl-tests measures it, and the algorithm assumed."""
+def _outside_step_section(sent: Sequence[SentMessage]) -> list[Section]:
+    """A section on the bus bandwidth of collectives outside a step, and on the algorithm; empty if none is known."""
     rows = [
         [each.transfer.group.name, each.transfer.operation.replace("_", "-"), significant(each.alone / 1e9),
          " + ".join(each.algorithms)]
@@ -101,7 +92,7 @@ def _alone_section(sent: Sequence[SentMessage]) -> list[Section]:
 
 
 def transfer_cell(transfer: Transfer, place: int, name: str) -> Cell:
-    """A cell with one figure of a transfer."""
+    """A cell with one figure of a transfer: bytes, seconds or a count, by the name of its field."""
     value = number(getattr(transfer, name))
     if name == "count":
         text = f"1/{1 / value:,.0f}" if 0 < value < 0.5 else f"{value:,.0f}"
@@ -111,16 +102,18 @@ def transfer_cell(transfer: Transfer, place: int, name: str) -> Cell:
 
 
 def _algorithm_bandwidth_of(transfer: Transfer) -> float:
+    """The size of a collective over its time, in bytes per second."""
     return number(algorithm_bandwidth(number(transfer.message), number(transfer.time)))
 
 
 def _rate_cell(value: float, place: int, how: str) -> Cell:
+    """A cell with a rate in GB/s, which opens its size and time."""
     names = [trace_of_transfer(place, name) for name in ("message", "time")]
-    return made_of("GB/s", significant(value / 1e9), value, how, names)
+    return computed("GB/s", significant(value / 1e9), value, how, names)
 
 
 def wait_section(traffic: PlanTraffic) -> list[Section]:
-    """For each group, the bytes sent, the time of its collectives, and the exposed part."""
+    """A section with the bytes that each group sends, the time of its collectives, and the exposed time."""
     result, whole, of = traffic.whole
     groups = traffic.waits
     if not groups:
@@ -137,12 +130,12 @@ def wait_section(traffic: PlanTraffic) -> list[Section]:
         names = [trace_of_transfer(place, "total_time") for place, _ in group.sent]
         sums: list[Cell] = [
             traced(show(group.volume, "B"), group.volume, f"{group.name}_volume_bytes", f"{group.name}_volume"),
-            made_of("in all", show_time(group.total), group.total, " + ", names),
+            computed("in all", show_time(group.total), group.total, " + ", names),
         ]
         exposed, share = f"{group.name}_exposed", group.exposed / whole
         waits: list[Cell] = [
             traced(show_time(group.exposed), group.exposed, machine_name(exposed), exposed),
-            made_of("part", percent(share), share, " / ", [exposed, result]),
+            computed("part", percent(share), share, " / ", [exposed, result]),
         ]
         rows.append([group.words or group.name, *(sums if stated else []), *waits, group.note][: len(columns)])
     lead = "What the groups send, and what of it is not hidden behind other work."
@@ -150,8 +143,8 @@ def wait_section(traffic: PlanTraffic) -> list[Section]:
     return [Section("waits", "Waits for the network", lead, table=table, detail=named, spare=1)]
 
 
-def _figure(traffic: PlanTraffic) -> Draw:
-    """Bars with each group's total time on a link and its exposed part."""
+def _draw_waits(traffic: PlanTraffic) -> Draw:
+    """Bars with the total time of each group's collectives and the exposed part."""
     from costmodel.report.page.figures import BarRow, Bars, Piece
 
     rows = []
@@ -182,17 +175,17 @@ def communication_json(view: PlanView) -> dict[str, Any]:
     groups = [
         {
             "group": group.words or group.name,
-            "sent_bytes": known(group.volume),
-            "total_s": known(group.total),
-            "exposed_s": known(group.exposed),
+            "sent_bytes": finite(group.volume),
+            "total_s": finite(group.total),
+            "exposed_s": finite(group.exposed),
         }
         for group in traffic.groups
     ]
-    sent = plan_rows(view.case, map(_message_fields, traffic.sent))
+    sent = plan_rows(view.case, map(_collective_fields, traffic.sent))
     return {**view.plain(), "transfers": sent, "groups": plan_rows(view.case, groups), **traffic.plain}
 
 
-def _message_fields(each: SentMessage) -> dict[str, Any]:
+def _collective_fields(each: SentMessage) -> dict[str, Any]:
     """One collective as plain values."""
     return {
         "of": each.of,

@@ -1,4 +1,4 @@
-"""Two answers side by side: inputs that changed, then what moved in time, memory and communication."""
+"""The answer of `diff`: two answers side by side, with changed inputs and changed results."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from costmodel.explore.compare.compare import (
 )
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, show, significant
-from costmodel.report.data_formats.answer_fields import flags_json
-from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained, table_of
+from costmodel.report.data_formats.answer_fields import flag_fields
+from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, table_of, with_explain_command
 from costmodel.report.terminal.formatting import ENDS, TIME_TERMS, result
 from costmodel.report.terminal.head import (
     command,
@@ -36,7 +36,7 @@ from costmodel.report.terminal.head import (
     left_out_words,
     with_facts,
 )
-from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, Abridged, Detail, Line, head, styled
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, Abridged, Detail, Line, schema_head, styled
 from costmodel.report.trials import range_figures
 from costmodel.report.workload_words import money_words, words_of
 
@@ -58,17 +58,17 @@ _TERMS = {key: title for title, key in TIME_TERMS}
 _MONEY = ("run_cost", "run_time", "rent_per_month")  # the first two with bands
 _INPUTS_SHOWN, _BRIEF_INPUTS = 24, 5
 _BRIEF, _BRIEF_TERMS = 12, 3  # results, and terms of each, in a short answer
-_TELLING, _SAME_PEAK = 1e-4, 0.01
+_LEAST_CHANGE, _SAME_PEAK = 1e-4, 0.01
 SAME = "same"
 
 
-def diff(found: Difference, name: str) -> AnswerDocument:
-    """The comparison: changed inputs, moved figures, and a conclusion."""
-    about: list[Line] = [styled(name, HEAD), *_unfit_lines(found), *_heads(found), *_of_flags(found)]
+def diff_document(found: Difference, name: str) -> AnswerDocument:
+    """The comparison of two answers: changed inputs, changed results, and a conclusion."""
+    about: list[Line] = [styled(name, HEAD), *_unfit_lines(found), *_head_lines(found), *_flag_lines(found)]
     about += [styled("Nothing differs.")] if found.same else []
     refused = [*_refusal_lines(found)]
-    about += [] if refused else [*_money(found)]
-    sections = [] if found.same else [inputs(found.inputs, [*_prices_left_out(found), *refused])]
+    about += [] if refused else [*_money_line(found)]
+    sections = [] if found.same else [inputs_section(found.inputs, [*_prices_left_out(found), *refused])]
     sections += [] if found.same or refused else [*_moved_sections(found)]
     adds_up = not found.same and not refused and words_of(found.before.kind).adds_up
     words = "Nothing differs." if found.same else conclusion(found)
@@ -79,8 +79,8 @@ def diff(found: Difference, name: str) -> AnswerDocument:
     return AnswerDocument(None, name, about, words, verdict, sections, closing=last)
 
 
-def _money(found: Difference) -> Iterator[Line]:
-    """A line on the cost and the time of both jobs, or on the rents of services; short with the range of money."""
+def _money_line(found: Difference) -> Iterator[Line]:
+    """A line on the cost and the time of both jobs, or on the rents of both services; none if they are equal."""
     sides = [(found.before, "before"), (found.after, "after")]
     banded = [*_MONEY, *(f"{name}_{end}" for name in _MONEY[:2] for end in ENDS)]
     whole, few = (
@@ -96,7 +96,7 @@ def _money(found: Difference) -> Iterator[Line]:
 
 
 def _unfit_lines(found: Difference) -> Iterator[Text]:
-    """Which side has a plan that does not fit, so that its times are of no run."""
+    """A line for each side whose plan does not fit in memory."""
     for side, name in ((found.before, "A"), (found.after, "B")):
         share = side.figures.get("memory_share", 0.0)
         if share > 1:
@@ -105,7 +105,7 @@ def _unfit_lines(found: Difference) -> Iterator[Text]:
 
 
 def _refusal_lines(found: Difference) -> Iterator[Text]:
-    """Why a side has no figures."""
+    """A line for each side that has no results because its plan is invalid."""
     for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
             why = "is invalid" if "M001" not in side.refused else "does not fit, so its figures mean nothing"
@@ -113,10 +113,10 @@ def _refusal_lines(found: Difference) -> Iterator[Text]:
 
 
 def _moved_sections(found: Difference) -> list[Section]:
-    """Moved results, with their terms if these add up to the results; else with their bands."""
+    """Sections with the changed results and their terms or bands, each figure linked to its explanation."""
     sections = [
-        _with_traces(found, section)
-        for section in moved(found.before.kind, found.figures, [*_overload_lines(found), *_peaks(found)])
+        _with_explain_commands(found, section)
+        for section in change_sections(found.before.kind, found.figures, [*_overload_lines(found), *_peak_line(found)])
     ]
     sides = [
         (name, partial(_figure_of_side, side)) for name, side in (("before", found.before), ("after", found.after))
@@ -126,15 +126,16 @@ def _moved_sections(found: Difference) -> list[Section]:
 
 
 def _figure_of_side(side: Side, name: str) -> float:
+    """A result of one side; NaN if it does not have it."""
     return float(side.figures.get(machine_name(name), math.nan))
 
 
-def _with_traces(found: Difference, section: Section) -> Section:
-    """A section whose figures of both sides open how they were computed; the result of a row is its first cell."""
+def _with_explain_commands(found: Difference, section: Section) -> Section:
+    """The section with each figure linked to the `explain` command of its side."""
     table = table_of(section)
     if table is None:
         return section
-    named = {_title_of(name): name for name in COLUMNS[found.before.kind]}
+    named = {_result_title(name): name for name in COLUMNS[found.before.kind]}
     heads = [column.head for column in table.columns]
     places = [(heads.index("before"), found.before, "before"), (heads.index("after"), found.after, "after")]
     moves = {plan_in_words(move.name): move for move in found.figures}
@@ -144,54 +145,54 @@ def _with_traces(found: Difference, section: Section) -> Section:
         for place, side, when in places if name in moves else ():
             if side.case is not None:
                 line = command(side.case, "explain", name)
-                cells[place] = explained(str(row[place]), getattr(moves[name], when), name, line)
+                cells[place] = with_explain_command(str(row[place]), getattr(moves[name], when), name, line)
         rows.append(cells)
     return replace(section, table=replace(table, rows=rows))
 
 
-def _title_of(name: str) -> str:
+def _result_title(name: str) -> str:
     """The row title of a result."""
     return {**_TITLES, **_RUN_TITLES, **_TERMS}.get(name, name)
 
 
-def moved(
+def change_sections(
     kind: str, figures: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True
 ) -> list[Section]:
-    """Sections of changed figures: each result with its terms if it has any, else with its error band."""
+    """Sections with the changed results: with their terms if these add up to them, else with their bands."""
     if words_of(kind).adds_up:
-        return terms(figures, beneath, apart=apart)
+        return term_sections(figures, beneath, apart=apart)
     columns = [Column("result", "k"), Column("before"), Column("P10 – P90 before", drop=1), Column("after"),
                Column("P10 – P90 after", drop=2), Column("change"), Column("", "k")]  # fmt: skip
-    rows = [*_results(kind, figures)]
+    rows = [*_result_rows(kind, figures)]
     table = Table(columns, rows, brief=_BRIEF, rest="result")
     return [Section("moved", "What moved", table=table if rows else None, beneath=beneath, apart=apart)]
 
 
-def _results(kind: str, figures: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
+def _result_rows(kind: str, figures: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
     """Table rows of the results that changed, in the order of their columns."""
     words, named = words_of(kind), {plan_in_words(move.name): move for move in figures}
     for name, column in COLUMNS[kind].items():
         move = named.get(name)
         if move is None or move.before is None or move.after is None:
             continue
-        if name.endswith(("_low", "_high")) or abs(move.change) < _TELLING:
+        if name.endswith(("_low", "_high")) or abs(move.change) < _LEAST_CHANGE:
             continue
         change = change_words(move.change) if math.isfinite(move.before) and math.isfinite(move.after) else ""
         better = (move.change > 0) == (column.better == "higher")
         mark = "" if column.better == "neither" or change == SAME else "better" if better else "worse"
-        before, after = (_ends(named, name, side) for side in ("before", "after"))
+        before, after = (_changed_band(named, name, side) for side in ("before", "after"))
         values = words.result(name, move.before), words.band(before, name), words.result(name, move.after)
         yield name, *values, words.band(after, name), change, mark
 
 
-def _ends(named: Mapping[str, MovedFigure], name: str, side: str) -> dict[str, float]:
-    """The ends of a result's band on one side; only ends that moved."""
+def _changed_band(named: Mapping[str, MovedFigure], name: str, side: str) -> dict[str, float]:
+    """The ends of a result's P10–P90 band on one side; only ends that changed."""
     ends = {key: getattr(named[key], side) for key in (f"{name}_{end}" for end in ENDS) if key in named}
     return {key: math.nan if value is None else value for key, value in ends.items()}
 
 
 def _overload_lines(found: Difference) -> Iterator[Line]:
-    """A line for each side whose load exceeds its capacity: its figures are at the highest rate it can serve."""
+    """A line for each side whose load exceeds its capacity, with the highest rate that it can serve."""
     for when, side in (("before", found.before), ("after", found.after)):
         if side.overload:
             most = words_of(side.kind).result("saturation_per_s", side.figures[machine_name("saturation_per_s")])
@@ -199,15 +200,15 @@ def _overload_lines(found: Difference) -> Iterator[Line]:
             yield styled(f"  ✗ {' '.join(side.overload)}: {words}", BAD)
 
 
-def _peaks(found: Difference) -> Iterator[Line]:
-    """A line on the peaks that MFU is a share of, if they differ, as of another number type."""
+def _peak_line(found: Difference) -> Iterator[Line]:
+    """A line on the peak FLOP/s behind MFU, if both sides have different peaks, such as bf16 and fp8."""
     rates = [(_figure_of_side(side, "flop_rate"), _figure_of_side(side, "mfu")) for side in (found.before, found.after)]
     one, other = (rate / share if share else math.nan for rate, share in rates)
     if abs(other / one - 1) > _SAME_PEAK:
         yield styled(f"  MFU is a share of {show(other, 'FLOP/s')}; before, of {show(one, 'FLOP/s')}", DIM)
 
 
-def _heads(found: Difference) -> Iterator[Line]:
+def _head_lines(found: Difference) -> Iterator[Line]:
     """The head lines of both sides, only once if they are equal."""
     priced = any(is_money(plan_in_words(move.name)) for move in found.figures)
     sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
@@ -219,8 +220,8 @@ def _heads(found: Difference) -> Iterator[Line]:
         yield from (styled(f"  {' ' if place else mark} {line.plain}", DIM) for place, line in enumerate(lines))
 
 
-def _of_flags(found: Difference) -> Iterator[Line]:
-    """Lines on flags and their defaults, marked − or + if only one side has them; a short answer has only these."""
+def _flag_lines(found: Difference) -> Iterator[Line]:
+    """Lines on the flags of both sides and their defaults, marked − or + if only one side has them."""
     one, other = ([*job_lines(side.asked.assumed), *flag_lines(side.asked)] for side in (found.before, found.after))
     for mark, lines, beside in (("−", one, other), ("+", other, one)):
         for line in lines:
@@ -229,8 +230,8 @@ def _of_flags(found: Difference) -> Iterator[Line]:
                 yield Detail([shown], "why each default", spare=0 if line in beside else 3)
 
 
-def inputs(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
-    """Changed, added and removed inputs, each with the place of the new value."""
+def inputs_section(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
+    """A section with changed, added and removed inputs, each with the place of the new value."""
     columns = [
         Column("", "l"),
         Column("path", "l"),
@@ -249,45 +250,49 @@ def inputs(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
 
 
 def _prices_left_out(found: Difference) -> list[Line]:
-    """Prices that the other side's machine does not take over, and why."""
+    """Lines on prices that one side does not use because they are for another machine."""
     known = dict.fromkeys(map(left_out_words, (*found.before.left_out, *found.after.left_out)))
     return [styled(f"  {words}", WARN) for words in known]
 
 
 def _change_sign(change: Input) -> str:
+    """The mark of a changed input: + for new, − for removed, ~ for changed."""
     return "+" if change.before is None else "−" if change.after is None else "~"
 
 
 def _values_words(change: Input) -> str:
+    """The old and the new value of an input, as text."""
     return " → ".join(_shortened(text) for text in (change.before, change.after) if text is not None)
 
 
 def _shortened(text: str) -> str:
+    """A text cut to 40 letters."""
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _place_words(change: Input) -> str:
+    """The file and line of an input; empty if it has none."""
     place = change.place
     return f"{place.file}:{place.line}" if place is not None and place.line else ""
 
 
-def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True) -> list[Section]:
-    """Moved results, each followed by its terms."""
+def term_sections(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True) -> list[Section]:
+    """Sections with the changed results, each followed by its changed terms."""
     named = {plan_in_words(move.name): move for move in moves}
-    moves = [move for move in moves if _tells(move, named)]
+    moves = [move for move in moves if _is_notable(move, named)]
     rows, short = list[Sequence[str]](), list[Sequence[str]]()
     of_run = named.keys() & {"goodput", "energy"}  # results that only a scenario with run has
     for name, title in (_TITLES | (_RUN_TITLES if of_run else {})).items():
         if name in named:
-            result_row = figure_row(named[name], title, share=True)
+            result_row = change_row(named[name], title, share=True)
             rows, short = [*rows, result_row], [*short, *([result_row] if name != "tokens_per_s_per_gpu" else [])]
         beneath_it = list[Sequence[str]]()
         if name == "step_time":
             times = [move for move in moves if plan_in_words(move.name) in _TERMS]
-            beneath_it = [*_beneath([(move, _TERMS[plan_in_words(move.name)]) for move in times])]
+            beneath_it = [*_term_rows([(move, _TERMS[plan_in_words(move.name)]) for move in times])]
         if name == "memory_peak":
             lines = [move for move in moves if move.name.startswith(MEMORY)]
-            beneath_it = [*_beneath([(move, plan_in_words(move.name).removeprefix(MEMORY)) for move in lines])]
+            beneath_it = [*_term_rows([(move, plan_in_words(move.name).removeprefix(MEMORY)) for move in lines])]
         rows, short = [*rows, *beneath_it], [*short, *beneath_it[:_BRIEF_TERMS]]
     columns = [
         Column("", "l"),
@@ -301,27 +306,27 @@ def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: 
     traffic = [move for move in moves if move.name.startswith(TRAFFIC)]
     if traffic:
         shown = [(move, plan_in_words(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
-        table, ahead = Table(columns, _beneath(shown), headed=False), [styled("  communication", HEAD)]
+        table, ahead = Table(columns, _term_rows(shown), headed=False), [styled("  communication", HEAD)]
         words = "communication"
         made.append(Section(words, "Communication", ahead=ahead, table=table, detail=words))
     return [*made, *([Section("further", "Further", beneath=beneath, apart=False)] if beneath else [])]
 
 
-def _tells(move: MovedFigure, named: Mapping[str, MovedFigure]) -> bool:
+def _is_notable(move: MovedFigure, named: Mapping[str, MovedFigure]) -> bool:
     """Whether a term changed by more than 0.01 % of the result it belongs to."""
     whole = named.get("memory_peak" if unit_of(move.name) == "B" else "step_time")
-    least = _TELLING * (whole.before or 0.0) if whole and not move.name.startswith(TRAFFIC) else 0.0
-    return abs(difference(move)) > least
+    least = _LEAST_CHANGE * (whole.before or 0.0) if whole and not move.name.startswith(TRAFFIC) else 0.0
+    return abs(signed_difference(move)) > least
 
 
-def _beneath(moves: Sequence[tuple[MovedFigure, str]]) -> list[tuple[str, str, str, str, str]]:
+def _term_rows(moves: Sequence[tuple[MovedFigure, str]]) -> list[tuple[str, str, str, str, str]]:
     """The table rows of a result's terms, the largest change first."""
-    ordered = sorted(moves, key=lambda item: -abs(difference(item[0])))
-    return [figure_row(move, f"  {title}", share=False) for move, title in ordered]
+    ordered = sorted(moves, key=lambda item: -abs(signed_difference(item[0])))
+    return [change_row(move, f"  {title}", share=False) for move, title in ordered]
 
 
-def figure_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
-    """The table row of a figure before and after; `share`: whether the change is shown in percent."""
+def change_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
+    """The table row of a figure before and after; share: whether the change is shown in percent."""
     unit = unit_of(move.name)
     before, after = (result(plan_in_words(move.name), value, unit) for value in (move.before, move.after))
     worse = (move.after or 0.0) > (move.before or 0.0)
@@ -349,12 +354,13 @@ def change_words(change: float) -> str:
     return SAME if words[1:] == "0.0 %" else words.replace("-", "−")
 
 
-def difference(move: MovedFigure) -> float:
-    """The change of a figure between the two sides; a missing value counts as zero."""
+def signed_difference(move: MovedFigure) -> float:
+    """The change of a figure from the first side to the second; a missing value counts as zero."""
     return (move.after or 0.0) - (move.before or 0.0)
 
 
 def _signed_change(move: MovedFigure, delta: float) -> str:
+    """The change of a figure as text with its sign and unit."""
     return f"{'+' if delta > 0 else '−'}{result(plan_in_words(move.name), abs(delta), unit_of(move.name))}"
 
 
@@ -366,9 +372,9 @@ def conclusion(found: Difference) -> str:
     ratio = before["step_time_s"] / after["step_time_s"]
     more = after["memory_peak_bytes"] - before["memory_peak_bytes"]
     unfit = "A does not fit. " if before.get("memory_share", 0.0) > 1 else ""
-    speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _times_words(ratio)
+    speed = "As fast" if math.isclose(ratio, 1, rel_tol=1e-4) else _speed_words(ratio)
     memory = f"{gib(abs(more))} GiB {'more' if more > 0 else 'less'}" if abs(more) > 2**20 else "the same memory"
-    return f"{unfit}{speed} for {memory}{_room(before, after)}{_run_change_words(before, after)}."
+    return f"{unfit}{speed} for {memory}{_fit_change_words(before, after)}{_run_change_words(before, after)}."
 
 
 def _run_change_words(before: Mapping[str, float], after: Mapping[str, float]) -> str:
@@ -376,18 +382,19 @@ def _run_change_words(before: Mapping[str, float], after: Mapping[str, float]) -
     if not all("goodput" in side and side.get("run_time_s") for side in (before, after)):
         return ""
     change = after["run_time_s"] / before["run_time_s"] - 1
-    if abs(change) < _TELLING:
+    if abs(change) < _LEAST_CHANGE:
         return "; the run is as long"
     return f"; the run is {significant(abs(change) * 100, 2)} % {'longer' if change > 0 else 'shorter'}"
 
 
-def _room(before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """Words on whether the plan now fits the device, or no longer fits; empty if that did not change."""
+def _fit_change_words(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """Words on whether the plan now fits in memory, or no longer fits; empty if that did not change."""
     fits = [side.get("memory_share", 0.0) <= 1 for side in (before, after)]
     return "" if fits[0] == fits[1] else ", and fits now" if fits[1] else ", and does not fit any more"
 
 
-def _times_words(ratio: float) -> str:
+def _speed_words(ratio: float) -> str:
+    """A ratio of step times in words: faster or slower, as a factor or in percent."""
     times, word = (ratio, "faster") if ratio > 1 else (1 / ratio, "slower")
     return f"{significant(times)} × {word}" if times >= 1.01 else f"{significant((times - 1) * 100, 2)} % {word}"
 
@@ -395,18 +402,18 @@ def _times_words(ratio: float) -> str:
 def diff_json(found: Difference) -> dict[str, Any]:
     """The comparison as plain values."""
     return {
-        **head("costmodel/diff/v2"),
+        **schema_head("costmodel/diff/v2"),
         "workload": found.before.kind,
         "before": _side_fields(found.before),
         "after": _side_fields(found.after),
         "same": found.same,
         "inputs": inputs_json(found.inputs),
-        "figures": with_facts(_facts(found), figures_json(found.figures)),
+        "figures": with_facts(_side_facts(found), figures_json(found.figures)),
     }
 
 
-def _facts(found: Difference) -> dict[str, Any]:
-    """Identifying values of both sides, for every row."""
+def _side_facts(found: Difference) -> dict[str, Any]:
+    """The names and the jobs of both sides as plain values, for every row."""
     return {
         f"{when}_{name}": value
         for when, side in (("before", found.before), ("after", found.after))
@@ -423,11 +430,12 @@ def _side_fields(side: Side) -> dict[str, Any]:
         "refused": refused,
         "overload": overload,
         "facts": facts,
-        "flags": flags_json(side.asked),
+        "flags": flag_fields(side.asked),
     }
 
 
 def _finite_or_none(value: float | None) -> float | None:
+    """The value; None if it is infinite or NaN."""
     return value if value is None or math.isfinite(value) else None
 
 

@@ -1,4 +1,4 @@
-"""Why a step is slow: what was measured beside what is predicted, and the causes that would explain the gap."""
+"""The answer of `diagnose`: a measured step beside the prediction, and the causes that would explain the gap."""
 
 from __future__ import annotations
 
@@ -8,44 +8,45 @@ from typing import Any
 from costmodel.estimate.answer_facts import facts_of
 from costmodel.explore.diagnose.diagnose import Cause, Diagnosis, Explanation
 from costmodel.ground.units import percent, show, show_time, significant
-from costmodel.report.answers.plan_answer import following
-from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, explained
-from costmodel.report.terminal.formatting import between
-from costmodel.report.terminal.head import command, fact_fields, title
-from costmodel.report.terminal.layout import BAD, GOOD, WARN, Abridged, Line, head, styled
+from costmodel.report.answers.plan_answer import next_command
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, with_explain_command
+from costmodel.report.terminal.formatting import range_of
+from costmodel.report.terminal.head import case_title, command, fact_fields
+from costmodel.report.terminal.layout import BAD, GOOD, WARN, Abridged, Line, schema_head, styled
 from costmodel.report.workload_words import words_of
 
 _SHOWN = 5
-_TOLD_APART = 3
+_DISTINGUISHED = 3
 _SAME_JOB = "Is this the same job?"
 
 
-def diagnose(found: Diagnosis) -> AnswerDocument:
-    """Measured and predicted first, then the causes, then the measurements that distinguish them."""
+def diagnose_document(found: Diagnosis) -> AnswerDocument:
+    """The measured and the predicted step, the possible causes, and measurements that distinguish them."""
     answer, case = found.answer, found.answer.inputs.case
     words = words_of(case.kind)
     sections = [
         _measured_section(found),
-        *_runs(found),
+        *_other_runs_section(found),
         *_terms_section(found),
-        *_causes(found),
-        *_distinguishing_measurements(found),
+        *_causes_section(found),
+        *_measurements_section(found),
     ]
     concluded, measured = _conclusion(found), show_time(found.measured.step)
     verb = ("estimate",) if found.inside else ("sensitivity",) if found.explained else ("explain", "step_time")
     return AnswerDocument(
         case,
-        title(case),
+        case_title(case),
         words.titled(answer, False),
         f"{measured} measured, {show_time(found.base.step)} predicted: {_verdict_words(found)}. {concluded}",
         "good" if found.inside and not found.doubts else "bad",
         sections,
         problems=words.problems(answer),
-        closing=[styled(concluded), following(case, *verb)],
+        closing=[styled(concluded), next_command(case, *verb)],
     )
 
 
 def _verdict_words(found: Diagnosis) -> str:
+    """How far the measured step is from the prediction, and whether it is inside the band."""
     change = found.measured.step / found.base.step - 1
     where = "inside the band" if found.inside else "outside the band"
     return f"{change * 100:+.1f} %, {where}".replace("-", "−")
@@ -60,8 +61,8 @@ def _conclusion(found: Diagnosis) -> str:
     if not found.explained:
         return "No single cause explains it."
     first = found.explained[0]
-    expected = between(*(_figure(first.cause, end) for end in first.range))
-    needed = _figure(first.cause, first.value or 0.0)
+    expected = range_of(*(_with_unit(first.cause, end) for end in first.range))
+    needed = _with_unit(first.cause, first.value or 0.0)
     words = f"{first.cause.words}. It would have to be {needed}; {expected} is usual"
     if first.against is None and (first.confirmed or abs(first.usual) >= abs(found.gap) / 2):
         return f"Most likely: {words}."
@@ -72,12 +73,12 @@ def _conclusion(found: Diagnosis) -> str:
 
 
 def _measured_section(found: Diagnosis) -> Section:
-    """A table of the measured and the predicted step, with a verdict."""
-    step, line, digits = found.base.step, _explain(found), _digits(found)
-    band = between(show_time(found.low, digits), show_time(found.high, digits))
+    """A section with the measured and the predicted step in a table, and remarks on the measurement."""
+    step, line, digits = found.base.step, _explain_command(found), _distinct_digits(found)
+    band = range_of(show_time(found.low, digits), show_time(found.high, digits))
     rows: list[list[Cell]] = [
         ["measured", show_time(found.measured.step, digits), ""],
-        ["predicted", explained(show_time(step, digits), step, "step_time", line("step_time")), f"({band})"],
+        ["predicted", with_explain_command(show_time(step, digits), step, "step_time", line("step_time")), f"({band})"],
     ]
     beneath = [styled(f"  {_verdict_words(found)}", GOOD if found.inside and not found.doubts else BAD)]
     beneath += [styled(f"  {note}") for note in found.measured.notes]
@@ -86,26 +87,26 @@ def _measured_section(found: Diagnosis) -> Section:
     return Section("measured", "Measured beside predicted", table=table, beneath=beneath)
 
 
-def _digits(found: Diagnosis) -> int:
-    """Digits for the measured step and its band, so that both ends differ from it."""
+def _distinct_digits(found: Diagnosis) -> int:
+    """The fewest digits at which the measured step and both ends of the band look different."""
     times = [(found.measured.step, end) for end in (found.low, found.high)]
     alike = (digits for digits in range(3, 6) if all(show_time(a, digits) != show_time(b, digits) for a, b in times))
     return next(alike, 6)
 
 
-def _explain(found: Diagnosis) -> Callable[[str], str]:
+def _explain_command(found: Diagnosis) -> Callable[[str], str]:
     """A function that returns the `explain` command of a result."""
     return lambda name: command(found.answer.inputs.case, "explain", name)
 
 
-def _part(found: Diagnosis, one: Explanation) -> str:
-    """The largest share of the gap that a cause can explain, in words."""
+def _explained_part(found: Diagnosis, one: Explanation) -> str:
+    """The part of the gap that a cause can explain at most, in words."""
     most = "nothing" if one.explains == 0 else show_time(abs(one.explains))
     return f"explains {most} of {show_time(abs(found.gap))}"
 
 
-def _runs(found: Diagnosis) -> list[Section]:
-    """Other runs that were measured."""
+def _other_runs_section(found: Diagnosis) -> list[Section]:
+    """A section with the other runs that the user measured; empty without any."""
     if found.inside or not found.runs:
         return []
     rows = [[run.setting, show_time(run.measured), show_time(run.base.step)] for run in found.runs]
@@ -114,7 +115,7 @@ def _runs(found: Diagnosis) -> list[Section]:
 
 
 def _terms_section(found: Diagnosis) -> list[Section]:
-    """A table of measured terms that differ from the prediction."""
+    """A section with the measured terms of the step that differ from the prediction; empty without any."""
     if found.inside or not found.over:
         return []
     rows = list[list[Cell]]()
@@ -125,26 +126,26 @@ def _terms_section(found: Diagnosis) -> list[Section]:
     return [Section("terms", "Your terms", table=table)]
 
 
-def _causes(found: Diagnosis) -> list[Section]:
-    """Single causes that would explain the whole gap, and the nearest causes that cannot."""
+def _causes_section(found: Diagnosis) -> list[Section]:
+    """A section with the single causes that would explain the whole gap, and the nearest causes that cannot."""
     beneath, rows = list[Line](), list[list[Cell]]()
     if found.inside:
         return []
     for place, one in enumerate(found.explained, 1):
-        needed = _figure(one.cause, one.value or 0.0)
-        expected = between(*(_figure(one.cause, end) for end in one.range))
-        rows.append([f"{place}", one.cause.words, needed, expected, _against(one)])
+        needed = _with_unit(one.cause, one.value or 0.0)
+        expected = range_of(*(_with_unit(one.cause, end) for end in one.range))
+        rows.append([f"{place}", one.cause.words, needed, expected, _contradiction(one)])
     if found.impossible:
-        nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_TOLD_APART]
-        stated = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
+        nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_DISTINGUISHED]
+        stated = "; ".join(f"{one.cause.name} ({_explained_part(found, one)})" for one in nearest)
         beneath.append(Abridged(f"  not enough alone: {stated}", short="", added="causes that explain only a part"))
     names = [Column(""), Column("one cause that would explain all of it", "l"), Column("would be"), Column("usual")]
     table = Table([*names, Column("", "l")], rows, brief=_SHOWN, rest="cause") if rows else None
     return [Section("causes", "Causes", table=table, beneath=beneath)] if rows or beneath else []
 
 
-def _figure(cause: Cause, value: float) -> str:
-    """A value of a cause with its unit."""
+def _with_unit(cause: Cause, value: float) -> str:
+    """The value of a cause as text with its unit."""
     if cause.unit == "×":
         return f"{significant(value)} ×"
     if cause.unit == "1":
@@ -152,17 +153,17 @@ def _figure(cause: Cause, value: float) -> str:
     return show(value, cause.unit)
 
 
-def _against(one: Explanation) -> str:
-    """The measured term that speaks most against a cause."""
+def _contradiction(one: Explanation) -> str:
+    """The measured term that contradicts a cause most, in words; empty if none does."""
     if one.against is None:
         return ""
     name, was, should = one.against
     return f"but {name} is {show_time(was)}, not {show_time(should)}"
 
 
-def _distinguishing_measurements(found: Diagnosis) -> list[Section]:
-    """Measurements that distinguish the likeliest causes, each once."""
-    first = [] if found.inside else found.explained[:_TOLD_APART]
+def _measurements_section(found: Diagnosis) -> list[Section]:
+    """A section with measurements that distinguish the likeliest causes; empty for a single cause."""
+    first = [] if found.inside else found.explained[:_DISTINGUISHED]
     if len(first) < 2:
         return []
     of: dict[str, list[str]] = {}
@@ -175,11 +176,11 @@ def _distinguishing_measurements(found: Diagnosis) -> list[Section]:
 
 
 def diagnose_json(found: Diagnosis) -> dict[str, Any]:
-    """The diagnosis as plain values."""
+    """The diagnosis as plain values, in seconds."""
     case = found.answer.inputs.case
     return {
-        **head("costmodel/diagnosis/v1"),
-        "title": title(case),
+        **schema_head("costmodel/diagnosis/v1"),
+        "title": case_title(case),
         "facts": fact_fields(facts_of(case), []),
         "measured_s": found.measured.step,
         "stated": dict(found.measured.stated),

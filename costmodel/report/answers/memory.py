@@ -1,4 +1,4 @@
-"""What accelerators hold, line by line: of stages, of phases, or of the only one there is."""
+"""The answer of `memory`: the memory breakdown of the stages, phases or devices of a plan."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, show_memory, significant
-from costmodel.report.answers.plan_answer import PlanView, plan_answer, plan_rows
+from costmodel.report.answers.plan_answer import PlanView, plan_document, plan_rows
 from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
-from costmodel.report.data_formats.answer_fields import known
-from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, made_of, traced
+from costmodel.report.data_formats.answer_fields import finite
+from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, computed, traced
 from costmodel.report.terminal.formatting import BAND
 from costmodel.report.terminal.head import assumed_lines
 from costmodel.report.terminal.layout import HEAD, Detail, bar, styled
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from costmodel.explore.serving.best_fleets import ServedOn
 
 _BAR = 20
-_LARGEST, _SMALL = 3, 0.05  # lines of a short answer that does not fit, and the share of the sum that each exceeds
+_LARGEST_LINES, _SMALL = (
+    3,
+    0.05,
+)  # lines of a short answer that does not fit, and the share of the sum that each exceeds
 _SPARED, _TITLE, _MACHINES = 4, 2, 3  # when it leaves out the others and its title; machines of a short answer
 
 
-def memory(view: PlanView, served: Sequence[ServedOn] = ()) -> AnswerDocument:
-    """The memory breakdown of a plan, and the model on other machines if these were computed."""
-    section = lambda: [memory_section(view.ledger(), crowded=bool(served)), *_machines(served)]  # noqa: E731
-    return plan_answer(view, "memory", section, assumed=assumed_lines(view.answer.assumed, shown=False))
+def memory_document(view: PlanView, served: Sequence[ServedOn] = ()) -> AnswerDocument:
+    """The memory breakdown of a plan, and other machines that can serve the model if these were computed."""
+    section = lambda: [memory_section(view.ledger(), crowded=bool(served)), *_machines_section(served)]  # noqa: E731
+    return plan_document(view, "memory", section, assumed=assumed_lines(view.answer.assumed, shown=False))
 
 
 _FIGURES: tuple[tuple[str, str, str, Callable[[ServedOn], float], Callable[[float], str]], ...] = (
@@ -41,8 +44,8 @@ _FIGURES: tuple[tuple[str, str, str, Callable[[ServedOn], float], Callable[[floa
 )
 
 
-def _machines(served: Sequence[ServedOn]) -> list[Section]:
-    """The model on the fewest accelerators of each kind that hold it, the fewest first."""
+def _machines_section(served: Sequence[ServedOn]) -> list[Section]:
+    """A section with the smallest number of GPUs of each kind that can serve the model; empty without any."""
     if not served:
         return []
     order = sorted(served, key=lambda row: (row.result("gpus"), row.machine.accelerator))
@@ -79,7 +82,10 @@ def _machines(served: Sequence[ServedOn]) -> list[Section]:
 
 
 def memory_section(ledger: MemoryLedger, *, crowded: bool = False) -> Section:
-    """The lines that are not empty, their sums, and whether they fit; crowded: whether an answer has other parts."""
+    """The section with the memory breakdown of a plan.
+
+    crowded: whether the answer has other sections, so that a short answer shows fewer lines
+    """
     most, used, title = ledger.of(ledger.fullest), ledger.limit, styled(ledger.where, HEAD)
     band = styled(f"  {BAND} of the peak: {ledger.band}")
     spared = [Detail([band], spare=_SPARED) if crowded or not ledger.fits else band] if ledger.band else []
@@ -90,27 +96,30 @@ def memory_section(ledger: MemoryLedger, *, crowded: bool = False) -> Section:
         "memory",
         "Where the memory goes",
         f"{ledger.where}. {who} needs {gib(most)} of {gib(ledger.usable)} GiB {used}.",
-        [partial(_figure, ledger)],
+        [partial(_draw_memory, ledger)],
         [Detail([title], spare=_TITLE) if crowded or not ledger.fits else title],
         ledger_table(ledger, ledger.sums),
         [*room, *ledger.beneath, *further],
         folded=True,
         short=ledger_table(ledger, ledger.sums[-1:]) if len(ledger.sums) > 2 else None,
-        least=_largest_lines(ledger) if crowded or not ledger.fits else None,
+        least=_largest_lines_table(ledger) if crowded or not ledger.fits else None,
     )
 
 
-def _largest_lines(ledger: MemoryLedger) -> Table:
+def _largest_lines_table(ledger: MemoryLedger) -> Table:
     """The largest lines of a breakdown and their sum, for a short answer about a plan that does not fit."""
     sizes = sorted((max(line.held) for line in ledger.lines), reverse=True)
-    least = max(_SMALL * ledger.of(ledger.fullest), sizes[:_LARGEST][-1])
+    least = max(_SMALL * ledger.of(ledger.fullest), sizes[:_LARGEST_LINES][-1])
     total = replace(ledger.sums[-1], note=f"{BAND}: {ledger.band}" if ledger.band else "")
     left = sum(1 for size in sizes if 0 < size < least)
     return replace(ledger_table(ledger, [total], least), sums=0, rest=number_of(left, "smaller line") if left else "")
 
 
 def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum], least: float = 0.0) -> Table:
-    """The memory breakdown as a table: a column for each holder, or bars of one holder; least: bytes of a line."""
+    """The memory breakdown as a table, with a column for each holder, or with bars if there is one holder.
+
+    totals: sums at the end. least: bytes from which a line is shown
+    """
     shown = [line for line in ledger.lines if any(line.held) and max(line.held) >= least]
     alone = len(ledger.holders) == 1
     largest, places = max(line.held[ledger.fullest] for line in shown), range(len(ledger.holders))
@@ -127,7 +136,7 @@ def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum], least: float
         drawn = [bar(line.held[0] / largest, _BAR)] if alone else []
         rows.append([line.words or line.name, *cells, *drawn, line.note])
     for total in totals:
-        sums = [_sum_cell(ledger, total, place) for place in places]
+        sums = [_total_cell(ledger, total, place) for place in places]
         rows.append([total.name, *sums, *([""] if alone else []), total.note])
     noted = any(line.note for line in shown)
     columns = [Column("line" if alone else "GiB", "k"), *heads, *bars, *([Column("note", "l")] if noted else [])]
@@ -135,17 +144,17 @@ def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum], least: float
     return Table(columns, rows, headed=not alone, sums=len(totals), rest="what torch reports")
 
 
-def _sum_cell(ledger: MemoryLedger, each: LedgerSum, place: int) -> Cell:
-    """A cell with the sum of a breakdown's first lines on one holder."""
+def _total_cell(ledger: MemoryLedger, each: LedgerSum, place: int) -> Cell:
+    """A cell with the sum of the first lines of one holder in GiB, which opens these lines."""
     value = ledger.of(place, each.lines)
     if each.total and place == ledger.fullest:
         return traced(gib(value), value, f"{each.total}_bytes", each.total)
     names = [ledger.trace(place, line.name) for line in ledger.lines[: each.lines] if line.held[place]]
-    return made_of(each.name, gib(value), value, " + ", names)
+    return computed(each.name, gib(value), value, " + ", names)
 
 
-def _figure(ledger: MemoryLedger) -> Draw:
-    """Stacked bars of each holder's memory breakdown, and the capacity."""
+def _draw_memory(ledger: MemoryLedger) -> Draw:
+    """Stacked bars of the memory of each holder, and a line for the capacity."""
     from costmodel.report.page.figures import BarRow, Bars, Piece
 
     rows, roles = [], dict[str, list[str]]()
@@ -168,7 +177,7 @@ def _figure(ledger: MemoryLedger) -> Draw:
 
 
 def memory_json(view: PlanView, served: Sequence[ServedOn] = ()) -> dict[str, Any]:
-    """A plan with a row for each holder, as plain values."""
+    """A plan as plain values with a row for each holder of memory, in bytes."""
     if view.answer.refused:
         return {**view.plain(), "ledger": []}
     held = view.ledger()
@@ -183,7 +192,7 @@ def memory_json(view: PlanView, served: Sequence[ServedOn] = ()) -> dict[str, An
     machines = [
         {
             "accelerator": row.machine.accelerator,
-            **{name: known(value(row)) for _, _, name, value, _ in _FIGURES},
+            **{name: finite(value(row)) for _, _, name, value, _ in _FIGURES},
             "against": row.why or None,
         }
         for row in served
@@ -193,7 +202,7 @@ def memory_json(view: PlanView, served: Sequence[ServedOn] = ()) -> dict[str, An
 
 
 def room_words(ledger_peak: float, usable: float) -> str:
-    """The used share of usable memory, and the free memory, in words."""
+    """The used share of the usable memory and the free memory in words; both arguments in bytes."""
     free = usable - ledger_peak
     margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
     return f"of {gib(usable)} GiB usable: {percent(ledger_peak / usable)}, {margin}"

@@ -1,4 +1,4 @@
-"""What to measure before a plan of a search is chosen, as part of its answer."""
+"""The section of `search` on what to measure before one of its plans is chosen."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.estimate.machine.price import price_of
-from costmodel.explore.search.next_measurement import (
-    KERNELS,
-    SECONDS,
-    START,
-    Advice,
-    Measurement,
-    logged_pool_ratio,
-)
+from costmodel.explore.search.next_measurement import KERNELS, SECONDS, START, Advice, Measurement, logged_pool_ratio
 from costmodel.explore.search.rank import Plan
 from costmodel.explore.search.scenario_variants import Inputs
 from costmodel.explore.workloads import workload_of
@@ -23,20 +16,21 @@ from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.units import chance_words, counted, percent, rounded_dollars, show_time, significant
 from costmodel.report.answers.search import SearchWords
-from costmodel.report.data_formats.answer_fields import known
+from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import Cell, Column, Section, Table, Value
-from costmodel.report.terminal.formatting import joined
+from costmodel.report.terminal.formatting import and_list
 from costmodel.report.terminal.head import command
-from costmodel.report.terminal.layout import DIM, HEAD, Line, styled, typed
+from costmodel.report.terminal.layout import DIM, HEAD, Line, shell_line, styled
 
 _SHOWN = 6  # measurements in a terminal
-_ODD = 10.0  # times the prediction, or less, from which a time is of something else
+_IMPLAUSIBLE_RATIO = 10.0  # times the prediction, or less, from which a time is of something else
 _HOUR = 3600.0
 
 
-def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tuple[dict[int, float], dict[int, float]]:
-    """For measured lines of a ranking, the ratio of measured to predicted time; and for lines with a start-up log,
-    the ratio of the logged to the predicted KV-cache pool.
+def measured_ratios(
+    words: SearchWords[Inputs, Plan], texts: Sequence[str]
+) -> tuple[dict[int, float], dict[int, float]]:
+    """The ratio of measured to predicted time by line of the ranking, and of logged to predicted KV cache.
 
     Raises:
         CostModelError: a text is not a line of the ranking with a time or a log
@@ -60,7 +54,7 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tu
             )
             raise fail("C025", f"'{text}' is not a line of the ranking with its {usual}", place, hint)
         ratio = seconds / plans[at - 1].costs[usual]
-        if at in gains or not 1 / _ODD < ratio < _ODD:
+        if at in gains or not 1 / _IMPLAUSIBLE_RATIO < ratio < _IMPLAUSIBLE_RATIO:
             twice = f"line {at} is measured twice"
             than = f"{significant(max(ratio, 1 / ratio))} times {'more' if ratio > 1 else 'less'} than predicted"
             odd = f"'{text}' is {than}"
@@ -69,8 +63,8 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tu
     return gains, pools
 
 
-def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> Section:
-    """The certainty of the best plan, the cost and gain of each measurement, and how to read results back.
+def next_measurement_section(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> Section:
+    """The section on the certainty of the best plan, the cost and gain of each measurement, and its commands.
 
     given: the measurements, as the user typed them
     """
@@ -81,19 +75,19 @@ def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequen
     )
     ahead: list[Line] = [styled("What to measure next", HEAD), styled(f"  {stated}")]
     none = "" if advice.measurements else "No measurement of ten minutes saves more than it takes."
-    beneath: list[Line] = [styled(f"  {none}")] if none else [*_commands(words, advice, given)]
+    beneath: list[Line] = [styled(f"  {none}")] if none else [*_result_commands(words, advice, given)]
     return Section(
         "measure-next",
         "What to measure next",
         f"{stated} {none}".strip(),
-        ahead=[*ahead, *_moved_ranking(words, advice)],
-        table=_table(words, advice) if advice.measurements else None,
+        ahead=[*ahead, *_new_ranking_lines(words, advice)],
+        table=_measurements_table(words, advice) if advice.measurements else None,
         beneath=beneath,
     )
 
 
-def _table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
-    """A row for each measurement."""
+def _measurements_table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
+    """A table of measurements: their GPU hours, cost, gain, and the shortest job for which they pay."""
     prices = {measurement: _price(words, advice, measurement) for measurement in advice.measurements}
     priced, has_end = any(map(math.isfinite, prices.values())), any(math.isfinite(price.saved) for price in prices)
     columns = [Column("measure", "l"), Column("GPUs"), Column("GPU hours", drop=2)]
@@ -103,7 +97,7 @@ def _table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
     columns.append(Column("pays after", legend="the shortest job that saves what the measurement takes"))
     rows = list[list[Cell]]()
     for each in advice.measurements:
-        row: list[Cell] = [name_of(each), counted(each.ranks), significant(each.busy / _HOUR)]
+        row: list[Cell] = [measurement_words(each), counted(each.ranks), significant(each.busy / _HOUR)]
         cost = each.busy * prices[each]
         row += ([Value(rounded_dollars(cost), cost)] if math.isfinite(cost) else ["unknown"]) if priced else []
         row += [Value(percent(each.gain, 2), each.gain)]
@@ -112,8 +106,8 @@ def _table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
     return Table(columns, rows, sortable=True, most=_SHOWN)
 
 
-def _moved_ranking(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
-    """The ranking after measurements: each line with its figure and its earlier place."""
+def _new_ranking_lines(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
+    """Lines with the ranking after the measurements; empty without any."""
     if not (advice.measured or advice.pools):
         return []
     name = words.found.ranked_by
@@ -132,32 +126,32 @@ def _moved_ranking(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Lin
     return lines
 
 
-def best_now(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
-    """The command for the best plan after measurements; empty without any."""
+def best_measured_command(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
+    """The command for the best plan after the measurements; empty without any."""
     if not (advice.measured or advice.pools):
         return []
     first = advice.order[0][0]
     settings = words.settings(words.found.best[first - 1])
-    return [typed(f"Next, line {first}, the best now:", command(words.case, "estimate", settings=settings))]
+    return [shell_line(f"Next, line {first}, the best now:", command(words.case, "estimate", settings=settings))]
 
 
 def _price(words: SearchWords[Inputs, Plan], advice: Advice, each: Measurement) -> float:
-    """USD per second for an accelerator of the lines to measure, or of the best line."""
+    """The price in USD per second of an accelerator that a measurement uses."""
     plan = words.found.best[(each.lines[0] if each.lines else advice.order[0][0]) - 1]
     return float(price_of(words.found.inputs_of(plan.variant).case).each)
 
 
-def name_of(each: Measurement) -> str:
-    """What a measurement measures, in words."""
+def measurement_words(each: Measurement) -> str:
+    """A measurement in words, such as `lines 1 and 2 for ten minutes`."""
     if each.name == START:
         return f"start-up log of line {each.lines[0]}"
     if each.lines:
-        return f"{'lines' if len(each.lines) > 1 else 'line'} {joined(map(str, each.lines))} for ten minutes"
+        return f"{'lines' if len(each.lines) > 1 else 'line'} {and_list(map(str, each.lines))} for ten minutes"
     return "kernels of one GPU" if each.name == KERNELS else f"collectives of {each.name}"
 
 
-def _commands(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> list[Line]:
-    """Commands that read results back, one for each kind of measurement shown."""
+def _result_commands(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> list[Line]:
+    """Commands that read the results of measurements, one for each kind of measurement shown."""
     lines, shown = list[Line](), advice.measurements[:_SHOWN]
     if runs := next((each.lines for each in shown if each.lines and each.name != START), ()):
         named = [part for time in (*given, *(f"{line}=TIME" for line in runs)) for part in ("--measured", time)]
@@ -165,19 +159,21 @@ def _commands(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[
             part for axis in words.found.variants.over for part in ("--over", f"{axis.path}={','.join(axis.values)}")
         ]
         named += ["--top", f"{len(words.found.best)}"]
-        lines.append(typed("Then:", command(words.case, "search", *named)))
+        lines.append(shell_line("Then:", command(words.case, "search", *named)))
     if any(each.name == KERNELS for each in shown):
-        lines.append(typed("Kernels:", "costmodel measure -o kernels.csv && costmodel calibrate kernels.csv --write"))
+        lines.append(
+            shell_line("Kernels:", "costmodel measure -o kernels.csv && costmodel calibrate kernels.csv --write")
+        )
     if start := next((each for each in shown if each.name == START), None):
         log = ("--measured", f"{start.lines[0]}=start.log", "--top", f"{len(words.found.best)}")
-        lines.append(typed("Start-up log:", command(words.case, "search", *log)))
+        lines.append(shell_line("Start-up log:", command(words.case, "search", *log)))
     if any(each.name not in ("", KERNELS, START) for each in shown):
-        lines.append(typed("Collectives, the output of nccl-tests:", "costmodel calibrate nccl.txt --write"))
+        lines.append(shell_line("Collectives, the output of nccl-tests:", "costmodel calibrate nccl.txt --write"))
     return lines
 
 
-def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dict[str, Any]:
-    """The recommended measurements as plain values."""
+def next_measurement_json(words: SearchWords[Inputs, Plan], advice: Advice) -> dict[str, Any]:
+    """The certainty of the best plan and all measurements as plain values."""
     return {
         "compared": advice.compared,
         "best": advice.order[0][0],
@@ -200,15 +196,15 @@ def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dic
 
 
 def _measurement_fields(each: Measurement, price: float) -> Mapping[str, Any]:
-    """One recommended measurement as plain values: its cost and its gain."""
+    """A measurement as plain values: its cost in USD and GPU hours, and its gain."""
     return {
-        "measure": name_of(each),
+        "measure": measurement_words(each),
         "lines": list(each.lines),
         "gpus": each.ranks,
         "seconds": SECONDS * max(len(each.lines), 1),
         "gpu_hours": each.busy / _HOUR,
-        "cost_usd": known(each.busy * price),
+        "cost_usd": finite(each.busy * price),
         "gain": each.gain,
-        "saved_s": known(each.saved),
-        "pays_after_s": known(each.pays_after),
+        "saved_s": finite(each.saved),
+        "pays_after_s": finite(each.pays_after),
     }

@@ -1,4 +1,4 @@
-"""The pipeline of one plan: schedules side by side, balance of its stages, and a timeline of cells."""
+"""The answer of `pipeline`: schedules side by side, the times of the stages, and a timeline of ranks."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from rich.text import Text
 
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.training_answer.evaluate_training import fits_at_p90
-from costmodel.explore.explain.schedule_order import Event, ForwardBackwardTime, Pipeline, events
+from costmodel.explore.explain.schedule_order import Event, Pipeline, events
 from costmodel.ground.errors import fail
 from costmodel.ground.units import gib, percent, show_time
-from costmodel.report.answers.plan_answer import plan_answer, plan_rows
-from costmodel.report.answers.training_view import TrainingView
-from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, traced
-from costmodel.report.terminal.head import title
-from costmodel.report.terminal.layout import DIM, HEAD, WidthDrawing, bar, drawn, laid, styled, visible
+from costmodel.report.answers.plan_answer import plan_document, plan_rows
+from costmodel.report.answers.training_view import TrainingView, named_stages, stage_cells
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table
+from costmodel.report.terminal.head import case_title
+from costmodel.report.terminal.layout import DIM, HEAD, WidthDrawing, bar, laid_out, styled, unwrapped, visible_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from costmodel.explore.explain.schedule_order import Kind, Offer, Pipelines
 
-MOST_RANKS, CELLS, FEWEST_CELLS = 8, 62, 16
-_TRACED = {"F": ("forward", "good"), "B": ("backward", "bad"), "W": ("weight gradient", "yellow")}
+MOST_RANKS, MOST_CELLS, FEWEST_CELLS = 8, 62, 16
+_TRACE_STYLE = {"F": ("forward", "good"), "B": ("backward", "bad"), "W": ("weight gradient", "yellow")}
 _MOST_EVENTS = 200_000  # events of one file
 _PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
-def pipeline(timelines: Pipelines) -> AnswerDocument:
-    """The answer about a pipeline: schedules, the balance of stages, and a timeline of ranks."""
-    return plan_answer(TrainingView(timelines.own), "pipeline", lambda: pipeline_sections(timelines))
+def pipeline_document(timelines: Pipelines) -> AnswerDocument:
+    """The schedules of a pipeline, the times of its stages, and a timeline of its ranks."""
+    return plan_document(TrainingView(timelines.own), "pipeline", lambda: pipeline_sections(timelines))
 
 
 def pipeline_sections(timelines: Pipelines) -> list[Section]:
-    """A table of schedules, a table of stages, and the timeline in a terminal."""
+    """Sections with the schedules, the stages and the timeline; empty for an invalid plan."""
     clock = timelines.clock
     if clock is None:
         return []
@@ -68,11 +68,11 @@ def _schedule_row(timelines: Pipelines, offer: Offer) -> list[Cell]:
     costs = offer.answer.evaluation.costs.row()
     flight, memory = f"{offer.in_flight:.4g}", f"{gib(costs['memory_peak'])} GiB"
     bubble, step = percent(costs["bubble_share"], 2), show_time(costs["step_time"])
-    return [name, vpp, bubble, flight, step, memory, _remark(timelines, offer)]
+    return [name, vpp, bubble, flight, step, memory, _schedule_remark(timelines, offer)]
 
 
-def _remark(timelines: Pipelines, offer: Offer) -> str:
-    """A remark on a schedule: whether it is the plan's own, does not fit, or is the fastest and by how much."""
+def _schedule_remark(timelines: Pipelines, offer: Offer) -> str:
+    """A remark on a schedule: whether it is the plan's own, fits in memory, or is the fastest and by how much."""
     words = ["yours"] if offer.own else []
     words += ["P90 does not fit"] if "N023" in offer.answer.remarked else []
     if offer.refused:
@@ -84,36 +84,20 @@ def _remark(timelines: Pipelines, offer: Offer) -> str:
     return " · ".join(words)
 
 
-def _parts(clock: Pipeline) -> list[tuple[str, ForwardBackwardTime]]:
-    """The stages there are, by name."""
-    if clock.ranks == 1:
-        return [("only", clock.first)]
-    middle = [("middle", clock.middle)] if clock.ranks > 2 else []
-    return [("first", clock.first), *middle, ("last", clock.last)]
-
-
 def _stage_rows(clock: Pipeline) -> list[list[Cell]]:
-    """The table rows of the stages: seconds forward and backward, with a bar."""
-    parts = _parts(clock)
+    """The table rows of the stages: seconds forward, backward and both, with a bar."""
+    parts = named_stages(clock)
     longest = max(part.forward + part.backward for _, part in parts)
-    return [
-        [
-            name,
-            traced(show_time(part.forward), part.forward, f"stages.{name}.forward"),
-            traced(show_time(part.backward), part.backward, f"stages.{name}.backward"),
-            traced(show_time(part.forward + part.backward), part.forward + part.backward, f"stages.{name}.both"),
-            bar((part.forward + part.backward) / longest, 24),
-        ]
-        for name, part in parts
-    ]
+    return [[*stage_cells(name, part), bar((part.forward + part.backward) / longest, 24)] for name, part in parts]
 
 
 def _pass_kinds(clock: Pipeline) -> tuple[Kind, ...]:
+    """The kinds of operations: F forward, B backward, and W for a separate weight gradient."""
     return ("F", "B", "W") if clock.middle.weight else ("F", "B")
 
 
-def cell_of(clock: Pipeline, count: int = CELLS) -> float:
-    """Seconds of a cell: half the shortest operation, or all of it if no backward would be visible else."""
+def cell_seconds(clock: Pipeline, count: int = MOST_CELLS) -> float:
+    """The seconds that a character of the timeline stands for, so that also the shortest operation is visible."""
     ranks = range(min(clock.ranks, MOST_RANKS))
     shortest = min(
         clock.duration(rank, chunk, kind)
@@ -127,28 +111,28 @@ def cell_of(clock: Pipeline, count: int = CELLS) -> float:
 
 
 def timeline(clock: Pipeline) -> WidthDrawing:
-    """Ranks as lines of cells: a letter and the last digit of the micro-batch, then a stroke as long as it lasts."""
+    """The timeline of the first ranks as a drawing for any width."""
     return WidthDrawing(lambda width: list(_timeline_lines(clock, width)))
 
 
 def _timeline_lines(clock: Pipeline, width: int | None) -> Iterator[Text]:
-    """The timeline as lines: one row of letters per rank."""
+    """The timeline as lines: a title, a line of characters for each rank, and a legend."""
     margin = len(str(min(clock.ranks, MOST_RANKS) - 1))
-    count = CELLS if width is None else max(FEWEST_CELLS, min(CELLS, width - margin - len("  rank   ")))
-    cell = cell_of(clock, count)
+    count = MOST_CELLS if width is None else max(FEWEST_CELLS, min(MOST_CELLS, width - margin - len("  rank   ")))
+    cell = cell_seconds(clock, count)
     rank_events = events(clock, count * cell, MOST_RANKS)
     batches = len({event.micro_batch for rank in rank_events for event in rank})
     ranks = f"first {MOST_RANKS} of {clock.ranks} ranks, " if clock.ranks > MOST_RANKS else ""
     title = f"  timeline: {ranks}first {batches} of {clock.micro_batches} micro-batches, {clock.schedule}"
     deferred = " W weight gradients," if clock.middle.weight else ""
-    yield from laid([styled(title, HEAD)], width)
+    yield from laid_out([styled(title, HEAD)], width)
     for rank, shown in enumerate(rank_events):
-        yield drawn(f"  rank {rank:>{margin}}  {cells(shown, cell, count)}")
-    yield from laid([styled(f"  F forward, B backward,{deferred} · idle; a cell is {show_time(cell)}", DIM)], width)
+        yield unwrapped(f"  rank {rank:>{margin}}  {rank_characters(shown, cell, count)}")
+    yield from laid_out([styled(f"  F forward, B backward,{deferred} · idle; a cell is {show_time(cell)}", DIM)], width)
 
 
-def cells(shown: Sequence[Event], cell: float, count: int = CELLS) -> str:
-    """The operations of one rank, a letter for each cell."""
+def rank_characters(shown: Sequence[Event], cell: float, count: int = MOST_CELLS) -> str:
+    """The operations of one rank as characters of `cell` seconds each: F3── is forward of micro-batch 3."""
     line = ["·"] * count
     for event in shown:
         start, end = round(event.start / cell), round(event.end / cell)
@@ -163,17 +147,17 @@ def pipeline_json(timelines: Pipelines) -> dict[str, Any]:
     result = TrainingView(timelines.own).plain()
     clock = timelines.clock
     result["schedules"] = plan_rows(
-        timelines.own.inputs.case, (_offer_fields(timelines, offer) for offer in timelines.offers)
+        timelines.own.inputs.case, (_schedule_fields(timelines, offer) for offer in timelines.offers)
     )
     stages = [] if clock is None else [
-        {"stage": name, "forward_s": part.forward, "backward_s": part.backward} for name, part in _parts(clock)
+        {"stage": name, "forward_s": part.forward, "backward_s": part.backward} for name, part in named_stages(clock)
     ]  # fmt: skip
     result["stages"] = plan_rows(timelines.own.inputs.case, stages)
-    result["timeline"] = [] if clock is None else list(_chrome_events(clock))
+    result["timeline"] = [] if clock is None else list(_timeline_fields(clock))
     return result
 
 
-def _offer_fields(timelines: Pipelines, offer: Offer) -> dict[str, Any]:
+def _schedule_fields(timelines: Pipelines, offer: Offer) -> dict[str, Any]:
     """A schedule as plain values."""
     costs = offer.answer.evaluation.costs.row()
     valid = not offer.answer.refused
@@ -195,9 +179,9 @@ def _offer_fields(timelines: Pipelines, offer: Offer) -> dict[str, Any]:
     }
 
 
-def _chrome_events(clock: Pipeline) -> Iterator[dict[str, Any]]:
-    """The operations of the timeline as plain values, for the first ranks."""
-    for rank in events(clock, CELLS * cell_of(clock), MOST_RANKS) if clock.ranks > 1 else []:
+def _timeline_fields(clock: Pipeline) -> Iterator[dict[str, Any]]:
+    """The operations of the first ranks as plain values, in seconds from the start of the step."""
+    for rank in events(clock, MOST_CELLS * cell_seconds(clock), MOST_RANKS) if clock.ranks > 1 else []:
         for event in rank:
             yield {
                 "rank": event.rank,
@@ -210,11 +194,16 @@ def _chrome_events(clock: Pipeline) -> Iterator[dict[str, Any]]:
 
 
 def trace_text(timelines: Pipelines) -> str:
-    """The trace event format of Perfetto: every forward and backward of every rank, in microseconds of the step."""
+    """All operations of all ranks in the trace event format of Perfetto, in µs from the start of the step."""
     if timelines.clock is None:
         raise fail("C007", "there is no pipeline to trace", None, "take --format table, which gives the reason")
     rows: list[dict[str, Any]] = [
-        {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": visible(title(timelines.own.inputs.case))}}
+        {
+            "name": "process_name",
+            "ph": "M",
+            "pid": 0,
+            "args": {"name": visible_text(case_title(timelines.own.inputs.case))},
+        }
     ]
     ranks = events(timelines.clock)
     if sum(map(len, ranks)) > _MOST_EVENTS:
@@ -225,17 +214,17 @@ def trace_text(timelines: Pipelines) -> str:
         rows.append({"name": "thread_name", "ph": "M", "pid": 0, "tid": rank, "args": {"name": f"stage {rank}"}})
         rows.append({"name": "thread_sort_index", "ph": "M", "pid": 0, "tid": rank, "args": {"sort_index": rank}})
         for event in shown:
-            words, colour = _TRACED[event.kind]
+            words, colour = _TRACE_STYLE[event.kind]
             rows.append({
                 "name": f"{event.kind}{event.micro_batch}", "cat": words, "ph": "X", "pid": 0, "tid": rank,
-                **_times(event), "cname": colour,
+                **_trace_times(event), "cname": colour,
                 "args": {"pass": words, "micro_batch": event.micro_batch, "chunk": event.chunk},
             })  # fmt: skip
     written = {"displayTimeUnit": "ms", "traceEvents": rows}
     return json.dumps(written, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _times(event: Event) -> dict[str, float]:
-    """Start and duration in µs, as whole ns: Perfetto rounds both, and neighbours would seem to overlap."""
+def _trace_times(event: Event) -> dict[str, float]:
+    """The start and duration of an operation in µs, rounded to ns so that neighbours do not overlap in Perfetto."""
     start, end = round(event.start * 1e9), round(event.end * 1e9)
     return {"ts": start / 1e3, "dur": (end - start) / 1e3}

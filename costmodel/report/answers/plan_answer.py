@@ -1,11 +1,12 @@
-"""The answer about one plan."""
+"""What answers about one plan share: the interface of plan views, the answer's frame, and common sections."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
@@ -13,7 +14,7 @@ from costmodel.estimate.answer_facts import row_facts
 from costmodel.explore.workload_interface import PlanAnswer, Workload
 from costmodel.ground.record import record
 from costmodel.report.answers.plan_parts import TimePart
-from costmodel.report.data_formats.answer_fields import assumed_json, frame, notes
+from costmodel.report.data_formats.answer_fields import assumption_fields, remark_fields, result_fields
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -26,9 +27,9 @@ from costmodel.report.document import (
     chance_verdict,
     traced,
 )
-from costmodel.report.terminal.formatting import BAND, ENDS, between
-from costmodel.report.terminal.head import assumed_job, assumed_lines, command, title, with_facts
-from costmodel.report.terminal.layout import BAD, DIM, HEAD, Abridged, Detail, Line, bar, styled, typed
+from costmodel.report.terminal.formatting import BAND, ENDS, range_of
+from costmodel.report.terminal.head import assumed_job, assumed_lines, case_title, command, with_facts
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, Abridged, Detail, Line, bar, shell_line, styled
 from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 
 @record
-class PlanBeside:
-    """The analyses that a report shows next to a plan: sections of a page, and texts with titles.
+class PlanAnalyses:
+    """The analyses that a report shows beside a plan: sections of a page, and texts with titles.
 
     more: a sentence on the plan's rank, at the end of the conclusion. nodes: further traces. choices: plans for the
     sliders of a page, after the best plans
@@ -54,78 +55,92 @@ class PlanBeside:
     choices: Mapping[str, Any] | None = None
 
 
-class PlanView(Protocol):
-    """One plan of a workload and the parts of answers about it; each part is made on request."""
+class PlanView(ABC):
+    """One plan with the parts of the answers about it; each workload has its own, and parts are computed on request."""
+
+    answer: PlanAnswer  # the plan with its results and reasons
+    facts: Any  # what a page computes about the plan, on request
 
     @property
+    @abstractmethod
     def case(self) -> LoadedScenario:
         """The scenario with its documents."""
 
     @property
-    def answer(self) -> PlanAnswer:
-        """The plan with its results and reasons."""
-
-    @property
+    @abstractmethod
     def columns(self) -> Mapping[str, ResultColumn]:
         """The columns of results that the plan can have."""
 
     @property
     def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """Explained figures of the plan, by name."""
+        """The equations behind the figures of the plan, by the name of the figure."""
+        nodes: Mapping[str, ExplainedFigure] = self.facts.nodes
+        return nodes
 
     @property
+    @abstractmethod
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """The commands that follow the answer to a question: their words, without the scenario."""
 
+    @abstractmethod
     def plain(self) -> dict[str, Any]:
         """The plan and its results as plain values for JSON."""
 
+    @abstractmethod
     def lines(self) -> list[Line]:
         """The plan's main results in a terminal."""
 
+    @abstractmethod
     def bound(self) -> Line:
         """A line on the plan's bottleneck."""
 
+    @abstractmethod
     def headlines(self) -> list[Headline]:
         """The figures at the head of a page."""
 
+    @abstractmethod
     def time(self) -> list[Section]:
         """Sections on the time of the plan; empty if the time is not known."""
 
+    @abstractmethod
     def ledger(self) -> MemoryLedger:
         """The memory breakdown of the plan."""
 
+    @abstractmethod
     def traffic(self) -> PlanTraffic:
         """The communication of the plan."""
 
     def further(self) -> list[Section]:
         """Further sections of a page that only this workload has."""
+        return []
 
     def whole_run(self) -> PlanRun | None:
-        """The run around the plan's steps; None if the scenario asks about no run."""
+        """The run around the plan's steps; None if there is none or the scenario asks about none."""
+        return None
 
-    def beside(self, notify: Callable[[str], None]) -> PlanBeside:
+    @abstractmethod
+    def beside(self, notify: Callable[[str], None]) -> PlanAnalyses:
         """The analyses next to the plan; notify: called with the name of each analysis before it starts."""
 
 
 def works(view: PlanView) -> bool:
-    """Whether a plan is valid, fits and keeps its limits."""
+    """Whether a plan is valid, fits in memory and meets its limits."""
     return not (view.answer.refused or view.answer.broken)
 
 
 def result_cell(view: PlanView, name: str) -> Cell:
-    """A cell with a result, which opens its trace."""
+    """A cell with a result of the plan, which opens its trace."""
     value = view.answer.costs[name]
     return traced(words_of(view.case.kind).result(name, value), value, machine_name(name), name)
 
 
 def band_words(view: PlanView, name: str) -> str:
-    """The band of a result, with the word that names it."""
+    """The P10–P90 band of a result as text with units."""
     say, costs = words_of(view.case.kind).result, view.answer.costs
-    return f"{BAND}: {between(*(say(name, costs[f'{name}_{end}']) for end in ENDS))}"
+    return f"{BAND}: {range_of(*(say(name, costs[f'{name}_{end}']) for end in ENDS))}"
 
 
-def plan_answer(
+def plan_document(
     view: PlanView,
     question: str,
     sections: Callable[[], Sequence[Section]],
@@ -135,67 +150,67 @@ def plan_answer(
     assumed: Sequence[Line] = (),
     closing: Sequence[Line] | None = None,
 ) -> AnswerDocument:
-    """An answer about one plan; for an invalid plan, only the reasons.
+    """The answer to a question about one plan; for an invalid plan only the reasons.
 
     ahead: lines before the next commands. closing: replaces these lines and commands. assumed: lines on assumptions
     """
     case, answer, words = view.case, view.answer, words_of(view.case.kind)
     if answer.refused:
-        return no_answer(view)
+        return invalid_document(view)
     return AnswerDocument(
         case,
-        title(case),
+        case_title(case),
         words.titled(answer, priced),
         words.conclusion(answer),
-        standing(case, answer),
+        plan_verdict(case, answer),
         sections(),
         problems=words.problems(answer),
         remarks=assumed,
-        closing=[*ahead(), *_following_all(case, view.nexts[question])] if closing is None else closing,
+        closing=[*ahead(), *_next_commands(case, view.nexts[question])] if closing is None else closing,
     )
 
 
-def no_answer(view: PlanView, why: str = "Invalid plan; nothing was computed.") -> AnswerDocument:
-    """Only the reasons against a plan."""
+def invalid_document(view: PlanView, why: str = "Invalid plan; nothing was computed.") -> AnswerDocument:
+    """The answer for a plan without results: the reasons against it, and a search as the next command."""
     case, answer = view.case, view.answer
-    words, closing = words_of(case.kind), [styled(why, BAD), following(case, "search")]
+    words, closing = words_of(case.kind), [styled(why, BAD), next_command(case, "search")]
     about, against = words.titled(answer, False), words.problems(answer)
     return AnswerDocument(
-        case, title(case), about, words.conclusion(answer), "bad", [], problems=against, closing=closing
+        case, case_title(case), about, words.conclusion(answer), "bad", [], problems=against, closing=closing
     )
 
 
-def _following_all(case: LoadedScenario, commands: Sequence[Sequence[str]]) -> list[Line]:
-    """The commands to run next, one per line; a short answer has only the first."""
-    lines = [following(case, *each, before="     " if place else "Next:") for place, each in enumerate(commands)]
+def _next_commands(case: LoadedScenario, commands: Sequence[Sequence[str]]) -> list[Line]:
+    """The next commands, one per line; a short answer has only the first."""
+    lines = [next_command(case, *each, before="     " if place else "Next:") for place, each in enumerate(commands)]
     return [lines[0], *([Detail(lines[1:], "a further command")] if lines[1:] else [])]
 
 
-def standing(case: LoadedScenario, answer: PlanAnswer) -> Verdict:
+def plan_verdict(case: LoadedScenario, answer: PlanAnswer) -> Verdict:
     """The verdict on an answer: bad if there are reasons against it, warn for remarks or a low chance, else good."""
     if answer.refused or answer.broken:
         return "bad"
     return "warn" if answer.remarked else chance_verdict(answer.costs[words_of(case.kind).chance])
 
 
-def following(case: LoadedScenario, verb: str, *words: str, before: str = "Next:") -> Line:
-    """The command to type next; a search drops the plan's keys, so that it can find other plans."""
-    return typed(before, command(case, verb, *words, free=verb == "search"))
+def next_command(case: LoadedScenario, verb: str, *words: str, before: str = "Next:") -> Line:
+    """The next command as a line; a search leaves out the keys of the plan, so that it can find other plans."""
+    return shell_line(before, command(case, verb, *words, free=verb == "search"))
 
 
-def _asked(case: LoadedScenario) -> Workload:
-    """The scenario as questions see it; the adapters of all workloads are imported for values of programs alone."""
+def _workload(case: LoadedScenario) -> Workload:
+    """The workload of a scenario; imported late, as it loads the modules of all workloads."""
     from costmodel.explore.workloads import workload_of
 
     return workload_of(case)
 
 
 def plan_rows(case: LoadedScenario, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows about one plan as plain values, each with the facts that identify the plan."""
-    return with_facts(row_facts(_asked(case).facts), rows)
+    """The rows as plain values, each with the facts that identify the plan."""
+    return with_facts(row_facts(_workload(case).facts), rows)
 
 
-PARTS_SPARE = 2  # the parts of a time leave a full screen before money does
+PARTS_SPARED = 2  # the parts of a time leave a full screen before money does
 
 
 def parts_section(
@@ -212,7 +227,7 @@ def parts_section(
     face: Face = "all",
     brief: int = 4,
 ) -> Section:
-    """A section on the parts of a total time, the longest first, with bars.
+    """A section with the parts of a total time, the longest first, with bars.
 
     title: for a page, and for a terminal. of: the whole that shares refer to. wide: letters of the longest bar. banded:
     the basis of the bands of times, if there are any. brief: the number of parts in a short answer
@@ -241,7 +256,7 @@ def parts_section(
         folded=bool(figures),
         face=face,
         detail=in_terminal,
-        spare=PARTS_SPARE,
+        spare=PARTS_SPARED,
     )
 
 
@@ -259,21 +274,21 @@ def plan_json(
     from those of the view. convention: how FLOP are counted
     """
     case, answer = view.case, view.answer
-    asked, words = _asked(case), words_of(case.kind)
+    asked, words = _workload(case), words_of(case.kind)
     return {
-        **frame(case, asked.facts, columns or view.columns, convention=convention),
-        "assumed": assumed_json([*assumed_job(case.asked.assumed), *answer.assumed]),
+        **result_fields(case, asked.facts, columns or view.columns, convention=convention),
+        "assumed": assumption_fields([*assumed_job(case.asked.assumed), *answer.assumed]),
         "plans": [] if answer.refused else [row()],
         "refused": [
             {"code": code, "text": asked.reasons[code].meaning, "case": words.reason(answer, code), **fixes(code)}
             for code in answer.refused or answer.broken
         ],
-        "notes": notes([answer.remarked]),
+        "notes": remark_fields([answer.remarked]),
     }
 
 
 def bands_section(view: PlanView, lead: str) -> list[Section]:
-    """The P10–P90 band of every result that has one, from real runs; empty for an invalid plan."""
+    """A section with the P10–P90 band of every result that has one; empty for an invalid plan."""
     if view.answer.refused:
         return []
     costs = view.answer.costs
@@ -283,8 +298,8 @@ def bands_section(view: PlanView, lead: str) -> list[Section]:
     return [Section("measured", "How far to trust it", lead, table=table, face="page")] if named else []
 
 
-def estimate(view: PlanView) -> AnswerDocument:
-    """The estimate of a plan."""
+def estimate_document(view: PlanView) -> AnswerDocument:
+    """The answer of `estimate` for one plan."""
 
     def sections() -> list[Section]:
         """The sections of the estimate."""
@@ -292,4 +307,4 @@ def estimate(view: PlanView) -> AnswerDocument:
         return [*([Section("facts", "", ahead=lines, face="terminal")] if lines else []), *view.time()]
 
     assumed = assumed_lines(view.answer.assumed, shown=not view.case.asked.assumed)
-    return plan_answer(view, "estimate", sections, lambda: [view.bound()], priced=True, assumed=assumed)
+    return plan_document(view, "estimate", sections, lambda: [view.bound()], priced=True, assumed=assumed)

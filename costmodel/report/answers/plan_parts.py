@@ -1,4 +1,4 @@
-"""What answers about one plan are made of: parts of its time, its memory by line, what it sends, and its run."""
+"""Records for answers about one plan: parts of its time, its memory breakdown, its communication, and its run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @record
 class TimePart:
-    """A part of a total: its words, its value for the bar, and cells with its time and share."""
+    """A part of a total time: its name, its seconds, and cells with its time and share."""
 
     words: str
     value: float
@@ -77,7 +77,7 @@ class MemoryLedger:
         assert all(len(line.held) == len(self.holders) for line in self.lines)
 
     def of(self, holder: int, lines: int | None = None) -> float:
-        """The bytes that a holder (a stage or a phase) has in the first `lines` lines, or in all."""
+        """The bytes of a holder (a stage or a phase) in the first `lines` lines, or in all."""
         return sum(line.held[holder] for line in self.lines[:lines])
 
     @property
@@ -92,9 +92,10 @@ class MemoryLedger:
 
 @record
 class SentMessage:
-    """A collective: when it is sent, its link, its bus bandwidth, and its bus bandwidth outside a step.
+    """A collective of a plan: when it is sent, over which link, and by which algorithms.
 
-    rate: its bus bandwidth, if it differs from that of its operation
+    rate: its bus bandwidth in bytes per second, if it differs from that of its operation. alone: the same outside a
+    step
     """
 
     of: str
@@ -106,7 +107,7 @@ class SentMessage:
 
     @property
     def busbw(self) -> float:
-        """The bandwidth of a link, as nccl-tests counts it."""
+        """The bus bandwidth in bytes per second, as nccl-tests counts it."""
         if self.rate is not None:
             return self.rate
         size, ranks, time = (number(each) for each in (self.transfer.message, self.ranks, self.transfer.time))
@@ -120,9 +121,10 @@ class SentMessage:
 
 @record
 class GroupWait:
-    """The total time of a group's collectives, and the exposed part.
+    """The time that a process group waits for its collectives, in seconds.
 
-    name: the start of the names of its results. sent: its collectives with their places, if they are known
+    name: the start of the names of its results. volume: its bytes. sent: its collectives with their places, if they are
+    known
     """
 
     name: str
@@ -134,7 +136,7 @@ class GroupWait:
 
     @property
     def total(self) -> float:
-        """Seconds of all collectives of the group, also of hidden ones."""
+        """The seconds of all collectives of the group, with those hidden behind compute."""
         return sum(number(each.transfer.total_time) for _, each in self.sent) if self.sent else math.nan
 
 
@@ -156,13 +158,13 @@ class PlanTraffic:
 
     @property
     def longest(self) -> str:
-        """The name of the largest exposed time of a group; empty if no group is exposed."""
+        """The name of the result with the longest exposed time of a group; empty if no group waits."""
         most = max(self.waits, key=lambda group: group.exposed, default=None)
         return f"{most.name}_exposed" if most is not None and most.exposed > 0 else ""
 
     @property
     def waits(self) -> list[GroupWait]:
-        """The groups that send anything."""
+        """The groups that send anything or wait."""
         return [group for group in self.groups if group.exposed > 0 or group.volume > 0]
 
 
@@ -189,8 +191,8 @@ class RunChange:
 class PlanRun:
     """A run around the steps of a plan.
 
-    price: lines on the price of its cost. shares: parts of the wall time. steps: the name of the part that counts.
-    facts: interruptions and their words. largest: the largest of the other parts. plain: the run as plain values
+    price: lines on the price of its cost. shares: parts of the wall time. steps: the name of the part that is useful
+    work. facts: interruptions and their words. largest: the largest of the other parts. plain: the run as plain values
     """
 
     figures: Sequence[RunFigure]

@@ -1,4 +1,4 @@
-"""A plan of reinforcement learning as answers show it: the phases of an iteration."""
+"""The plan of reinforcement learning as answers show it: the phases of an iteration, and its run."""
 
 from __future__ import annotations
 
@@ -13,26 +13,36 @@ from costmodel.documents.schemas.results import RL_COLUMNS, ResultColumn, machin
 from costmodel.documents.schemas.rl import PHASES
 from costmodel.estimate.answer_facts import subject_of
 from costmodel.estimate.machine.number_formats import cap_over_rating
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.rl.iteration import WeightTransfer
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
+from costmodel.estimate.serving.replica_capacity import transfers
 from costmodel.estimate.shared.results import number
+from costmodel.explore.communication import is_sent
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, show, show_time
-from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, plan_json, result_cell
-from costmodel.report.answers.plan_parts import PlanRun, RunFigure
-from costmodel.report.data_formats.answer_fields import known
-from costmodel.report.document import Draw, Headline, Section, chance_verdict
+from costmodel.report.answers.plan_answer import (
+    PlanView,
+    band_words,
+    bands_section,
+    parts_section,
+    plan_json,
+    result_cell,
+)
+from costmodel.report.answers.plan_parts import PlanRun, PlanTraffic, RunFigure, SentMessage
+from costmodel.report.data_formats.answer_fields import finite
+from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict, traced
 from costmodel.report.terminal import rl_estimate
-from costmodel.report.terminal.formatting import ENDS, between
+from costmodel.report.terminal.formatting import ENDS, range_of
 from costmodel.report.terminal.head import price_lines
-from costmodel.report.terminal.layout import Abridged, Line, styled
+from costmodel.report.terminal.layout import HEAD, Abridged, Line, styled
 from costmodel.report.terminal.rl_estimate import NAMES, result
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.rl_facts import RlFacts
-    from costmodel.report.answers.plan_answer import PlanBeside
-    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_answer import PlanAnalyses
+    from costmodel.report.answers.plan_parts import MemoryLedger
 
 _ROLES = {
     "generation": "third",
@@ -44,8 +54,8 @@ _ROLES = {
 
 
 @record
-class RlView:
-    """A plan of reinforcement learning and the parts of answers about it."""
+class RlView(PlanView):
+    """A plan of reinforcement learning with the parts of the answers about it."""
 
     answer: RlAnswer
 
@@ -67,11 +77,6 @@ class RlView:
         return RlFacts(self.answer)
 
     @property
-    def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """The traced equations behind the figures of the plan."""
-        return self.facts.nodes
-
-    @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """The commands that follow each answer; `search` follows if the scenario has engines."""
         search = [("search",)] if self.answer.inputs.engines is not None else []
@@ -83,7 +88,7 @@ class RlView:
         }
 
     def plain(self) -> dict[str, Any]:
-        """The plan's results as plain values."""
+        """The plan and its results as plain values for JSON."""
         from costmodel.report.answers.search_rl import rl_plan_fields
 
         return plan_json(self, partial(rl_plan_fields, self.answer), lambda code: {})
@@ -93,7 +98,7 @@ class RlView:
         return rl_estimate.estimate_lines(self.answer)
 
     def bound(self) -> Line:
-        """The longest part of the iteration."""
+        """A line on the longest part of the iteration."""
         return styled(f"Bound by {rl_estimate.bound_by(self.answer)}.")
 
     def headlines(self) -> list[Headline]:
@@ -113,35 +118,29 @@ class RlView:
         """Sections on the phases of an iteration, and on the wait for the longest answers."""
         title = "Where the iteration goes", "where the iteration goes"
         lead, parts = f"Bound by {rl_estimate.bound_by(self.answer)}.", rl_estimate.phase_parts(self.answer)
-        stated = [] if self.answer.inputs.engines is None else rl_estimate.of_generation(self.answer)
+        stated = [] if self.answer.inputs.engines is None else rl_estimate.generation_sentences(self.answer)
         beneath = [Abridged(f"    {words}", short="", added="waits of the generation") for words in stated]
-        figures = [partial(_phases_figure, self.answer)]
+        figures = [partial(_draw_phases, self.answer)]
         return [parts_section(title, lead, parts, "of all phases", figures, wide=28, beneath=beneath)]
 
     def ledger(self) -> MemoryLedger:
         """The memory breakdown while generating and while updating."""
-        from costmodel.report.terminal.rl_tables import rl_ledger
+        from costmodel.report.terminal.rl_memory import rl_ledger
 
         return rl_ledger(self.answer)
 
     def traffic(self) -> PlanTraffic:
         """The communication of the trainer and the engines."""
-        from costmodel.report.terminal.rl_tables import rl_traffic
-
         return rl_traffic(self.answer)
 
-    def further(self) -> list[Section]:
-        """No further sections for reinforcement learning."""
-        return []
-
     def whole_run(self) -> PlanRun | None:
-        """The run, where one is asked about."""
+        """The run of all iterations; None if the scenario asks about no run."""
 
         return None if self.answer.run is None else rl_run(self.answer)
 
-    def beside(self, notify: Callable[[str], None]) -> PlanBeside:
+    def beside(self, notify: Callable[[str], None]) -> PlanAnalyses:
         """Analyses next to the plan: splits of accelerators, sensitivity, and errors of published iterations."""
-        from costmodel.report.answers.around_plan import around
+        from costmodel.report.answers.around_plan import analyses_beside_plan
         from costmodel.report.answers.search_rl import RlWords
 
         notify("search")
@@ -155,12 +154,12 @@ class RlView:
         lead += f" (source: {source})." if source else "."
         lead += " The lengths of answers decide: state those of your own log."
         words = None if found is None else RlWords(found)
-        return around(self, words, self.facts.sensitive, bands_section(self, lead))
+        return analyses_beside_plan(self, words, self.facts.sensitive, bands_section(self, lead))
 
 
-def _phases_figure(answer: RlAnswer) -> Draw:
+def _draw_phases(answer: RlAnswer) -> Draw:
     """A waterfall of the phases of an iteration, and their total."""
-    from costmodel.report.page.figures import FigureEntry, waterfall
+    from costmodel.report.page.figures import FigureEntry, waterfall_bars
 
     costs = answer.costs
     entries = [
@@ -172,28 +171,83 @@ def _phases_figure(answer: RlAnswer) -> Draw:
         entries.append(FigureEntry("hidden", -costs["overlapped"], "good", "hidden_s"))
     total = FigureEntry("iteration", costs["iteration_time"], "total", "iteration_time_s")
     words = f"An iteration takes {show_time(total.value)}, of which {show_time(costs['generation'])} is generation."
-    return waterfall("time", "Where the iteration goes", words, entries, total, show_time)
+    return waterfall_bars("time", "Where the iteration goes", words, entries, total, show_time)
+
+
+# --- collectives of an iteration
+
+
+def transfers_within(answer: RlAnswer) -> list[tuple[str, Transfer]]:
+    """The transfers of one optimizer step, and of one step of an engine."""
+    found = [("update", item) for item in answer.inputs.trainer.evaluation.step.transfers if is_sent(item)]
+    engines = answer.inputs.engines
+    if engines is not None:
+        sent = transfers(engines.inputs, engines.layout, engines.together)
+        found += [(f"engine {item.moment}", item.transfer) for item in sent]
+    return found
+
+
+def rl_traffic(answer: RlAnswer) -> PlanTraffic:
+    """The communication of an iteration: weights and answers, optimizer steps, and engine steps."""
+    case, sync = answer.inputs.case, answer.iteration.sync
+    sent = [
+        SentMessage(of, item, case.scale_up.name if number(item.group.domains) == 1 else case.scale_out.name)
+        for of, item in transfers_within(answer)
+    ]
+    where, whole = "Each optimizer step, and each step of an engine", answer.costs["iteration_time"]
+    of_iteration = ("iteration_time", whole, "of the iteration")
+    once = [] if sync is None else [_iteration_section(sync)]
+    return PlanTraffic(where, sent, [], of_iteration, once, plain={} if sync is None else _sync_fields(sync))
+
+
+def _iteration_section(sync: WeightTransfer) -> Section:
+    """Table of what moves once an iteration: weights to the engines, answers to the trainer."""
+    rate, nbytes = show(number(sync.rate), "B/s"), show(number(sync.nbytes), "B")
+    bound = f"{sync.layout} weights, bound by {sync.link}"
+    time = number(sync.time)
+    rows: list[list[Cell]] = [
+        ["weights to the engines", nbytes, rate, traced(show_time(time), time, "weight_sync_s", "weight_sync"), bound],
+        ["answers to the trainer", show(float(sync.experience), "B"), "", "", "8 B a token"],
+    ]
+    columns = [Column("what", "k"), Column("size"), Column("rate"), Column("time"), Column("", "l")]
+    lead = "What moves between trainer and engines."
+    ahead = [styled("Once an iteration", HEAD)]
+    return Section("sync", "Once an iteration", lead, ahead=ahead, table=Table(columns, rows, headed=False))
+
+
+def _sync_fields(sync: WeightTransfer) -> dict[str, Any]:
+    """Weight and answer transfers between trainer and engines, as plain values."""
+    return {
+        "weight_sync": {
+            "bytes": number(sync.nbytes),
+            "rate_bytes_per_s": number(sync.rate),
+            "time_s": number(sync.time),
+            "layout": sync.layout,
+            "bound_by": sync.link,
+            "experience_bytes": float(sync.experience),
+        }
+    }
 
 
 # --- a whole run of training
 
 
 def rl_run(answer: RlAnswer) -> PlanRun:
-    """The run of a plan."""
+    """The run of all iterations: its results, the shares of its time, and its interruptions."""
     found, share, sync = answer.run, answer.costs["goodput"], answer.iteration.sync
     assert found is not None
-    figures = [_figure(answer, *each) for each in (("run time", "run_time"), ("cost", "run_cost"))]
+    figures = [_run_figure(answer, *each) for each in (("run time", "run_time"), ("cost", "run_cost"))]
     figures.append(RunFigure("goodput", "goodput", "—" if math.isnan(share) else percent(share, 3), ""))
     plain = {
-        "steps": known(number(found.steps)),
-        "interruptions": known(number(found.interruptions)),
+        "steps": finite(number(found.steps)),
+        "interruptions": finite(number(found.interruptions)),
         "experience_bytes": None if sync is None else float(sync.experience),
     }
     price = price_lines(subject_of(answer.inputs.case).price, "  ", shown=False)
-    return PlanRun(figures, run_shares(answer), "iterations", _facts(answer), price, plain=plain)
+    return PlanRun(figures, run_shares(answer), "iterations", _run_facts(answer), price, plain=plain)
 
 
-def _figure(answer: RlAnswer, words: str, name: str) -> RunFigure:
+def _run_figure(answer: RlAnswer, words: str, name: str) -> RunFigure:
     """A result of the run with its band, or the setting that would make it known."""
     if math.isnan(answer.costs["goodput"]):
         return RunFigure(words, name, "—", "")
@@ -201,11 +255,11 @@ def _figure(answer: RlAnswer, words: str, name: str) -> RunFigure:
         wanted = "set workload.iterations" + ("" if name == "run_time" else ", and assume.price")
         return RunFigure(words, name, "unknown", wanted)
     low, high = (result(name, answer.costs[f"{name}_{end}"]) for end in ENDS)
-    return RunFigure(words, name, result(name, answer.costs[name]), between(low, high))
+    return RunFigure(words, name, result(name, answer.costs[name]), range_of(low, high))
 
 
-def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
-    """Pairs of label and text on iterations, interruptions and checkpoints."""
+def _run_facts(answer: RlAnswer) -> list[tuple[str, str]]:
+    """Pairs of label and text on iterations, failures, checkpoints and restarts."""
     costs, found, workload = answer.costs, answer.run, answer.inputs.case.scenario.workload
     assert found is not None
     count = number(found.interruptions) if costs["goodput"] == costs["goodput"] else math.nan
@@ -231,7 +285,7 @@ def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
 
 
 def run_shares(answer: RlAnswer) -> dict[str, float]:
-    """Shares of the wall time: iterations and every loss; empty if the scenario does not ask about failures."""
+    """The shares of the run time, of iterations and of every loss; empty if the scenario states no failures."""
     asked, found = answer.inputs.trainer.inputs.run, answer.run
     if asked is None or found is None:
         return {}

@@ -1,4 +1,4 @@
-"""A whole run: how long, what it costs, where its wall time goes, what interrupts it, and what would help."""
+"""The answer of `run`: how long a whole run takes, what it costs, what interrupts it, and what would help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.purchase.smallest_size import chance_to_keep
 from costmodel.ground.units import chance_words, percent, show_time
-from costmodel.report.answers.plan_answer import PlanView, parts_section, plan_answer
+from costmodel.report.answers.plan_answer import PlanView, parts_section, plan_document
 from costmodel.report.answers.plan_parts import PlanRun, TimePart
 from costmodel.report.document import (
     AnswerDocument,
@@ -25,7 +25,7 @@ from costmodel.report.document import (
     Section,
     Table,
     TraceWriter,
-    made_of,
+    computed,
     traced,
 )
 from costmodel.report.page.document_page import settings_of
@@ -37,14 +37,14 @@ from costmodel.report.workload_words import words_of
 
 _SHOWN = 3  # changes that would help, in a terminal
 _LIMITED = {"run_time": "the run ends within", "run_cost": "the run costs at most"}
-_PLAIN = (
+_RUN_KEYS = (
     "steps", "interruptions", "shares", "saves_to_memory", "memory_interval_s", "load_s", "best_interval_s",
     "best_goodput", "electricity_usd", "spares", "spares_for_99_percent", "experience_bytes", "levers",
 )  # fmt: skip
 
 
-def run(view: PlanView) -> AnswerDocument:
-    """The run, its results first."""
+def run_document(view: PlanView) -> AnswerDocument:
+    """The whole run of a plan: time, cost, goodput, losses, and possible improvements."""
     assumed = sorted(view.answer.assumed, key=lambda item: not item.path.startswith("run."))
     whole = functools.cache(view.whole_run)
 
@@ -55,11 +55,11 @@ def run(view: PlanView) -> AnswerDocument:
         bound = [styled(f"Bound by {plan_run.largest}.")] if plan_run.largest else []
         return [*bound, *(styled(f"{words[0].upper()}{words[1:]}.") for words in _limit_chances(view))]
 
-    return plan_answer(view, "run", lambda: run_sections(view, whole()), ahead, assumed=assumed_lines(assumed))
+    return plan_document(view, "run", lambda: run_sections(view, whole()), ahead, assumed=assumed_lines(assumed))
 
 
 def _limit_chances(view: PlanView) -> Iterator[str]:
-    """For each limit on the time or the cost of the run, the chance to keep it."""
+    """For each limit on the time or cost of the run, the chance to meet it, in words."""
     costs, say = view.answer.costs, words_of(view.case.kind).result
     for limit in stated_limits(view.case.scenario.limits):
         if limit.column in _LIMITED and limit.kind == "at_most" and math.isfinite(costs.get(limit.column, math.nan)):
@@ -68,7 +68,7 @@ def _limit_chances(view: PlanView) -> Iterator[str]:
 
 
 def run_sections(view: PlanView, plan_run: PlanRun | None) -> list[Section]:
-    """Sections on the results of a run, the parts of its wall time, interruptions, and possible improvements."""
+    """Sections on the results of a run, the parts of its time, interruptions, and possible improvements."""
     if plan_run is None:
         return []
     costs = view.answer.costs
@@ -81,22 +81,22 @@ def run_sections(view: PlanView, plan_run: PlanRun | None) -> list[Section]:
     facts = Table(
         [Column("", "k"), Column("", "l")], [list(fact) for fact in plan_run.facts], headed=False, brief=3, rest="fact"
     )
-    parts = [] if math.isnan(costs["goodput"]) else [wall_section(plan_run, costs["run_time"])]
+    parts = [] if math.isnan(costs["goodput"]) else [run_time_section(plan_run, costs["run_time"])]
     return [
         Section("run-figures", "The whole run", figures=pictures, table=figures, beneath=plan_run.price),
         *parts,
         Section("run-facts", "What interrupts it", table=facts),
-        *levers_section(view.case, plan_run),
+        *improvements_section(view.case, plan_run),
     ]
 
 
-def wall_section(plan_run: PlanRun, wall: float) -> Section:
-    """The shares of a run's wall time: work that counts, and interruptions."""
+def run_time_section(plan_run: PlanRun, wall: float) -> Section:
+    """The section with the shares of the run time: useful work and losses; wall: the run time in seconds."""
     parts = [
         TimePart(
             name,
             value,
-            made_of("time", show_time(value * wall), value * wall, " × ", [f"shares.{name}", "run_time"])
+            computed("time", show_time(value * wall), value * wall, " × ", [f"shares.{name}", "run_time"])
             if math.isfinite(wall)
             else "",
             traced(percent(value, 3), value, f"shares.{name}"),
@@ -107,14 +107,14 @@ def wall_section(plan_run: PlanRun, wall: float) -> Section:
     lead = f"Shares of the run time: {plan_run.steps} that count, and what failures and checkpoints take."
     title, figures = (
         ("Where the run time goes", "where the run goes"),
-        [partial(_figure, plan_run.shares, plan_run.steps)],
+        [partial(_draw_shares, plan_run.shares, plan_run.steps)],
     )
     return parts_section(title, lead, parts, "of the run", figures, key="run", brief=3)
 
 
-def _figure(shares: Mapping[str, float], steps: str) -> Draw:
-    """Parts of the wall time, longest first."""
-    from costmodel.report.page.figures import FigureEntry, amounts
+def _draw_shares(shares: Mapping[str, float], steps: str) -> Draw:
+    """Bars with the shares of the run time, the longest first."""
+    from costmodel.report.page.figures import FigureEntry, amount_bars
 
     entries = [
         FigureEntry(name, value, "good" if name == steps else "network", f"shares.{name}")
@@ -122,11 +122,11 @@ def _figure(shares: Mapping[str, float], steps: str) -> Draw:
         if value
     ]
     words = f"{percent(shares[steps])} of the run time are {steps} that count."
-    return amounts("run", "Where the run time goes", words, entries, "share of the run time", percent, 0.01)
+    return amount_bars("run", "Where the run time goes", words, entries, "share of the run time", percent, 0.01)
 
 
-def levers_section(case: LoadedScenario, plan_run: PlanRun) -> list[Section]:
-    """A table of changes that raise the goodput."""
+def improvements_section(case: LoadedScenario, plan_run: PlanRun) -> list[Section]:
+    """A section with a table of changes that raise the goodput; empty without any."""
     if not plan_run.helping:
         return []
     rows = [
@@ -134,27 +134,27 @@ def levers_section(case: LoadedScenario, plan_run: PlanRun) -> list[Section]:
         for each in plan_run.helping
     ]
     columns = [Column("what helps", "k"), Column("goodput", result="goodput"), Column("set", "l")]
-    table = Table(columns, rows, most=_SHOWN, data=partial(_commands, case, plan_run))
+    table = Table(columns, rows, most=_SHOWN, data=partial(_improvement_commands, case, plan_run))
     return [Section("levers", "What would help", table=table)]
 
 
-def _commands(case: LoadedScenario, plan_run: PlanRun, traces: TraceWriter) -> dict[str, Any]:
-    """For each change, the command that shows the run with it."""
+def _improvement_commands(case: LoadedScenario, plan_run: PlanRun, traces: TraceWriter) -> dict[str, Any]:
+    """For each change that raises the goodput, the `run` command with it."""
     settings = [settings_of(each.settings) for each in plan_run.helping]
     lines = [command(case, "run", settings=setting) for setting in settings]
     return {"lines": lines, "words": "This command shows the run with that change."}
 
 
 def run_json(view: PlanView) -> dict[str, Any]:
-    """A plan with what makes up its run, as plain values."""
+    """A plan as plain values, with its run under the key `run`."""
     known = not view.answer.refused and not math.isnan(view.answer.costs["goodput"])
     plan_run = view.whole_run() if known else None
     if plan_run is None:
         return {**view.plain(), "run": None}
-    return {**view.plain(), "run": {**dict.fromkeys(_PLAIN), "shares": dict(plan_run.shares), **plan_run.plain}}
+    return {**view.plain(), "run": {**dict.fromkeys(_RUN_KEYS), "shares": dict(plan_run.shares), **plan_run.plain}}
 
 
-def run_words(view: PlanView, plan_run: PlanRun) -> str:
+def run_sentence(view: PlanView, plan_run: PlanRun) -> str:
     """A sentence on the time, cost and goodput of a run, with bands and the chance to fit."""
     costs = view.answer.costs
     known = {

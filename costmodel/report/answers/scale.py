@@ -1,4 +1,4 @@
-"""Answers of scale."""
+"""The answer of `scale`: results by cluster size or by request rate, and where efficiency falls."""
 
 from __future__ import annotations
 
@@ -11,53 +11,54 @@ from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, significant
-from costmodel.report.data_formats.answer_fields import known, notes
+from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
-from costmodel.report.terminal.formatting import joined
-from costmodel.report.terminal.head import assumed_of_all, command, subject_words
-from costmodel.report.terminal.layout import BAD, Line, bar, head, styled
+from costmodel.report.terminal.formatting import and_list
+from costmodel.report.terminal.head import assumed_lines_of_all, command, subject_words
+from costmodel.report.terminal.layout import BAD, Line, bar, schema_head, styled
 from costmodel.report.trials import (
-    against_words,
-    aside_lines,
     best_chance,
-    codes_of,
+    held_fields,
     known_results,
     missed_lines,
     next_lines,
+    remark_codes,
     remark_lines,
     result_cells,
     result_columns,
+    result_note_lines,
     trial_fields,
     trial_settings,
-    with_ends,
+    trial_verdict,
+    with_bands,
 )
-from costmodel.report.workload_words import held_lines, subject_fields, varied_head, words_of
+from costmodel.report.workload_words import fixed_key_lines, subject_fields, varied_head, words_of
 
 _BAR = 10
 
 
-def scale(found: Scaled) -> AnswerDocument:
-    """One row per size, and where and why efficiency falls."""
+def scale_document(found: Scaled) -> AnswerDocument:
+    """A table with a row for each size, and a sentence on where and why efficiency falls."""
     asked, scaling, words = found.asked, found.scaling, words_of(found.asked.case.kind)
     points = [row.found.point for row in found.rows]
     about: list[Line] = [*varied_head(asked, scaling.varied, priced=any(map(is_money, scaling.shown)))]
     about += [styled(scaling.words)] if scaling.words else []
-    about += held_lines(asked, scaling.varied) if found.best else words.unsized(found)
+    about += fixed_key_lines(asked, scaling.varied) if found.best else words.unsized(found)
     about += [styled("Stopped before the last size.", BAD)] if found.stopped else []
     remarks: list[Line] = [*remark_lines(points, "N003")]
-    remarks += assumed_of_all(row.found.assumed for row in found.rows)
-    bends = [styled(bend(found))] if scaling.time or not found.known else []
+    remarks += assumed_lines_of_all(row.found.assumed for row in found.rows)
+    bends = [styled(bend_sentence(found))] if scaling.time or not found.known else []
     sized = words.sized(found)
     verdict = best_chance(asked, points)
     return AnswerDocument(
         asked.case,
         subject_words(asked.facts, scaling.varied),
         about,
-        _conclusion(found),
+        _conclusion_sentence(found),
         "warn" if verdict != "bad" and found.bend else verdict,
-        [sizes(found), *([Section("needs", "What it takes", beneath=sized, face="page")] if sized else [])],
+        [sizes_section(found), *([Section("needs", "What it takes", beneath=sized, face="page")] if sized else [])],
         remarks,
-        codes_of(points, "N003"),
+        remark_codes(points, "N003"),
         [*bends, *sized, *_next_lines(found)],
     )
 
@@ -70,10 +71,10 @@ def _next_lines(found: Scaled) -> list[Line]:
     return next_lines(found.asked, point, searched=found.best or bool(found.scaling.time))
 
 
-def sizes(found: Scaled) -> Section:
-    """The table of sizes, with efficiency where they compare."""
+def sizes_section(found: Scaled) -> Section:
+    """The section with the table of sizes; it has efficiencies if throughputs can be compared."""
     asked, scaling, points = found.asked, found.scaling, [row.found.point for row in found.rows]
-    shown, compared = with_ends(scaling.shown), bool(scaling.time)
+    shown, compared = with_bands(scaling.shown), bool(scaling.time)
     to_loss = any(not math.isnan(row.to_loss) for row in found.rows)
     columns = [Column(scaling.name.rpartition(".")[2]), *result_columns(asked, shown)]
     if compared:
@@ -91,38 +92,39 @@ def sizes(found: Scaled) -> Section:
         point = row.found.point
         cells: list[Cell] = [row.found.text, *result_cells(asked, point, shown)]
         if compared:
-            cells += [bar(row.efficiency, _BAR) if row.efficiency >= 0 else "", _efficiency(found, row)]
-            cells.append(", ".join(f"{_term(found, term)} {share * 100:.1f} %" for term, share in row.grew))
+            cells += [bar(row.efficiency, _BAR) if row.efficiency >= 0 else "", _efficiency_cell(found, row)]
+            cells.append(", ".join(f"{_term_words(found, term)} {share * 100:.1f} %" for term, share in row.grew))
         cells += [point.kept.words if point.kept is not None and point.costs else ""] if found.best else []
         cells += [("" if math.isnan(row.to_loss) else percent(row.to_loss))] if to_loss else []
-        rows.append([*cells, against_words(asked, point)])
+        rows.append([*cells, trial_verdict(asked, point)])
     settings = [trial_settings(point, searched=found.best) for point in points]
     how = f"{scaling.words[0].upper()}{scaling.words[1:]}. " if scaling.words and compared else ""
     return Section(
         "scale",
         "Scaling" if compared else "Capacity by rate",
-        f"{how}{bend(found)}" if compared else "The fewest replicas that meet every limit at each rate.",
-        [partial(_figure, found)],
+        f"{how}{bend_sentence(found)}" if compared else "The fewest replicas that meet every limit at each rate.",
+        [partial(_draw_sizes, found)],
         table=Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True),
-        beneath=[*missed_lines(asked, points), *aside_lines(points, scaling.shown)],
+        beneath=[*missed_lines(asked, points), *result_note_lines(points, scaling.shown)],
     )
 
 
-def _figure(found: Scaled) -> Draw:
+def _draw_sizes(found: Scaled) -> Draw:
+    """The plot of a result by size."""
     from costmodel.report.page.question_figures import scale_figure
 
     return scale_figure(found)
 
 
-def _efficiency(found: Scaled, row: ScaledSize) -> Cell:
-    """The throughput of each accelerator relative to the smallest size that has an answer."""
+def _efficiency_cell(found: Scaled, row: ScaledSize) -> Cell:
+    """A cell with the throughput per accelerator over that of the smallest size with an answer."""
     if not row.efficiency >= 0:
         return "—"
     text = percent(row.efficiency)
-    return Value(text, row.efficiency, "efficiency", opens=partial(_quotient, found, row, text))
+    return Value(text, row.efficiency, "efficiency", opens=partial(_efficiency_trace, found, row, text))
 
 
-def _quotient(found: Scaled, row: ScaledSize, text: str, traces: TraceWriter) -> int:
+def _efficiency_trace(found: Scaled, row: ScaledSize, text: str, traces: TraceWriter) -> int:
     """The trace of an efficiency, as a quotient of two throughputs."""
     leaves = []
     for other in (row, found.known[0]):
@@ -133,7 +135,7 @@ def _quotient(found: Scaled, row: ScaledSize, text: str, traces: TraceWriter) ->
     return traces.add("efficiency", text, ("= ", " / ", ""), leaves)
 
 
-def _conclusion(found: Scaled) -> str:
+def _conclusion_sentence(found: Scaled) -> str:
     """A sentence for a page on how far the workload scales."""
     if not found.scaling.time:
         works = [row for row in found.rows if row.found.point.works]
@@ -144,17 +146,17 @@ def _conclusion(found: Scaled) -> str:
         return f"{number_of(gpus, 'GPU')} {does} at {works[-1].found.text}."
     compared = [row for row in found.known if row.efficiency >= 0]
     if found.bend is not None or len(compared) < 2:
-        return bend(found)
+        return bend_sentence(found)
     first, last = (row.found.text for row in (compared[0], compared[-1]))
     return f"From {first} to {last} accelerators every doubling keeps 95 % or more of the speed of each."
 
 
-def _term(found: Scaled, term: str) -> str:
+def _term_words(found: Scaled, term: str) -> str:
     """The name of a term in words."""
     return words_of(found.asked.case.kind).terms.get(term, term)
 
 
-def bend(found: Scaled) -> str:
+def bend_sentence(found: Scaled) -> str:
     """A sentence on the size from which a doubling keeps under 95 % of the throughput per GPU, and on the cause."""
     compared = [row for row in found.known if row.efficiency >= 0]
     if len(compared) < 2:
@@ -162,15 +164,15 @@ def bend(found: Scaled) -> str:
     if found.bend is None:
         return f"No bend up to {compared[-1].found.text}: every doubling keeps 95 % or more."
     before, after = found.bend
-    stated = [_term(found, term) for term, _ in after.grew[:2]]
-    reason = f"{joined(stated)} grow{'s' if len(stated) == 1 else ''}" if stated else "no single term grows"
+    stated = [_term_words(found, term) for term, _ in after.grew[:2]]
+    reason = f"{and_list(stated)} grow{'s' if len(stated) == 1 else ''}" if stated else "no single term grows"
     if "bubble" in dict(after.grew) and before.found.waves != after.found.waves:
-        reason += f"; micro-batches of a replica fall from {_waves(before)} to {_waves(after)} × pp"
+        reason += f"; micro-batches of a replica fall from {_waves_text(before)} to {_waves_text(after)} × pp"
     return f"Bends after {before.found.text}: {reason}."
 
 
-def _waves(row: ScaledSize) -> str:
-    """The number of waves as text."""
+def _waves_text(row: ScaledSize) -> str:
+    """The micro-batches of a replica over its pipeline stages, as text."""
     waves = row.found.waves
     return significant(waves) if not waves.is_integer() else f"{waves:.0f}"
 
@@ -178,34 +180,29 @@ def _waves(row: ScaledSize) -> str:
 def scale_json(found: Scaled) -> dict[str, Any]:
     """All sizes as plain values."""
     asked, scaling = found.asked, found.scaling
-    held, conflicts = asked.held(scaling.varied) if found.best else ({}, ())
     return {
-        **head("costmodel/scale/v2"),
+        **schema_head("costmodel/scale/v2"),
         **subject_fields(asked, scaling.varied),
         "size": scaling.name,
         "kind": "weak" if found.weak else "strong",
         "bends_after": None if found.bend is None else found.bend[0].found.size,
-        "why": bend(found) if scaling.time else None,
+        "why": bend_sentence(found) if scaling.time else None,
         "cautions": words_of(asked.case.kind).cautions(found),
         "complete": not found.stopped,
-        "sizes": [_row(found, row) for row in found.rows],
-        "held": dict(held),
-        "notes": [
-            *({"code": "N024", "text": sentence} for sentence in conflicts),
-            *notes(row.found.point.remarked for row in found.rows),
-        ],
+        "sizes": [_size_fields(found, row) for row in found.rows],
+        **held_fields(asked, scaling.varied, [row.found.point.remarked for row in found.rows], best=found.best),
     }
 
 
-def _row(found: Scaled, row: ScaledSize) -> dict[str, Any]:
-    """One size as plain values."""
+def _size_fields(found: Scaled, row: ScaledSize) -> dict[str, Any]:
+    """One size as plain values: its results, plan and efficiency."""
     point = row.found.point
     return {
         **trial_fields(found.asked, point, known_results(found.asked), found.scaling.varied),
         **({} if point.kept is None else point.kept.keys),
-        found.scaling.name: known(row.found.size),
-        "efficiency": known(row.efficiency),
-        "time_to_loss": known(row.to_loss),
+        found.scaling.name: finite(row.found.size),
+        "efficiency": finite(row.efficiency),
+        "time_to_loss": finite(row.to_loss),
         "grew": " ".join(term for term, _ in row.grew),
         **words_of(found.asked.case.kind).more(row),
     }

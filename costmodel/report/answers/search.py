@@ -1,4 +1,4 @@
-"""Answers of search, whatever the workload: the best plans or a front, the own plan, each value, and why not others."""
+"""The answer of `search` for every workload: the best plans or a Pareto front, counts, and reasons against others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from costmodel.explore.search.stream import SearchResult
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, percent
-from costmodel.report.data_formats.answer_fields import notes, plain
+from costmodel.report.data_formats.answer_fields import remark_fields, without_places
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -40,8 +40,8 @@ from costmodel.report.document import (
     chance_verdict,
 )
 from costmodel.report.terminal.charts import ScatterPoint, scatter
-from costmodel.report.terminal.formatting import spaced
-from costmodel.report.terminal.head import command, price_varies, prices, title
+from costmodel.report.terminal.formatting import readable
+from costmodel.report.terminal.head import case_title, command, price_lines_of_all, price_varies
 from costmodel.report.terminal.layout import (
     BAD,
     DIM,
@@ -51,19 +51,19 @@ from costmodel.report.terminal.layout import (
     CellTable,
     Detail,
     Line,
-    as_many,
-    shorter,
+    cut_list,
+    shell_line,
+    short_or_full,
     styled,
-    typed,
 )
-from costmodel.report.trials import few, headings, plan_sides, range_figures
-from costmodel.report.workload_words import held_lines, varied_head, words_of
+from costmodel.report.trials import plan_sides, range_figures, short_heads, values_in_brief
+from costmodel.report.workload_words import fixed_key_lines, varied_head, words_of
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
 
 MOST_VALUES = 24  # shown of keys that vary
-_AGAINST = 4  # reasons of a value
+_MOST_REASONS = 4  # reasons of a value
 _DOTS, _FEW_DOTS = 200, 50  # plans of a ranking that are drawn beside a front, and alone
 SAME_AS_BEST = 1.0005  # times the figure of the best plan, up to which another is as good
 
@@ -71,7 +71,7 @@ PlanColumn = tuple[Column, Callable[[Plan], Cell]]
 
 
 class SearchWords(ABC, Generic[Inputs, Plan]):
-    """The words and columns with which the answer of a search shows plans of one workload."""
+    """The words and columns with which the answer of a search shows the plans of one workload."""
 
     found: SearchResult[Inputs, Plan]
     drawn: tuple[str, str]  # results by which the best plans are drawn on a page
@@ -94,7 +94,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def columns(self) -> Mapping[str, ResultColumn]:
-        """The results of plans."""
+        """The columns of all results of this workload."""
         return COLUMNS[self.case.kind]
 
     @property
@@ -109,7 +109,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def own_paths(self) -> list[str]:
-        """Varied keys that do not already have a column in every table of plans."""
+        """Varied keys without a column in every table of plans."""
         return [path for path in self.paths if path not in self.shown_anyway]
 
     @property
@@ -119,12 +119,12 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def works(self) -> str:
-        """The verb for a plan that works."""
+        """The verb for a plan that works, such as `fits`."""
         return "fits"
 
     @property
     def keeps(self) -> str:
-        """Words for plans that meet the limits; empty without limits."""
+        """The words for plans that meet the limits; empty without limits."""
         return "meet all limits" if self.is_limited else ""
 
     @property
@@ -143,11 +143,11 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return None if self.found.yours is None or self.found.your_rank is None else self.found.yours.costs
 
     def sure(self, chance: float) -> str:
-        """A chance as text."""
+        """A chance from 0 to 1 as text."""
         return chance_words(chance)
 
     def result(self, name: str, value: float) -> str:
-        """A result in words."""
+        """A result as text with its unit."""
         return words_of(self.case.kind).result(name, value)
 
     def is_speed(self, name: str) -> bool:
@@ -157,7 +157,11 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
     def cell(
         self, name: str, text: Callable[[float], str] | None = None, *, of_units: bool = True, **look: Any
     ) -> PlanColumn[Plan]:
-        """A column with one result; `text` formats it, `of_units`: pages sort it by value since units differ."""
+        """A column with one result, and the function that makes its cell.
+
+        text: formats the result. of_units: whether units differ between rows, so that pages sort by value. look:
+        attributes of the column
+        """
         write = text or partial(self.result, name)
 
         def made(plan: Plan) -> Cell:
@@ -172,7 +176,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
     def about(self) -> list[Line]:
         """The head of a search: the scenario without varied keys, and the plan keys that --set fixes."""
         asked = workload_of(self.case)
-        return [*varied_head(asked, self.paths, priced=self.priced), *held_lines(asked, self.paths)]
+        return [*varied_head(asked, self.paths, priced=self.priced), *fixed_key_lines(asked, self.paths)]
 
     @abstractmethod
     def plan_columns(self, plans: Sequence[Plan]) -> list[PlanColumn[Plan]]:
@@ -180,15 +184,15 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @abstractmethod
     def figures(self, plans: Sequence[Plan]) -> list[PlanColumn[Plan]]:
-        """Columns with the results of a plan and remarks on it."""
+        """Columns with the results of plans and remarks on them."""
 
     @abstractmethod
     def line(self, plan: Plan) -> str:
-        """A plan in words."""
+        """A plan in one line of words."""
 
     @abstractmethod
     def settings(self, plan: Plan) -> dict[str, str]:
-        """The settings that turn the scenario into the scenario of a plan."""
+        """The settings that turn the scenario into that of a plan, value by key."""
 
     @abstractmethod
     def fields(self, plan: Plan) -> dict[str, Any]:
@@ -204,7 +208,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @abstractmethod
     def conclusion(self) -> str:
-        """The best plan in words, of a search that has one."""
+        """A sentence on the best plan, for a search that found one."""
 
     @abstractmethod
     def notes(self, plan: Plan) -> list[str]:
@@ -223,11 +227,11 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return []
 
     def nearest(self) -> list[Line]:
-        """The plan that comes nearest, where none works."""
+        """Lines on the nearest plan, for a search in which no plan works."""
         return []
 
     def remedies(self) -> list[Line]:
-        """Settings under which a plan works, where none does."""
+        """Lines on settings under which a plan works, for a search in which none does."""
         return []
 
     def remedy_fields(self) -> list[dict[str, Any]]:
@@ -237,7 +241,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
     def closing(self) -> list[Line]:
         """The commands for the best plan."""
         named = "Next:" if self.found.is_safe else "Next, the surest plan:"
-        return [typed(named, command(self.case, "estimate", settings=self.settings(self.found.best[0])))]
+        return [shell_line(named, command(self.case, "estimate", settings=self.settings(self.found.best[0])))]
 
     def front_closing(self) -> list[Line]:
         """The command for the knee of a front, or for its first plan."""
@@ -245,10 +249,10 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         plan = self.found.knee or self.found.front.rows[0]
         label = "Next, the knee" if self.found.knee else "Next, row 1"
         broken = f" (✗ {' '.join(plan.broken)})" if plan.broken else " (at risk)" if self.found.is_risky(plan) else ""
-        return [typed(f"{label}{broken}:", command(self.case, "estimate", settings=self.settings(plan)))]
+        return [shell_line(f"{label}{broken}:", command(self.case, "estimate", settings=self.settings(plan)))]
 
     def after_none(self) -> list[Line]:
-        """The search to ask next, where none works."""
+        """The command of the next search, for a search in which no plan works."""
         return []
 
     def headlines(self) -> list[Headline]:
@@ -264,13 +268,13 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return {}
 
     def value_figures(self, parts: Sequence[PlanCounts[Plan]]) -> list[PlanColumn[Plan]]:
-        """Figures of the best plan at each value."""
+        """Columns with results of the best plan at each value of the varied keys."""
         return [self.cell(self.objective)]
 
     def other_rule(self) -> str:
         """A sentence on the best plan without the preferred chance; empty if that is the first plan."""
         other = self.found.expected
-        return "" if other is None or not self.found.best else without_safety(self, other)
+        return "" if other is None or not self.found.best else plan_without_safety(self, other)
 
     def remarked(self) -> list[str]:
         """The codes of remarks, for a page."""
@@ -295,10 +299,10 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     def held(self) -> dict[str, Any]:
         """Keys of the plan that the search fixes because --set gave them."""
-        return {key: plain(value) for key, value in workload_of(self.case).held(self.paths)[0].items()}
+        return {key: without_places(value) for key, value in workload_of(self.case).held(self.paths)[0].items()}
 
     def missed_by_least(self) -> list[Plan]:
-        """The plans that come nearest, where none is shown."""
+        """The plans that miss a limit or exceed memory by the least, for a search in which none works."""
         return []
 
     def tried(self) -> list[str]:
@@ -306,19 +310,19 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return [entry["set"][0] for entry in self.remedy_fields() if len(entry["set"]) == 1]
 
     def rule(self) -> tuple[float | None, Plan | None]:
-        """The chance to work that is preferred, and the best plan by the other rule."""
+        """The preferred chance to work, and the best plan if that chance is ignored."""
         return self.found.safe, self.found.expected
 
     def note_fields(self) -> list[dict[str, str]]:
         """Remarks as plain values."""
-        return notes([self.remarked()])
+        return remark_fields([self.remarked()])
 
     def row_facts(self) -> dict[str, Any]:
         """Identifying columns of rows that are not plans."""
         return {}
 
     def aside(self, code: str) -> str:
-        """A remark on a reason that rejects no single plan."""
+        """A remark on a reason that rejects no single plan; empty for any other reason."""
         return ""
 
     def price_rows(self, plans: Sequence[Plan]) -> Sequence[Plan]:
@@ -326,8 +330,8 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return plans
 
 
-def without_safety(words: SearchWords[Inputs, Plan], other: Plan) -> str:
-    """A sentence on the best plan if risk is ignored: what it gains over the first row, and its chance."""
+def plan_without_safety(words: SearchWords[Inputs, Plan], other: Plan) -> str:
+    """A sentence on the best plan if its risk is ignored: the gain over the first row, and its chance."""
     chance = words.sure(other.costs[words.found.chance])
     gained = _gain_words(words, other.costs[words.objective], words.found.best[0].costs[words.objective])
     return f"Without --safe: {words.line(other)}: {gained}, {words.works} with a chance of {chance} (--safe off)"
@@ -343,7 +347,7 @@ def _gain_words(words: SearchWords[Inputs, Plan], value: float, best: float) -> 
     return f"{share} faster" if words.is_speed(name) else f"{share} {'more' if higher else 'less'} {name}"
 
 
-def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:
+def no_safe_plan_sentence(words: SearchWords[Inputs, Plan]) -> str:
     """A sentence that no plan has the preferred chance, and on the surest plan; empty if one has it."""
     found = words.found
     if found.is_safe or found.safe is None or not found.best or not found.works:
@@ -355,7 +359,7 @@ def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:
     return f"{none}. The surest first, of about equal chance by {words.objective}: plan 1 has {words.sure(first)}"
 
 
-def search(
+def search_document(
     words: SearchWords[Inputs, Plan],
     shown: int,
     *,
@@ -372,7 +376,7 @@ def search(
     found = words.found
     sections: list[Section] = []
     if found.front is not None and (found.front.rows or found.best):
-        drawn, none = front_section(words, found.front, shown), none_is_safe(words)
+        drawn, none = front_section(words, found.front, shown), no_safe_plan_sentence(words)
         sections.append(replace(drawn, ahead=[styled(none, WARN), *drawn.ahead]) if none else drawn)
         if other := words.other_rule():
             beneath = [_other_line(other)]
@@ -391,20 +395,20 @@ def search(
     sections += [values_section(words)] if words.paths and found.parts else []
     known = any(part.examples for part in found.parts)
     full = why_not or (known and not found.best and found.front is None)
-    sections += why_sections(words, full=full, apart=full or sections[-1].key != "yours")
+    sections += reason_sections(words, full=full, apart=full or sections[-1].key != "yours")
     if lines := words.remedies() if found.best else []:
         sections.append(Section("remedies", "What would work", beneath=lines))
     counted = f"{counts_words(words)} · {found.elapsed:.2f} s"
-    over = [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in found.variants.over]
+    over = [styled(f"over {axis.path}: {values_in_brief(axis.values)}", HEAD) for axis in found.variants.over]
     return AnswerDocument(
         words.case,
-        title(words.case),
+        case_title(words.case),
         [*words.about(), *over, styled(counted), *_stopped_line(words)],
-        _conclusion(words),
+        _conclusion_sentence(words),
         _verdict(words),
         sections,
         remarked=words.remarked(),
-        closing=closing or _closing(words),
+        closing=closing or _closing_lines(words),
         headlines=words.headlines() if found.best else [],
         nodes=words.nodes,
     )
@@ -416,7 +420,7 @@ def _other_line(words: str) -> Line:
 
 
 def counts_words(words: SearchWords[Inputs, Plan]) -> str:
-    """Counts of plans: all, valid, fitting, within the limits, and with the preferred chance."""
+    """The numbers of plans: all, valid, fitting, within the limits, and with the preferred chance, as text."""
     tally, safe = words.found.tally, words.found.safe
     parts = [number_of(tally.candidates, "plan"), f"{tally.evaluated:,} valid"]
     parts += [f"{tally.fit:,} fit"] if words.found.front is None or tally.fit else []
@@ -445,14 +449,14 @@ def _no_plan_lines(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
     yield from words.remedies()
 
 
-def _closing(words: SearchWords[Inputs, Plan]) -> list[Line]:
-    """Lines below the best plans: the next commands."""
+def _closing_lines(words: SearchWords[Inputs, Plan]) -> list[Line]:
+    """The last lines: the commands for the best plan, its neighbours, and the next search."""
     found = words.found
     if found.front is not None and found.front.rows:
         return words.front_closing()
     after = words.after_none()
     settings = words.settings(found.best[0]) if found.best else {}
-    beside = Detail([typed("Plans next to it:", command(words.case, "explain", "plan", settings=settings))])
+    beside = Detail([shell_line("Plans next to it:", command(words.case, "explain", "plan", settings=settings))])
     return [*words.closing(), beside, *after] if found.best else after
 
 
@@ -467,20 +471,20 @@ def _verdict(words: SearchWords[Inputs, Plan]) -> Verdict:
     return "good" if first is None else chance_verdict(first.costs.get(found.chance, math.nan))
 
 
-def _conclusion(words: SearchWords[Inputs, Plan]) -> str:
+def _conclusion_sentence(words: SearchWords[Inputs, Plan]) -> str:
     """The main result in a sentence or two."""
     found = words.found
     if found.front is not None and not found.best:
         return f"{number_of(len(found.front.rows), 'plan')} are beaten by no other in both results."
     if not found.best:
-        return _refused_most(words)
+        return _no_plan_sentence(words)
     stated = words.conclusion()
-    stated = f"{none}. {stated}" if (none := none_is_safe(words)) else stated
+    stated = f"{none}. {stated}" if (none := no_safe_plan_sentence(words)) else stated
     return f"{stated} {other}." if (other := words.other_rule()) else stated
 
 
-def _refused_most(words: SearchWords[Inputs, Plan]) -> str:
-    """Why there is no plan: the reason that rejects most."""
+def _no_plan_sentence(words: SearchWords[Inputs, Plan]) -> str:
+    """A sentence on why there is no plan: the reason that rejects most of them."""
     found, whole = words.found, words.found.tally.whole
     if found.stopped:
         return f"Stopped after {whole.candidates:,} plans; none of those fits."
@@ -489,13 +493,10 @@ def _refused_most(words: SearchWords[Inputs, Plan]) -> str:
     return f"{'No plan fits.' if whole.evaluated else 'No plan is valid.'}{most}"
 
 
-# ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None) -> Section:
     """A section with the best plans in order."""
     plans = words.found.best
-    none, other = none_is_safe(words), words.other_rule()
+    none, other = no_safe_plan_sentence(words), words.other_rule()
     beneath = [*words.beneath(plans), *price_lines(words, plans)]
     beneath += [_other_line(other)] if other else []
     columns = [*words.plan_columns(plans), *words.figures(plans)]
@@ -504,7 +505,7 @@ def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None) ->
         "plans",
         "The best plans",
         lead,
-        [partial(ranking_figure, words), *range_figures(words.case.kind, "plans", plan_sides(plans))],
+        [partial(draw_ranking, words), *range_figures(words.case.kind, "plans", plan_sides(plans))],
         [styled(none, WARN)] if none else [],
         _plan_table(words, list(enumerate(plans, 1)), columns, shown),
         beneath,
@@ -518,11 +519,11 @@ def _plan_table(
     most: int | None = None,
 ) -> Table:
     """A table of plans with their ranks, the values of varied keys, and the given columns."""
-    over = [Column(head, "k") for head in headings(words.own_paths)]
+    over = [Column(head, "k") for head in short_heads(words.own_paths)]
     rows: list[list[Cell]] = []
     for place, plan in placed:
         values = words.found.values(plan.variant)
-        varied = [spaced(values[path]) for path in words.own_paths]
+        varied = [readable(values[path]) for path in words.own_paths]
         rows.append([str(place), *varied, *(cell(plan) for _, cell in columns)])
     return Table(
         [Column("#"), *over, *(column for column, _ in columns)],
@@ -544,7 +545,7 @@ def price_lines(words: SearchWords[Inputs, Plan], plans: Sequence[Plan]) -> list
     cases = [words.found.inputs_of(number).case for number in numbers]
     if is_money(words.objective) and words.own_costs is not None:
         cases.append(words.case)  # by whose price your own plan is ranked
-    return [*prices(map(price_of, cases))]
+    return [*price_lines_of_all(map(price_of, cases))]
 
 
 def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: TraceWriter) -> dict[str, Any]:
@@ -575,9 +576,6 @@ def _seven_digits(value: float) -> float | None:
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
-# ── a front ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: int) -> Section:
     """The Pareto front of two results as a figure, and as a table sorted by the first result."""
     x, y = front.axes.x, front.axes.y
@@ -587,11 +585,11 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
         return Section("front", f"{x} against {y}", ahead=[styled(f"{nothing}.", BAD)])
     listed = list(_evenly_chosen(front.rows, shown))
     plans = [plan for _, plan in listed]
-    figures = [words.cell(name) for axis in (x, y) for name in _with_end(words, axis, front.rows)]
-    columns = [*words.plan_columns(plans), *(_band_column(words, each) for each in figures), _state(words)]
+    figures = [words.cell(name) for axis in (x, y) for name in _with_worse_end(words, axis, front.rows)]
+    columns = [*words.plan_columns(plans), *(_band_column(words, each) for each in figures), _limits_column(words)]
     titles = [f"{name} ({words.columns[name].better} is better)" for name in (x, y)]
     points, legend = _marks_and_legend(words, front)
-    beneath = [*words.beneath(plans), *price_lines(words, plans), *_without_points(words, front)]
+    beneath = [*words.beneath(plans), *price_lines(words, plans), *_values_off_front(words, front)]
     if any(words.found.is_risky(plan) and not plan.broken for plan in plans):
         share = percent(words.found.safe or 0.0, 2)
         beneath.append(styled(f"  at risk: the chance {workload_of(words.case).aim} is below {share}", DIM))
@@ -605,7 +603,7 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
         "front",
         "Memory against time" if (x, y) == ("memory_peak", "step_time") else f"{x} against {y}",
         f"On the front lie {len(front.rows):,} plans that no other beats in both.",
-        [partial(front_figure, words)],
+        [partial(draw_front, words)],
         [drawing, styled(f"  {legend}", DIM), Text()],
         _plan_table(words, listed, columns),
         beneath,
@@ -620,8 +618,8 @@ def _band_column(words: SearchWords[Inputs, Plan], column: PlanColumn[Plan]) -> 
     return (Column(end, result=about.result, face=words.face_of_ends), cell) if end else column
 
 
-def _state(words: SearchWords[Inputs, Plan]) -> PlanColumn[Plan]:
-    """A column with the limits that each plan breaks, or `at risk`."""
+def _limits_column(words: SearchWords[Inputs, Plan]) -> PlanColumn[Plan]:
+    """A column with the limits that each plan breaks, or the words `at risk`."""
 
     def made(plan: Plan) -> Cell:
         return f"✗ {' '.join(plan.broken)}" if plan.broken else "at risk" if words.found.is_risky(plan) else ""
@@ -629,8 +627,8 @@ def _state(words: SearchWords[Inputs, Plan]) -> PlanColumn[Plan]:
     return Column("", "l"), made
 
 
-def _with_end(words: SearchWords[Inputs, Plan], name: str, plans: Sequence[Plan]) -> tuple[str, ...]:
-    """A result and the worse end of its error band, as text."""
+def _with_worse_end(words: SearchWords[Inputs, Plan], name: str, plans: Sequence[Plan]) -> tuple[str, ...]:
+    """A result and the worse end of its P10–P90 band, as names of columns."""
     end = f"{name}_{'high' if words.columns[name].better == 'lower' else 'low'}"
     return (name, end) if all(end in plan.costs for plan in plans) else (name,)
 
@@ -654,26 +652,26 @@ def _marks_and_legend(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> t
 
 
 def _evenly_chosen(plans: Sequence[Plan], count: int) -> Iterator[tuple[int, Plan]]:
-    """At most `count` of the plans with their ranks, evenly spaced from the first to the last."""
+    """At most `count` plans with their ranks, evenly spaced from the first to the last."""
     last, steps = len(plans) - 1, min(count, len(plans)) - 1
     for step in range(steps + 1):
         place = round(step * last / max(1, steps))
         yield place + 1, plans[place]
 
 
-def _without_points(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> Iterator[Line]:
-    """Values of the varied keys without a plan on the front, and the reason."""
+def _values_off_front(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> Iterator[Line]:
+    """Lines on values of the varied keys without a plan on the front, and the reason."""
     on_front = {plan.variant for plan in front.rows}
     for part in words.found.parts if words.paths else ():
         if part.number not in on_front:
-            value = " · ".join(map(spaced, words.found.values(part.number).values()))
+            value = " · ".join(map(readable, words.found.values(part.number).values()))
             why = "others beat all its plans" if part.best else "no plan works"
             fault = f"✗ {part.fault.code} {part.fault.sentence}" if part.fault else why
             yield styled(f"  {value}: {fault}", DIM)
 
 
-def front_figure(words: SearchWords[Inputs, Plan]) -> Draw:
-    """The front, the best plans and the scenario's own as points of a page."""
+def draw_front(words: SearchWords[Inputs, Plan]) -> Draw:
+    """A plot of the front, the best plans and the scenario's own plan."""
     from costmodel.report.page.plots import DrawnPlan, plans_plot
 
     found, front = words.found, words.found.front
@@ -685,28 +683,29 @@ def front_figure(words: SearchWords[Inputs, Plan]) -> Draw:
     return plans_plot((front.axes.x, front.axes.y), plans, words.columns, words.result, front=True)
 
 
-def ranking_figure(words: SearchWords[Inputs, Plan]) -> Draw:
-    """The best plans as points of a page."""
+def draw_ranking(words: SearchWords[Inputs, Plan]) -> Draw:
+    """A plot of the best plans by two results."""
     from costmodel.report.page.plots import DrawnPlan, plans_plot
 
     drawn = []
     for place, plan in enumerate(words.found.best[:_FEW_DOTS], 1):
-        values = zip(headings(words.paths), words.found.values(plan.variant).values(), strict=True)
-        named = " · ".join([f"plan {place}", *(f"{head} {spaced(value)}" for head, value in values)])
+        values = zip(short_heads(words.paths), words.found.values(plan.variant).values(), strict=True)
+        named = " · ".join([f"plan {place}", *(f"{head} {readable(value)}" for head, value in values)])
         role = "second" if plan.broken or words.found.is_risky(plan) else "first"
         drawn.append(DrawnPlan(plan.costs, named, role, "best" if place == 1 else ""))
     return plans_plot(words.drawn, drawn, words.columns, words.result, front=False)
 
 
-# ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def values_section(words: SearchWords[Inputs, Plan]) -> Section:
-    """The counts of plans and the best plan at each value of the varied keys."""
+    """A section with the counts of plans and the best plan at each value of the varied keys."""
     parts = words.found.parts
     figures = words.value_figures(parts)
     faulty = any(part.fault for part in parts)
-    columns = [*(Column(head, "k") for head in headings(words.paths)), Column("plans", drop=1), Column("fit", drop=2)]
+    columns = [
+        *(Column(head, "k") for head in short_heads(words.paths)),
+        Column("plans", drop=1),
+        Column("fit", drop=2),
+    ]
     columns += [Column("keep"), Column("best plan", "l")]
     columns += [*(column for column, _ in figures), Column("why not the others", "l", drop=0 if faulty else 3)]
     rows = [_value_row(words, part, figures) for part in parts]
@@ -720,7 +719,7 @@ def _value_row(
     words: SearchWords[Inputs, Plan], part: PlanCounts[Plan], figures: Sequence[PlanColumn[Plan]]
 ) -> list[Cell]:
     """The table row of one value of the varied keys: counts, best plan, or the fault."""
-    values: list[Cell] = [spaced(value) for value in words.found.values(part.number).values()]
+    values: list[Cell] = [readable(value) for value in words.found.values(part.number).values()]
     if part.fault is not None:
         return [*values, *["—"] * (4 + len(figures)), f"✗ {part.fault.code} {part.fault.sentence}"]
     kept = part.safe if words.found.safe is not None else part.kept
@@ -729,37 +728,37 @@ def _value_row(
     stated = "none fits" if best is None else words.line(best)
     stated = f"{stated} ✗ {' '.join(best.broken)}" if best is not None and best.broken else stated
     cells = ["—" if best is None else cell(best) for _, cell in figures]
-    against = (f"{code} {percent(part.share(code), 2)}" for code, _ in itertools.islice(part.against(), _AGAINST))
+    against = (f"{code} {percent(part.share(code), 2)}" for code, _ in itertools.islice(part.against(), _MOST_REASONS))
     return [*values, *counts, stated, *cells, " · ".join(against)]
 
 
-# ── why not ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def reason_sections(words: SearchWords[Inputs, Plan], *, full: bool, apart: bool) -> list[Section]:
+    """Sections on the reasons against plans.
 
-
-def why_sections(words: SearchWords[Inputs, Plan], *, full: bool, apart: bool) -> list[Section]:
-    """Sections on reasons against plans: shares, or in full each meaning with an example; on a page a table."""
+    full: whether a terminal shows each meaning with an example, not only shares
+    """
     whole = words.found.tally.whole
     counts = list(whole.against())
     if not counts:
         return []
-    made: list[Line] = [*(account(words) if full else _shares(words, counts))]
+    made: list[Line] = [*(reason_lines(words) if full else _reason_shares(words, counts))]
     spared = ("", 0) if full else ("reasons against plans", 2)
     shares = Section("why-not", "Why not the others", ahead=made, face="terminal", apart=apart)
-    return [replace(shares, detail=spared[0], spare=spared[1]), why_section(words)]
+    return [replace(shares, detail=spared[0], spare=spared[1]), reasons_section(words)]
 
 
-def _shares(words: SearchWords[Inputs, Plan], counts: Sequence[tuple[str, int]]) -> Iterator[Line]:
-    """Reasons with the share of the plans that each refuses."""
+def _reason_shares(words: SearchWords[Inputs, Plan], counts: Sequence[tuple[str, int]]) -> Iterator[Line]:
+    """Lines with each reason against plans and the share of plans that it rejects."""
     total = words.found.tally.candidates
     rows = [(percent(count / total, 2), f"{code} {words.reasons[code].title}") for code, count in counts]
     table = CellTable(("", ""), rows, "rl", False, indent="    ", style=DIM)
-    first = as_many("  Why not (--why-not): ", [f"{title} {share}" for share, title in rows], " · ")
+    first = cut_list("  Why not (--why-not): ", [f"{title} {share}" for share, title in rows], " · ")
     whole: list[Line] = [styled("  why not (--why-not explains)", DIM), table]
-    yield from shorter([styled(first, DIM)], whole, "reasons against plans")
+    yield from short_or_full([styled(first, DIM)], whole, "reasons against plans")
 
 
-def account(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
-    """Lines on every reason against plans: its meaning, how many plans it rejects, an example."""
+def reason_lines(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
+    """Lines on every reason against plans: its meaning, how many plans it rejects, and an example."""
     whole = words.found.tally.whole
     refused = sum(count for _, count in whole.against())
     yield styled(f"Why not: {refused:,} of {whole.candidates:,} plans are refused", HEAD)
@@ -768,7 +767,7 @@ def account(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
         reason = words.reasons[code]
         yield styled(f"  {code}  {reason.title}: {number_of(count, 'plan')}, {percent(count / whole.candidates, 2)}")
         yield styled(f"        {reason.meaning}")
-        plan, stated = example_of(words, code)
+        plan, stated = rejected_example(words, code)
         if plan:
             yield styled(f"        e.g. {plan}", DIM)
         if stated:
@@ -777,20 +776,20 @@ def account(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
             yield styled(f"        {aside}", DIM)
 
 
-def example_of(words: SearchWords[Inputs, Plan], code: str) -> tuple[str, str]:
-    """A plan that a reason refuses, and the reason in its figures; empty where none is known."""
+def rejected_example(words: SearchWords[Inputs, Plan], code: str) -> tuple[str, str]:
+    """A plan that a reason rejects, and the reason with its numbers; both empty if none is known."""
     plan = next((part.examples[code] for part in words.found.tally.parts.values() if code in part.examples), None)
     return ("", "") if plan is None else words.example(plan, code)
 
 
-def why_section(words: SearchWords[Inputs, Plan]) -> Section:
-    """Every reason with how many plans it refuses, an example, and what it means, on a page."""
+def reasons_section(words: SearchWords[Inputs, Plan]) -> Section:
+    """The section of a page with every reason: how many plans it rejects, an example, and its meaning."""
     whole = words.found.tally.whole
     columns = [Column("code", "l"), Column("why", "l"), Column("plans"), Column("of all"), Column("for example", "l"),
                Column("what it means", "l")]  # fmt: skip
     rows: list[list[Cell]] = []
     for code, count in whole.against():
-        reason, example = words.reasons[code], ": ".join(filter(None, example_of(words, code)))
+        reason, example = words.reasons[code], ": ".join(filter(None, rejected_example(words, code)))
         share = percent(count / whole.candidates)
         rows.append([code, reason.title, f"{count:,}", share, example, reason.meaning])
     if not any(row[4] for row in rows):

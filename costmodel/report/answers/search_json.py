@@ -1,4 +1,4 @@
-"""The answer of a search as plain values: the same keys for every workload."""
+"""The answer of `search` as plain values, with the same keys for every workload."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.search.rank import Front, Plan, PlanCounts
 from costmodel.explore.search.scenario_variants import Inputs
 from costmodel.explore.workloads import workload_of
-from costmodel.report.answers.search import SearchWords, example_of
-from costmodel.report.data_formats.answer_fields import assumed_json, frame
+from costmodel.report.answers.search import SearchWords, rejected_example
+from costmodel.report.data_formats.answer_fields import assumption_fields, result_fields
 from costmodel.report.terminal.head import assumed_job
 
 
 def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
-    """A search as costmodel/search/v2; where keys vary, each row has their values."""
+    """A search as plain values (costmodel/search/v2); where keys vary, each row has their values."""
     ranking, tally, case = words.found, words.found.tally, words.case
     facts, schema = workload_of(case).facts, "costmodel/search/v2"
     return {
-        **frame(case, facts, words.json_columns, words.paths, words.convention(), schema),
-        "assumed": assumed_json([*assumed_job(case.asked.assumed), *words.assumed()]),
+        **result_fields(case, facts, words.json_columns, words.paths, words.convention(), schema),
+        "assumed": assumption_fields([*assumed_job(case.asked.assumed), *words.assumed()]),
         "objective": words.objective,
         "limits": [limit.key for limit in stated_limits(case.scenario.limits)],
         "held": words.held(),
@@ -32,24 +32,25 @@ def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
         "safe": _safety_fields(words),
         "complete": not ranking.stopped,
         "elapsed_s": ranking.elapsed,
-        "plans": _ranked(words, ranking.best),
-        "pareto": None if ranking.front is None else _front(words, ranking.front),
-        "nearest": [] if ranking.best else _ranked(words, words.missed_by_least()),
+        "plans": _ranked_fields(words, ranking.best),
+        "pareto": None if ranking.front is None else _front_fields(words, ranking.front),
+        "nearest": [] if ranking.best else _ranked_fields(words, words.missed_by_least()),
         "yours": words.own_fields(),
-        "values": [_value(words, part) for part in (ranking.parts if words.paths else ())],
-        "refused": [_refusal_fields(words, code, count) for code, count in tally.whole.against()],
+        "values": [_value_fields(words, part) for part in (ranking.parts if words.paths else ())],
+        "refused": [_reason_fields(words, code, count) for code, count in tally.whole.against()],
         "try": words.tried(),
         "remedies": words.remedy_fields(),
         "notes": words.note_fields(),
     }
 
 
-def _ranked(words: SearchWords[Inputs, Plan], plans: list[Plan]) -> list[dict[str, Any]]:
+def _ranked_fields(words: SearchWords[Inputs, Plan], plans: list[Plan]) -> list[dict[str, Any]]:
+    """Plans as plain values with their ranks."""
     return [{"rank": place, **words.fields(plan)} for place, plan in enumerate(plans, 1)]
 
 
 def _safety_fields(words: SearchWords[Inputs, Plan]) -> dict[str, Any] | None:
-    """The preferred chance as plain values, whether it decides, and the best plan if it did not."""
+    """The preferred chance, whether plans have it, and the best plan without it, as plain values."""
     ranking, (chance, other) = words.found, words.rule()
     if chance is None:
         return None
@@ -59,19 +60,19 @@ def _safety_fields(words: SearchWords[Inputs, Plan]) -> dict[str, Any] | None:
         "rules": rules,
         "met": ranking.is_safe if rules else None,
         "plans": ranking.tally.safe if rules else None,
-        "without": [] if other is None else _ranked(words, [other]),
+        "without": [] if other is None else _ranked_fields(words, [other]),
     }
 
 
-def _front(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> dict[str, Any]:
+def _front_fields(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> dict[str, Any]:
     """The Pareto front as plain values."""
     named = (front.axes.x, front.axes.y)
     axes = [{"name": machine_name(name), "better": words.columns[name].better} for name in named]
-    return {"axes": axes, "thinned": front.thinned, "plans": _ranked(words, front.rows)}
+    return {"axes": axes, "thinned": front.thinned, "plans": _ranked_fields(words, front.rows)}
 
 
-def _value(words: SearchWords[Inputs, Plan], part: PlanCounts[Plan]) -> dict[str, Any]:
-    """One combination of the varied keys as plain values: counts of plans, and the best plan."""
+def _value_fields(words: SearchWords[Inputs, Plan], part: PlanCounts[Plan]) -> dict[str, Any]:
+    """One combination of the varied keys as plain values: the counts of plans, and the best plan."""
     fault = None if part.fault is None else {"code": part.fault.code, "text": part.fault.sentence}
     return {
         **words.found.variants.cells(part.number),
@@ -86,9 +87,9 @@ def _value(words: SearchWords[Inputs, Plan], part: PlanCounts[Plan]) -> dict[str
     }
 
 
-def _refusal_fields(words: SearchWords[Inputs, Plan], code: str, count: int) -> dict[str, Any]:
-    """A reason with its count, and one of the plans that it refuses where one is known."""
-    rule, (_, stated) = words.reasons[code], example_of(words, code)
+def _reason_fields(words: SearchWords[Inputs, Plan], code: str, count: int) -> dict[str, Any]:
+    """A reason against plans as plain values: how many plans it rejects, and an example."""
+    rule, (_, stated) = words.reasons[code], rejected_example(words, code)
     share = count / words.found.tally.candidates
     entry = {"code": code, "plans": count, "share": share, "text": rule.title, "meaning": rule.meaning}
     plan = next((part.examples[code] for part in words.found.tally.parts.values() if code in part.examples), None)

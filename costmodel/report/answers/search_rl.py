@@ -1,4 +1,4 @@
-"""How answers of a search speak of plans of reinforcement learning."""
+"""How the answer of `search` shows plans of reinforcement learning."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from costmodel.ground.counts import ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import chance_words, gib, show_time
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
-from costmodel.report.data_formats.answer_fields import known
+from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import Cell, Column
-from costmodel.report.terminal.formatting import fit_words, spaced
-from costmodel.report.terminal.head import remarks
+from costmodel.report.terminal.formatting import fit_words, readable
+from costmodel.report.terminal.head import remarks_of_plans
 from costmodel.report.terminal.layout import BAD, WARN, Line, styled
 from costmodel.report.terminal.rl_estimate import NAMES, reason, result
 
 
 def rl_plan_fields(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """A plan with its degrees and results; costs: results to use instead of the plan's."""
-    figures = {machine_name(name): known(value) for name, value in (costs or answer.costs).items()}
+    """A plan as plain values: its degrees and results; costs: results to use instead of the plan's."""
+    figures = {machine_name(name): finite(value) for name, value in (costs or answer.costs).items()}
     return {**rl_degrees(answer), **figures, "fits": answer.costs["memory_share"] <= 1}
 
 
 @record
 class RlWords(SearchWords[RlSearched, RankedSplit]):
-    """How a search of reinforcement learning words and tabulates its plans."""
+    """The words and columns of a search of reinforcement learning."""
 
     found: RlSearch
     drawn = ("update_time", "generation")
     shown_anyway = frozenset({"plan.tp", "plan.cp"})
 
     def plan_columns(self, plans: Sequence[RankedSplit]) -> list[PlanColumn[RankedSplit]]:
-        """Columns for the split of accelerators and the degrees of trainer and engines."""
+        """Columns for the GPUs that train and generate, and the degrees of trainer and engines."""
         written = [self._answer(row).inputs.plan for row in plans]
         cut = [name for name in ("pp", "ep") if any(getattr(plan, name) > 1 for plan in written)]
         own = self.case.scenario.plan
@@ -74,11 +74,11 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return both_words(self._answer(plan))
 
     def settings(self, plan: RankedSplit) -> dict[str, str]:
-        """Values of the keys that vary, and of the plan."""
+        """The settings of a plan: the varied keys, and its degrees."""
         return {**self.found.values(plan.variant), **rl_settings(self._answer(plan))}
 
     def fields(self, plan: RankedSplit) -> dict[str, Any]:
-        """A plan with the values of the keys that vary."""
+        """A plan as plain values, with the values of the varied keys."""
         costs = {name: value for name, value in plan.costs.items() if name in self.columns}
         return {
             **self.found.variants.cells(plan.variant),
@@ -102,8 +102,8 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return {"rank": self.found.your_rank, **rl_plan_fields(yours)}
 
     def beneath(self, plans: Sequence[RankedSplit]) -> list[Line]:
-        """Lines with remarks on the plans, and on what the search did not try: older weights, partial rollouts."""
-        stated = remarks([self._answer(plan).remarked for plan in plans])
+        """Lines with remarks on the plans, and on options that the search did not try."""
+        stated = remarks_of_plans([self._answer(plan).remarked for plan in plans])
         inputs = self._answer(plans[0]).inputs if plans else None
         if inputs is None or inputs.engines is None:
             return stated
@@ -143,12 +143,12 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return both_words(answer), reason(answer, code)
 
     def conclusion(self) -> str:
-        """The best plan and its time."""
+        """A sentence on the best plan and its time."""
         ranking = self.found
         if not ranking.works:
             return "No plan meets all limits."
         best = ranking.best[0]
-        at = "".join(f"{path} {spaced(value)}, " for path, value in ranking.values(best.variant).items())
+        at = "".join(f"{path} {readable(value)}, " for path, value in ranking.values(best.variant).items())
         time = result("iteration_time", best.costs["iteration_time"])
         return f"Best of {ranking.tally.candidates:,} plans: {at}{self.line(best)}, {time} an iteration."
 
@@ -158,10 +158,10 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         stated = [f"{code} {REFUSALS[code].title}: {reason(answer, code)}" for code in plan.broken]
         if not self.found.best or plan is self.found.best[0]:
             return stated
-        from costmodel.report.page.plots import lost_time
+        from costmodel.report.page.plots import lost_words
 
         terms = {name: NAMES[name] for name in PHASES} | {"overlapped": "hidden"}
-        lost = lost_time(plan.costs, self.found.best[0].costs, "iteration_time", terms, "an iteration")
+        lost = lost_words(plan.costs, self.found.best[0].costs, "iteration_time", terms, "an iteration")
         return [lost, *stated] if lost else stated
 
     def value_figures(self, parts: Sequence[Any]) -> list[PlanColumn[RankedSplit]]:
@@ -176,7 +176,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return self.found.answer_of(row)
 
     def _cost(self) -> PlanColumn[RankedSplit]:
-        """The rent of an iteration, of plans that work."""
+        """The column with the cost of an iteration in USD, for plans that work."""
         column, made = self.cell("iteration_cost", head="cost", drop=3)
         return column, lambda row: "—" if row.broken else made(row)
 
@@ -194,7 +194,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return f"tp {float(inputs.plan.rollout.tp):.0f}" if inputs.engines is not None else "—"
 
     def _state(self, row: RankedSplit) -> Cell:
-        """A cell: whether the plan fits, its chance if that is low, or what it breaks."""
+        """A cell on whether the plan fits: its chance, or the limits that it breaks."""
         if row.broken:
             return f"✗ {' '.join(row.broken)}"
         chance = row.costs["fit_chance"]

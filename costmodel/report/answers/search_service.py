@@ -1,4 +1,4 @@
-"""How answers of a search speak of plans that serve, in words and as JSON."""
+"""How the answer of `search` shows plans of a service, in words and as plain values."""
 
 from __future__ import annotations
 
@@ -28,54 +28,61 @@ from costmodel.explore.serving.serving_search_result import RankedPlan, ServiceS
 from costmodel.ground.counts import number_of, ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import chance_words, counted, percent, significant
-from costmodel.report.answers.search import PlanColumn, SearchWords, without_safety
-from costmodel.report.data_formats.answer_fields import known, notes
+from costmodel.report.answers.search import PlanColumn, SearchWords, plan_without_safety
+from costmodel.report.data_formats.answer_fields import finite, remark_fields
 from costmodel.report.document import Cell, Column
-from costmodel.report.terminal.formatting import spaced
-from costmodel.report.terminal.head import command, options_of, origin_lines, price_fields, price_varies, subject_words
+from costmodel.report.terminal.formatting import readable
+from costmodel.report.terminal.head import (
+    command,
+    origin_lines,
+    price_fields,
+    price_varies,
+    setting_options,
+    subject_words,
+)
 from costmodel.report.terminal.head import price_lines as own_price
-from costmodel.report.terminal.head import remarks as remark_lines
-from costmodel.report.terminal.layout import BAD, DIM, HEAD, Abridged, CellTable, Detail, Line, styled, typed
+from costmodel.report.terminal.head import remarks_of_plans as remark_lines
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, Abridged, CellTable, Detail, Line, shell_line, styled
 from costmodel.report.terminal.serving_formatting import (
+    batch_limits_warning,
     bound_words,
-    brief,
-    chance_of,
-    counted_for,
+    chance_meaning,
+    faster_than_memory,
     gpus_words,
-    lengths_words,
-    limits_of_batch,
+    headroom_line,
+    lengths_with_note,
     load_words,
     never_kept_line,
-    past_bandwidth,
+    no_headroom_warning,
+    no_limits_warning,
+    number_type_words,
     rate_words,
     rent_words,
     replica_words,
     result,
-    type_words,
-    unlimited,
+    short_result,
     waiting_lines,
     whole_nodes_words,
-    without_room,
 )
-from costmodel.report.trials import headings
+from costmodel.report.trials import short_heads
 
 # --- answers about serving as JSON
 
 
 def plan_fields(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
-    """A serving plan for JSON: its sizes, its known results, and whether it fits in memory."""
+    """A serving plan as plain values: its sizes, its known results, and whether it fits in memory."""
     degrees = {name: int(size) if float(size).is_integer() else size for name, size in sizes.items()}
     results = known_costs(dict(costs))
-    figures = {machine_name(name): known(value) for name, value in results.items() if name not in SIZES}
+    figures = {machine_name(name): finite(value) for name, value in results.items() if name not in SIZES}
     return {**degrees, **figures, "fits": costs["memory_share"] <= 1}
 
 
-def own_plan(answer: ServingAnswer) -> dict[str, Any]:
-    """The scenario's plan with its results, those of its prefill and decode halves, and its bottleneck."""
+def own_plan_fields(answer: ServingAnswer) -> dict[str, Any]:
+    """The scenario's plan as plain values: its results, those of prefill and decode, and its bottleneck."""
     if answer.groups:
         groups = [
             {"node": group.inputs.case.node.name, "nodes": float(group.inputs.case.cluster.nodes), "share": group.share,
-             **own_plan(group)}
+             **own_plan_fields(group)}
             for group in answer.groups
         ]  # fmt: skip
         return {**plan_fields({}, answer.costs), "groups": groups}
@@ -83,8 +90,8 @@ def own_plan(answer: ServingAnswer) -> dict[str, Any]:
     return {**held, **halves(answer.plan), "binds": None if "M001" in answer.broken else answer.binding}
 
 
-def fixes(answer: ServingAnswer) -> dict[str, Any]:
-    """Settings that each remove a reason against the plan, as plain values, with the chance then."""
+def fix_fields(answer: ServingAnswer) -> dict[str, Any]:
+    """Settings that each remove a reason against the plan, as plain values, with the chance that results."""
     offered = enumerate(zip(answer.remedies, answer.chances, strict=True))
     remedies = [
         {"set": list(first), "limits_chance": chance, "only_fits": place < answer.partial}
@@ -96,7 +103,7 @@ def fixes(answer: ServingAnswer) -> dict[str, Any]:
 # --- how answers of a search speak of plans that serve
 
 
-PAID = "GPUs paid"
+PAID_HEAD = "GPUs paid"
 OF_FLEETS = ("gpus_needed", "rent_per_month")  # objectives beside which the GPUs that a load needs have their rent
 _HEADS = {
     "rate_within_slo_per_s": "req/s",
@@ -121,7 +128,7 @@ _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 @record
 class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
-    """How a search of a service words and tabulates its plans."""
+    """The words and columns of a search of a service."""
 
     found: ServiceSearch
     drawn = ("tpot", "tokens_per_gpu_within_limits")
@@ -140,16 +147,16 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     def sure(self, chance: float) -> str:
         """A chance as text for the table."""
-        return _percents(chance)
+        return _percent_or_dash(chance)
 
     @property
     def waits(self) -> bool:
-        """Whether requests wait for answers, at the rate that they get."""
+        """Whether the load is a number of users or requests, which wait for answers, rather than a rate."""
         return self.found.inputs.case.scenario.workload.rate is None
 
     @property
     def rates(self) -> tuple[str, str, str]:
-        """Heads of the columns for rate and rent per token, at the highest rate or at the load."""
+        """The results for rate, throughput and rent: at the highest rate within limits, or at the load."""
         return _AT_LOAD if self.waits else _AT_MOST
 
     def about(self) -> list[Line]:
@@ -158,12 +165,12 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         case, paths = variants.inputs.case, variants.paths
         subject, workload = subject_of(case), case.scenario.workload
         words = [] if varies("stack", paths) else [variants.inputs.engine.name]
-        words += [] if _vary(paths, ["precision", "weights", "cache"]) else type_words(workload)
-        words += [] if _vary(paths, ["prompt", "output"]) else [lengths_words(workload)]
+        words += [] if _workload_key_varies(paths, ["precision", "weights", "cache"]) else number_type_words(workload)
+        words += [] if _workload_key_varies(paths, ["prompt", "output"]) else [lengths_with_note(workload)]
         if found.shares is not None:
             shares = ", ".join(f"{name} {_range_words(*ends)}" for name, ends in found.shares.items())
             words += [f"shares of the load: {shares}"]
-        words += [] if found.shares is not None or _vary(paths, LOADS) else [load_words(workload)]
+        words += [] if found.shares is not None or _workload_key_varies(paths, LOADS) else [load_words(workload)]
         named = subject_words(subject, paths)
         lines: list[Line] = [styled(named, HEAD)] if named else []
         lines += [styled(" · ".join(words))] if words else []
@@ -182,7 +189,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         shared = ("dcp",) if any("dcp" in each.sizes for each in plans) else ()
         names = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
         columns = [
-            (Column(_DEGREES.get(name, name), drop=9 if name == "budget" else 0), _degree(name)) for name in names
+            (Column(_DEGREES.get(name, name), drop=9 if name == "budget" else 0), _degree_of(name)) for name in names
         ]
         if all(math.isnan(each.load) for each in plans):
             return columns
@@ -205,7 +212,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
                 ("tpot", "tpot", 0), ("tpot_high", "tpot P90", 4), ("ttft_p99", "ttft p99", 0),
                 ("ttft_p99_high", "p99 P90", 3))),
         ]  # fmt: skip
-        columns += [self.cell("in_time_share", _percents, head="in time", drop=5)] if timed else []
+        columns += [self.cell("in_time_share", _percent_or_dash, head="in time", drop=5)] if timed else []
         columns += [(Column("chance", result=OWN, drop=6), self._chance)]
         columns += [self.cell(throughput, significant, head="tok/s/GPU", drop=later)]
         columns += [self.cell(rent, significant, head="rent/M out", drop=8 if own else 0)] if money else []
@@ -213,9 +220,9 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [*columns, (Column("binds", "l", drop=2), lambda plan: plan.binding), (Column("", "l"), self._state)]
 
     def figure(self, name: str) -> PlanColumn[RankedPlan]:
-        """A column of a result, or of the accelerators that are paid for."""
-        if name == PAID:
-            return Column(PAID), self._paid_words
+        """A column of a result, or of the GPUs that are paid for."""
+        if name == PAID_HEAD:
+            return Column(PAID_HEAD), self._paid_words
         heads = dict(zip(_AT_MOST, _MOST_HEADS, strict=True)) if self.waits else {}
         return self.cell(name, head=heads.get(name, _HEADS.get(name, name)))
 
@@ -224,7 +231,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return instance_words(plan)
 
     def settings(self, plan: RankedPlan) -> dict[str, str]:
-        """Settings of a plan: varied keys, its sizes, and on a front its load."""
+        """The settings of a plan: varied keys, its sizes, and on a front its load."""
         settings = plan_settings(self.found, plan)
         if math.isnan(plan.load):
             return settings
@@ -247,7 +254,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         }
 
     def keys(self, plan: RankedPlan) -> dict[str, Any]:
-        """The sizes of a plan."""
+        """The sizes that identify a plan."""
         return {**plan.sizes, **({} if plan.prefill is None else {"prefill": plan.prefill})}
 
     def assumed(self) -> Sequence[Assumption]:
@@ -255,16 +262,16 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return self.found.inputs.assumed
 
     def rule(self) -> tuple[float | None, RankedPlan | None]:
-        """The chance to meet all limits, also where expected figures rule."""
+        """The chance to meet all limits, and the best plan by the other rule."""
         return (self.found.safe if self.found.unruled is None else self.found.unruled), self.found.other
 
     def note_fields(self) -> list[dict[str, str]]:
         """Remarks on the scenarios of the plans shown, as plain values."""
         numbers = dict.fromkeys(plan.variant for plan in self.found.best) or [self.found.nearest]
-        return notes([tuple(remarks(self.found.inputs_of(number))) for number in numbers])
+        return remark_fields([tuple(remarks(self.found.inputs_of(number))) for number in numbers])
 
     def own_fields(self) -> dict[str, Any] | None:
-        """The rank of the scenario's own plan."""
+        """The rank of the scenario's own plan; None without a plan."""
         return {"rank": self.found.your_rank} if self.found.yours is not None else None
 
     def beneath(self, plans: Sequence[RankedPlan]) -> list[Line]:
@@ -279,8 +286,8 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         if own is None:
             return []
         written = leaves(found.inputs.case)
-        named = zip(self.paths, headings(self.paths), strict=True)
-        values = [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
+        named = zip(self.paths, short_heads(self.paths), strict=True)
+        values = [f"{name} {readable(written[path].text)}" for path, name in named if path in written]
         words = " · ".join([*values, layout_words(own), f"budget {own.evaluation.layout.budget[0]:,.0f}"])
         if found.your_rank is None:
             why = f"is not valid: {', '.join(own.refused)}" if own.refused else "is not ranked: it has no price"
@@ -292,7 +299,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [*self._needed(), *self._waiting()] if self.found.best else []
 
     def remedies(self) -> list[Line]:
-        """Settings of the search under which a plan keeps every limit, and the best plan there."""
+        """Lines on settings under which a plan meets every limit, and the best plan with them."""
         if self.found.fleet is None:  # else a line names the replicas needed
             return self._remedy_lines()
         return [Detail(self._remedy_lines, "what to set")] if self._offers_others else []
@@ -311,8 +318,8 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         rows = [
             (
                 "try" if not place else "",
-                options_of(found.inputs.case, (*remedy.settings, *remedy.plan)),
-                f"{best_words(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
+                setting_options(found.inputs.case, (*remedy.settings, *remedy.plan)),
+                f"{instances_and_limits(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
             )
             for place, remedy in enumerate(remedies)
         ]
@@ -337,13 +344,13 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         which = ", the nearest plan" if best.broken else "" if found.is_safe else ", the surest plan"
         fleet = found.offers.smaller or found.fleet
         which = which or (", plan 1" if fleet is not None else "")
-        lines: list[Line] = [typed(f"Next{which}:", command(self.case, "estimate", settings=self.settings(best)))]
+        lines: list[Line] = [shell_line(f"Next{which}:", command(self.case, "estimate", settings=self.settings(best)))]
         if fleet is not None:
             lines = [Detail(lines, "a further command")]
             kind = "replica" if fleet.prefill is None else "instance"
             named = f"Next, with the {number_of(fleet.costs['replicas'], kind)} you need:"
             named = f"Next, the fewest GPUs, {fleet.costs['gpus']:,.0f}:" if found.offers.smaller is not None else named
-            lines.append(typed(named, command(self.case, "estimate", settings=fleet_settings(found, fleet))))
+            lines.append(shell_line(named, command(self.case, "estimate", settings=fleet_settings(found, fleet))))
         return lines
 
     def after_none(self) -> list[Line]:
@@ -353,10 +360,11 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [Detail(self._next_search, "a further command")] if self._offers_others else []
 
     def _next_search(self) -> list[Line]:
+        """The command of a search with the settings of the first remedy; empty without remedies."""
         if not self.found.offers.remedies:
             return []
         settings = dict(setting.split("=", 1) for setting in self.found.offers.remedies[0].settings)
-        return [typed("Next:", command(self.case, "search", settings=settings))]
+        return [shell_line("Next:", command(self.case, "search", settings=settings))]
 
     def conclusion(self) -> str:
         """The best plan and the rate that it answers."""
@@ -364,7 +372,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         if not found.works:
             return "No plan meets all limits."
         values = found.values(best.variant)
-        varied = [spaced(values[path]) for path in self.own_paths]
+        varied = [readable(values[path]) for path in self.own_paths]
         named = (*varied, *(f"{name} {best.sizes[name]:.0f}" for name in ("tp", "pp")))
         rate = result("rate_within_slo_per_s", best.costs["rate_within_slo_per_s"])
         sure = "" if found.safe is None else f" with a chance of {percent(found.safe, 2)}"
@@ -399,7 +407,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [*remarks(self.found.inputs)]
 
     def other_rule(self) -> str:
-        """A sentence on the best plan without the --safe chance, or with it if the table ignores it."""
+        """A sentence on the best plan without the --safe chance, or with it if the ranking ignores it."""
         found, other = self.found, self.found.other
         if other is None or other.broken or not found.best:
             return ""
@@ -408,24 +416,24 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         if found.unruled is not None:
             rule = "Not calibrated for this GPU, so the average prediction rules"
             more = number_of(other.costs["gpus"], "GPU")
-            would = f"{_gpus_at(sized)}; a chance of {percent(found.unruled, 2)} would take {more}"
+            would = f"{_gpus_with_chance(sized)}; a chance of {percent(found.unruled, 2)} would take {more}"
             return f"{rule}: {would}" if is_counted else rule
         if (other.sizes, other.prefill) == (sized.sizes, sized.prefill):
             return ""
         if is_counted:
-            words = "" if _layout(other) == _layout(best) else f" ({best_words(other)})"
+            words = "" if _sizes_of_instance(other) == _sizes_of_instance(best) else f" ({instances_and_limits(other)})"
             return _two_sizes(other, sized, words)
-        return without_safety(self, other)
+        return plan_without_safety(self, other)
 
     def price_rows(self, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
-        """Plans whose prices are shown; for objectives on rents, also the best plan at each value."""
+        """The plans whose prices are shown: those of the table and, for objectives on rent, of each value."""
         bests = [part.best for part in self.found.parts if part.best is not None]
         return [*plans, *(bests if self.objective in OF_FLEETS else [])]
 
     def paid_apart(self, plans: Sequence[RankedPlan]) -> tuple[str, ...]:
-        """The column of paid accelerators, if they differ from the accelerators that the load needs."""
+        """The head of the column of paid GPUs, if they differ from the GPUs that the load needs; else empty."""
         known = [plan for plan in plans if not plan.broken and math.isfinite(plan.costs["gpus_needed"])]
-        return (PAID,) if any(self._paid(plan) != plan.costs["gpus_needed"] for plan in known) else ()
+        return (PAID_HEAD,) if any(self._paid(plan) != plan.costs["gpus_needed"] for plan in known) else ()
 
     @property
     def _workload(self) -> Any:
@@ -436,23 +444,24 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return fleet_of(self.found.inputs_of(plan.variant), plan.costs["gpus_needed"]).paid
 
     def _paid_words(self, plan: RankedPlan) -> Cell:
+        """The number of GPUs that are paid for as text; a dash if it is not known."""
         known = not plan.broken and math.isfinite(plan.costs["gpus_needed"])
         return f"{self._paid(plan):,.0f}" if known else "—"
 
     def _time(self, name: str, head: str, drop: int) -> PlanColumn[RankedPlan]:
-        """A column with a time; a dash for time between tokens if answers have one token."""
+        """A column with a time; a dash for the time between tokens if answers have one token."""
         single = self._workload.single_token and name.startswith("tpot")
 
         def text(value: float) -> str:
-            return "—" if single else brief(name, value)
+            return "—" if single else short_result(name, value)
 
         column, cell = self.cell(name, text, head=head, drop=drop)
         return column, lambda plan: cell(plan) if math.isfinite(plan.costs[name]) else text(plan.costs[name])
 
     def _chance(self, plan: RankedPlan) -> Cell:
-        """The chance of a plan; a dash where it breaks a limit on what has no band, such as a rent."""
+        """The chance of a plan to meet all limits; a dash if it breaks a limit that has no band, such as rent."""
         sure = "T001" in plan.broken and breaks_exact_limit(self.found.inputs_of(plan.variant), plan.costs)
-        return "—" if sure else _percents(plan.costs[OWN])
+        return "—" if sure else _percent_or_dash(plan.costs[OWN])
 
     def _state(self, plan: RankedPlan) -> Cell:
         """A cell with the limits that a plan breaks, or `at risk`."""
@@ -464,26 +473,26 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         """Lines that explain the columns of the table, for -v."""
         heads = [column.head for column, _ in self.figures(plans)]
         yield from self._ranked_by()
-        yield from limits_of_batch(self.found.inputs.case)
+        yield from batch_limits_warning(self.found.inputs.case)
         yield from self._rates_words(heads)
         there = [name for name in ("tok/s/GPU", "rent/M out") if name in heads]
-        beside = f"times and chance: at the scenario's load, to {chance_of(self.found.inputs.case)}"
-        yield _column_words(f"{' and '.join(there)}: at that rate; {beside}")
-        if PAID in heads:
-            yield _column_words("GPUs paid: those that the load needs; of a node with a price of its own, all of it")
-            yield _column_words("rent/month: these GPUs for 730 h; rent/M out: only the GPUs in use")
+        beside = f"times and chance: at the scenario's load, to {chance_meaning(self.found.inputs.case)}"
+        yield _column_legend(f"{' and '.join(there)}: at that rate; {beside}")
+        if PAID_HEAD in heads:
+            yield _column_legend("GPUs paid: those that the load needs; of a node with a price of its own, all of it")
+            yield _column_legend("rent/month: these GPUs for 730 h; rent/M out: only the GPUs in use")
         elif _HEADS["rent_needed"] in heads:
             yield styled("  rent/month: of the GPUs that the load needs, for 730 h", DIM)
         if "in time" in heads:
             words = "requests at that load whose own first token and time per token are within the limits"
-            yield _column_words(f"in time: {words}")
+            yield _column_legend(f"in time: {words}")
         if alike := sum(part.alike for part in self.found.service_parts):
             yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
         if any(OVERLOAD & {*each.broken} for each in plans):
             yield styled("  no end: requests arrive faster than they are answered", DIM)
         fastest = max((part.fastest for part in self.found.service_parts), default=math.inf)
         for limit in self._limits():
-            if past := past_bandwidth(limit, fastest):
+            if past := faster_than_memory(limit, fastest):
                 yield styled(f"  {_limit_words(limit)}{past}", BAD)
 
     def _rates_words(self, heads: Sequence[str]) -> Iterator[Text]:
@@ -533,18 +542,18 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             taken = f"{' and '.join(kinds)} instances"
         many = best.costs["gpus_needed"]
         gpus = f"{gpus_words(inputs, many)}{whole_nodes_words(inputs, many)}"
-        named = zip(headings(self.paths), found.values(best.variant).values(), strict=True)
-        values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
+        named = zip(short_heads(self.paths), found.values(best.variant).values(), strict=True)
+        values = " · ".join(f"{name} {readable(value)}" for name, value in named)
         taken += f" ({values})" if values else ""
         plan = "plan 1" if found.offers.smaller is None else "another plan"
         yield styled(f"  With {plan}, {rate_words(rate, significant(rate))} need {taken}: {gpus}")
         yield styled(f"  {rent_words(inputs, many)}")
         yield from self._at_that_size()
         yield from self._with_fewer()
-        yield from counted_for(inputs.case)
-        yield from unlimited(inputs)
+        yield from headroom_line(inputs.case)
+        yield from no_limits_warning(inputs)
         if found.safe is None and found.unruled is None:
-            yield from without_room(inputs)
+            yield from no_headroom_warning(inputs)
 
     def _at_that_size(self) -> Iterator[Text]:
         """A line on the times and the chance with the replicas that the load needs, if the table has another number."""
@@ -555,7 +564,9 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         many = f"With {number_of(costs['replicas'], 'replica' if fleet.prefill is None else 'instance')}"
         times = f"first token {result('ttft_p99', costs['ttft_p99'])} (p99)"
         times = times if self._workload.single_token else f"{result('tpot', costs['tpot'])} per token, {times}"
-        yield styled(f"  {many}: {times}, {_percents(costs[OWN])} chance to {chance_of(self.found.inputs.case)}")
+        yield styled(
+            f"  {many}: {times}, {_percent_or_dash(costs[OWN])} chance to {chance_meaning(self.found.inputs.case)}"
+        )
 
     def _with_fewer(self) -> Iterator[Text]:
         """A line on how to find a plan with fewer GPUs than the best one, if one exists."""
@@ -574,7 +585,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [*lines, styled(named)] if lines and not best.broken else lines
 
     def _never_kept(self) -> list[Line]:
-        """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
+        """A line on limits that no plan meets because even single requests break them, and the nearest plan."""
         found, alone = self.found, self.found.offers.alone
         if found.works or found.stopped:
             return []
@@ -582,24 +593,25 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [never_kept_line(found.inputs, None if alone is None else alone.costs, words)]
 
 
-def _column_words(words: str) -> Text:
+def _column_legend(words: str) -> Text:
     """A line that explains a column, for -v only."""
     return Abridged(f"  {words}", DIM, short="", added="what columns mean")
 
 
 def instance_words(plan: RankedPlan) -> str:
-    """The instances of a plan in words."""
+    """The instances of a plan in words, such as `4 × tp 8`; with separate prefill `2 × tp 8 → 4 × tp 8`."""
     halves = [sizes for sizes in (plan.prefill, plan.sizes) if sizes is not None]
     return " → ".join(f"{counted(sizes['replicas'])} × {replica_words(sizes)}" for sizes in halves)
 
 
-def best_words(best: RankedPlan) -> str:
+def instances_and_limits(best: RankedPlan) -> str:
     """The instances of a plan, and the limits that it breaks."""
     words = instance_words(best)
     return f"{words} ✗ {' '.join(best.broken)}" if best.broken else words
 
 
-def _degree(name: str) -> Callable[[RankedPlan], Cell]:
+def _degree_of(name: str) -> Callable[[RankedPlan], Cell]:
+    """A function that returns the cell of a plan's degree."""
     return lambda plan: degree_words(plan, name)
 
 
@@ -618,34 +630,35 @@ def _range_words(least: float, most: float) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _percents(value: float) -> str:
+def _percent_or_dash(value: float) -> str:
     """A share in percent; a dash if it is not known."""
     return "—" if math.isnan(value) else chance_words(value)
 
 
-def _gpus_at(plan: RankedPlan, words: str = "") -> str:
-    """The accelerators of a plan, with its chance."""
-    return f"{number_of(plan.costs['gpus'], 'GPU')}{words} at {_percents(plan.costs[OWN])}"
+def _gpus_with_chance(plan: RankedPlan, words: str = "") -> str:
+    """The number of GPUs of a plan and its chance, in words."""
+    return f"{number_of(plan.costs['gpus'], 'GPU')}{words} at {_percent_or_dash(plan.costs[OWN])}"
 
 
 def _two_sizes(expected: RankedPlan, safe: RankedPlan, words: str = "") -> str:
-    """The number of GPUs for the expected case and for the preferred chance, as text."""
-    large = f"{counted(safe.costs['gpus'])} at {_percents(safe.costs[OWN])}"
-    return f"{_gpus_at(expected, words)}, {large} (--safe off takes the first)"
+    """The numbers of GPUs by the average prediction and with the preferred chance, in words."""
+    large = f"{counted(safe.costs['gpus'])} at {_percent_or_dash(safe.costs[OWN])}"
+    return f"{_gpus_with_chance(expected, words)}, {large} (--safe off takes the first)"
 
 
-def _layout(ranked: RankedPlan) -> list[dict[str, float]]:
+def _sizes_of_instance(ranked: RankedPlan) -> list[dict[str, float]]:
     """The sizes of a plan without its number of replicas."""
     halves = [ranked.sizes, *([] if ranked.prefill is None else [ranked.prefill])]
     return [{name: size for name, size in half.items() if name != "replicas"} for half in halves]
 
 
 def _limit_words(limit: Limit) -> str:
+    """A limit in words: its name, sign and bound."""
     bound = bound_words(limit.column, limit.value)
     return f"all with a chance of {bound}" if limit.column == OWN else f"{limit.key} {_SIGNS[limit.kind]} {bound}"
 
 
-def _vary(paths: Sequence[str], keys: Sequence[str]) -> bool:
+def _workload_key_varies(paths: Sequence[str], keys: Sequence[str]) -> bool:
     """Whether one of these workload keys, or a part of one, varies."""
     return any(
         varies(f"workload.{key}", paths) or f"{path}.".startswith(f"workload.{key}.") for key in keys for path in paths

@@ -1,4 +1,4 @@
-"""How answers of a search speak of plans that train."""
+"""How the answer of `search` shows plans that train."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ from costmodel.explore.search.training_space import Ranked, unsure
 from costmodel.ground.counts import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS, number_of, ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import chance_words, counted, gib, percent, show_time, significant
-from costmodel.report.answers.compare import difference, figure_row
+from costmodel.report.answers.compare import change_row, signed_difference
 from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
 from costmodel.report.data_formats import training_json
-from costmodel.report.data_formats.answer_fields import notes
+from costmodel.report.data_formats.answer_fields import conflict_fields, remark_fields
 from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
-from costmodel.report.terminal.formatting import TIME_TERMS, fit_words, result, spaced
-from costmodel.report.terminal.head import command, options_of, price_fields, remarks
-from costmodel.report.terminal.layout import BAD, DIM, WARN, Abridged, CellTable, Detail, Line, styled, typed
+from costmodel.report.terminal.formatting import TIME_TERMS, fit_words, readable, result
+from costmodel.report.terminal.head import command, price_fields, remarks_of_plans, setting_options
+from costmodel.report.terminal.layout import BAD, DIM, WARN, Abridged, CellTable, Detail, Line, shell_line, styled
 from costmodel.report.terminal.plan_lines import plan_words
-from costmodel.report.terminal.refusals import largest_part, reason, reason_of, remedies_json, remedy_lines
-from costmodel.report.trials import headings
+from costmodel.report.terminal.refusals import largest_line_words, reason, reason_of, remedies_json, remedy_lines
+from costmodel.report.trials import short_heads
 
 _BEHIND = ALWAYS[1:]  # of tp and the sizes over one
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
 _DROPPED = ("sp", "P90", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow; never the objective
-_TELLING = 0.005  # share of a step, from which a term that moved is shown
-_ALIKE = 0.01  # share below which two plans count as equal
+_NOTABLE_TERM = 0.005  # share of a step, from which a term that moved is shown
+_EQUAL_TIME = 0.01  # share below which two plans count as equal
 
 
 @record
 class TrainingWords(SearchWords[TrainingInputs, Ranked]):
-    """The words of a search of training."""
+    """The words and columns of a search of training plans."""
 
     found: TrainingSearch
     drawn = ("memory_peak", "step_time")
@@ -63,15 +63,15 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
     shown_anyway = frozenset(f"plan.{key}" for key in (*ALWAYS, "zero"))
 
     def plan_columns(self, plans: Sequence[Ranked]) -> list[PlanColumn[Ranked]]:
-        """Columns for sizes over 1, schedules that vpp does not determine, and other choices that differ."""
+        """Columns for sizes above 1, schedules that vpp does not determine, and other choices that differ."""
         words = {name: {stated(plan.structure) for plan in plans} for name, stated in CHOICES.items()}
         differ = [name for name, stated in words.items() if len(stated) > 1 or (name == "schedule" and stated != {""})]
         sizes = [name for name in OF_ITSELF_ONE if any(self._shows(plan, name) for plan in plans)]
         return [
-            *(_size(name) for name in ("tp", *sizes, *_BEHIND)),
+            *(_size_column(name) for name in ("tp", *sizes, *_BEHIND)),
             (Column("zero"), lambda plan: str(plan.structure.zero)),
-            (Column("sp", drop=_drop("sp")), _sequence_parallel),
-            *((Column(name, "k"), _choice(name)) for name in differ),
+            (Column("sp", drop=_drop_order("sp")), _sequence_parallel_cell),
+            *((Column(name, "k"), _choice_of(name)) for name in differ),
             (Column("recompute", "l"), lambda plan: short_words(plan.structure)),
         ]
 
@@ -80,7 +80,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         kept = _COLUMN_OF.get(self.objective, "")
 
         def column(name: str, head: str, text: Callable[[float], str]) -> PlanColumn[Ranked]:
-            drop = 0 if head == kept else _drop(head)
+            drop = 0 if head == kept else _drop_order(head)
             return self.cell(name, text, of_units=text is show_time, head=head, drop=drop)
 
         own = [] if kept else [self.cell(self.objective, head="cost" if self.priced else self.objective)]
@@ -91,15 +91,15 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
             column("mfu", "MFU", percent),
             *own,
             column("memory_peak", "GiB", gib),
-            (Column("fits", "l"), _room_words),
+            (Column("fits", "l"), _fit_chance_words),
         ]
 
     def line(self, plan: Ranked) -> str:
-        """A plan in a cell of a table."""
+        """A plan in one line of words."""
         return brief_words(one_row(plan.structure, **plan.sizes))
 
     def settings(self, plan: Ranked) -> dict[str, str]:
-        """Values of the keys that vary, and of the plan."""
+        """The settings of a plan: varied keys, sizes and choices."""
         return {**self.found.values(plan.variant), **plan_settings(self.found.inputs_of(plan.variant), plan)}
 
     def fields(self, plan: Ranked) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return {
             **row_facts(facts),
             **self.found.variants.cells(plan.variant),
-            **training_json.plan(plan.structure, plan.sizes, plan.costs),
+            **training_json.training_plan_fields(plan.structure, plan.sizes, plan.costs),
             "first_faster": chances.get(id(plan)),
             **price_fields(facts.price),
         }
@@ -125,8 +125,8 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return OF_STEP if self.found.inputs.run is None else OF_RUN
 
     def keys(self, plan: Ranked) -> dict[str, Any]:
-        """The sizes and choices of a plan."""
-        return training_json.plan_keys(plan.structure, plan.sizes)
+        """The sizes and choices that identify a plan."""
+        return training_json.plan_key_fields(plan.structure, plan.sizes)
 
     def convention(self) -> str:
         """How FLOP are counted."""
@@ -146,7 +146,10 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def note_fields(self) -> list[dict[str, str]]:
         """Conflicts between --set and the search, and remarks on the best plans, as plain values."""
-        return [*training_json.conflicts(self.found.inputs.case), *notes(plan.remarked for plan in self.found.best)]
+        return [
+            *conflict_fields(self.found.inputs.case.held.conflicts),
+            *remark_fields(plan.remarked for plan in self.found.best),
+        ]
 
     def row_facts(self) -> dict[str, Any]:
         """Model, machine and job, without what varies."""
@@ -155,18 +158,18 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
     def own_fields(self) -> dict[str, Any] | None:
         """The scenario's own plan and its rank as plain values."""
         yours = self.found.yours
-        return None if yours is None else {"rank": self.found.your_rank, **training_json.answered(yours)}
+        return None if yours is None else {"rank": self.found.your_rank, **training_json.answer_fields_of(yours)}
 
     def beneath(self, plans: Sequence[Ranked]) -> list[Line]:
         """Remarks; for the ranking also a plan that fits more safely, and the certainty of the order."""
         nodes = [self.found.inputs_of(plan.variant).case.node.name for plan in plans]
-        stated = remarks([plan.remarked for plan in plans], [plan.costs for plan in plans], nodes)
+        stated = remarks_of_plans([plan.remarked for plan in plans], [plan.costs for plan in plans], nodes)
         if list(plans) != self.found.best:
             return stated
         return [*self._roomier(), *self._unsure(), *self._unsearched(plans), *stated]
 
     def _unsearched(self, plans: Sequence[Ranked]) -> Iterator[Line]:
-        """The legend of ↑, and what the search did not try although the best plan may need it: larger cp, offload."""
+        """Lines on host offload in the table, and on larger cp or offload that the search did not try."""
         if any(plan.structure.offload for plan in plans):
             yield styled("  ↑act, ↑opt, ↑par: activations, optimizer states, parameters on the host", DIM)
         if not plans:
@@ -187,7 +190,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         found, own = self.found, self.found.yours
         if own is None:
             return []
-        words = " · ".join([*_own_values(self), plan_words(own)])
+        words = " · ".join([*_stated_values(self), plan_words(own)])
         if found.your_rank is None and not (own.refused or own.broken):
             chance = chance_words(own.costs["fit_chance"])
             return [styled(f"  yours ({words}) fits with a chance of {chance}", WARN)]
@@ -214,7 +217,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         if closest:
             need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
         block = one_row(plan.structure, **plan.sizes)
-        need = need if closest else f"{need}{largest_part(inputs, block)}"
+        need = need if closest else f"{need}{largest_line_words(inputs, block)}"
         lines: list[Line] = [
             styled(f"No plan {'keeps the limits' if closest else 'fits'}.", BAD),
             styled(f"  nearest   {self._whole(plan)}"),
@@ -234,7 +237,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         """A line on a batch that refuses nearly all plans, and what another one near it gains."""
         batch, lost = f"{float(self.found.inputs.global_batch):,.0f}", percent(lost_to_batch(self.found.tally), 2)
         valid = "" if remedy.valid is None else f"{number_of(remedy.valid, 'valid plan')}, "
-        gained = f"{options_of(self.case, remedy.settings)}: {valid}{remedy.note}"
+        gained = f"{setting_options(self.case, remedy.settings)}: {valid}{remedy.note}"
         return styled(f"  A batch of {batch} refuses {lost} of the plans that are valid otherwise. {gained}", WARN)
 
     def remedy_fields(self) -> list[dict[str, Any]]:
@@ -242,12 +245,12 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return remedies_json(self.found.remedies)
 
     def example(self, plan: Ranked, code: str) -> tuple[str, str]:
-        """A plan in all its sizes and choices, and the reason in its figures."""
+        """A rejected plan with all its sizes and choices, and the reason with its numbers."""
         block = one_row(plan.structure, **plan.sizes)
         return self._whole(plan), reason_of(self.found.inputs_of(plan.variant), block, plan.costs, code)
 
     def conclusion(self) -> str:
-        """The best plan, its time, and whether it fits."""
+        """A sentence on the best plan, its time, and whether it fits."""
         best, named = self.found.best[0], "Best" if self.found.is_safe else "Surest"
         stated = f"{named} of {self.found.tally.candidates:,} plans: {self.line(best)}, "
         stated += f"{show_time(best.costs['step_time'])} a step at {percent(best.costs['mfu'])} MFU in "
@@ -259,7 +262,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         own = self.found.yours
         beaten = self.found.your_rank == 1 and own is not None and own.costs != self.found.best[0].costs
         which = ", the surest plan" if not self.found.is_safe else ", the best of the search" if beaten else ""
-        return [typed(f"Next{which}:", command(self.case, "estimate", settings=self.settings(self.found.best[0])))]
+        return [shell_line(f"Next{which}:", command(self.case, "estimate", settings=self.settings(self.found.best[0])))]
 
     front_closing = closing
 
@@ -268,7 +271,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         if self.found.best or not self.found.remedies:
             return []
         settings = dict(setting.split("=", 1) for setting in self.found.remedies[0].settings)
-        return [typed("Next:", command(self.case, "search", settings=settings))]
+        return [shell_line("Next:", command(self.case, "search", settings=settings))]
 
     def headlines(self) -> list[Headline]:
         """Time, efficiency, memory and cost of the best plan, each with its trace."""
@@ -276,7 +279,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         usable = gib(self.found.inputs_of(best.variant).usable_memory)
         named = (("Step time", "step_time", ""), ("MFU", "mfu", ""), ("Memory", "memory_peak", f"of {usable} GiB"),
                  ("Cost per Mtoken", "cost_per_mtoken", ""))  # fmt: skip
-        return [Headline(label, _traced_result(best.costs, name), note) for label, name, note in named]
+        return [Headline(label, _best_plan_cell(best.costs, name), note) for label, name, note in named]
 
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """Explained figures of the first plans."""
@@ -294,38 +297,38 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     def notes(self, plan: Ranked) -> list[str]:
         """Sentences on a plan's loss against the best, and remarks on it."""
-        from costmodel.report.page.plots import lost_time
+        from costmodel.report.page.plots import lost_words
 
         stated = [f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}" for code in plan.remarked]
         best = self.found.best[0]
-        lost = "" if plan is best else lost_time(plan.costs, best.costs, "step_time", _TERMS, "a step")
+        lost = "" if plan is best else lost_words(plan.costs, best.costs, "step_time", _TERMS, "a step")
         return [lost, *stated] if lost else stated
 
     def value_figures(self, parts: Sequence[Any]) -> list[PlanColumn[Ranked]]:
-        """The objective, and the memory."""
+        """Columns with the objective, step time and memory of the best plan at each value."""
         named = dict.fromkeys((self.objective, "step_time", "memory_peak"))
         return [self.cell(name) for name in named]
 
     def aside(self, code: str) -> str:
-        """The precisions that no hardware here can run."""
+        """The number types that no hardware of the scenario supports, for the reason about them; else empty."""
         return ", ".join(lacking_precisions(self.found.inputs.case)) if code == NO_PRECISION else ""
 
     @property
     def priced(self) -> bool:
-        """Whether plans are ranked by what they cost, or weighed by it."""
+        """Whether plans are ranked by a cost, or the front has one."""
         front = self.found.front
         return any(map(is_money, (self.objective, *(() if front is None else (front.axes.x, front.axes.y)))))
 
     def _shows(self, plan: Ranked, name: str) -> bool:
-        """Whether a size is over one, or one where its software's default is more."""
+        """Whether the table shows a size of a plan: it is above 1, or its default in the software is."""
         usual = usual_etp(self.found.inputs_of(plan.variant), plan.sizes["tp"]) if name == "etp" else 1.0
         return plan.sizes[name] > 1 or usual > 1
 
     def _whole(self, plan: Ranked) -> str:
-        """The words for a plan with every degree, size and choice."""
+        """A plan in words with every degree, size and choice."""
         values = self.found.values(plan.variant)
         varied = [
-            f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)
+            f"{name} {readable(value)}" for name, value in zip(short_heads(list(values)), values.values(), strict=True)
         ]
         sizes = [f"{name} {counted(plan.sizes[name])}" for name in ALWAYS]
         sizes += [f"{name} {counted(plan.sizes[name])}" for name in OF_ITSELF_ONE if self._shows(plan, name)]
@@ -338,15 +341,15 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         """A table of the time that the best plan saves over yours: terms that moved by over 0.5 %, and memory."""
         named = {plan_in_words(move.name): move for move in advantage(self.found)}
         terms = [(named[key], f"  {words}") for words, key in TIME_TERMS if key in named]
-        telling = [(move, words) for move, words in terms if abs(difference(move)) > _TELLING * step_time]
-        telling.sort(key=lambda item: difference(item[0]))
+        telling = [(move, words) for move, words in terms if abs(signed_difference(move)) > _NOTABLE_TERM * step_time]
+        telling.sort(key=lambda item: signed_difference(item[0]))
         shown = [(named["step_time"], "step time"), *telling]
         shown += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
-        rows = [figure_row(move, words, share=not words.startswith(" "))[:4] for move, words in shown]
+        rows = [change_row(move, words, share=not words.startswith(" "))[:4] for move, words in shown]
         return CellTable(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
 
     def _unsure(self) -> list[Line]:
-        """A line on the number of plans that may be the fastest, with the chances that plan 1 is faster."""
+        """A line on how many plans may be the fastest, with the chances that plan 1 is faster."""
         chances = self.found.chances
         count = unsure(chances)
         if count < 2:
@@ -367,7 +370,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         if verdict(winner.costs["memory_share"]) != "tight" or not free:
             return
         slower = free[0].costs["step_time"] / winner.costs["step_time"] - 1
-        if 0 <= slower < _ALIKE:
+        if 0 <= slower < _EQUAL_TIME:
             room, place = (
                 gib(winner.costs["memory_peak"] - free[0].costs["memory_peak"]),
                 self.found.best.index(free[0]),
@@ -390,39 +393,43 @@ _TERMS = {key: words for words, key in TIME_TERMS}
 
 
 def _not_searched(what: str, setting: str) -> Line:
+    """A line on an option that the search did not try, with the setting that adds it."""
     return styled(f"  Not searched: {what}; {shlex.join(['--set', setting])} adds them")
 
 
-def _drop(head: str) -> int:
+def _drop_order(head: str) -> int:
+    """The order in which a narrow terminal drops a column; 0 for a column that it never drops."""
     return _DROPPED.index(head) + 1 if head in _DROPPED else 0
 
 
-def _size(name: str) -> PlanColumn[Ranked]:
+def _size_column(name: str) -> PlanColumn[Ranked]:
+    """The column of a size such as tp, and the function that makes its cell."""
     return Column(HEADS.get(name, name)), lambda plan: f"{plan.sizes[name]:.0f}"
 
 
-def _choice(name: str) -> Callable[[Ranked], Cell]:
+def _choice_of(name: str) -> Callable[[Ranked], Cell]:
+    """A function that returns the cell of a plan's choice, such as its schedule."""
     return lambda plan: CHOICES[name](plan.structure)
 
 
-def _sequence_parallel(plan: Ranked) -> Cell:
+def _sequence_parallel_cell(plan: Ranked) -> Cell:
     return "✓" if plan.structure.sequence_parallel and plan.sizes["tp"] > 1 else "·"
 
 
-def _room_words(plan: Ranked) -> Cell:
-    """The chance that a plan fits."""
+def _fit_chance_words(plan: Ranked) -> Cell:
+    """The chance that a plan fits, in words."""
     return fit_words(plan.costs["fit_chance"])
 
 
-def _traced_result(costs: Mapping[str, float], name: str) -> Value:
-    """A result of the best plan, which opens its trace on a page."""
+def _best_plan_cell(costs: Mapping[str, float], name: str) -> Value:
+    """A cell with a result of the best plan, which opens its trace on a page."""
     value = costs.get(name, math.nan)
     known = value if math.isfinite(value) else None
     return Value(result(name, value), known, machine_name(name), opens=lambda traces: traces.of(f"plans.0.{name}"))
 
 
-def _own_values(words: TrainingWords) -> list[str]:
+def _stated_values(words: TrainingWords) -> list[str]:
     """The values of varied keys in the scenario as written."""
     written = leaves(words.case)
-    named = zip(words.own_paths, headings(words.own_paths), strict=True)
-    return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
+    named = zip(words.own_paths, short_heads(words.own_paths), strict=True)
+    return [f"{name} {readable(written[path].text)}" for path, name in named if path in written]

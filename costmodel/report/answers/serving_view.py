@@ -1,4 +1,4 @@
-"""A serving plan as answers show it: where a token's time goes, and what other loads give."""
+"""The serving plan as answers show it: the time of a token, results at other loads, and communication."""
 
 from __future__ import annotations
 
@@ -19,28 +19,34 @@ from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.answer_summaries import one
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time, significant, time_unit
-from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, plan_json, result_cell
+from costmodel.report.answers.plan_answer import (
+    PlanView,
+    band_words,
+    bands_section,
+    parts_section,
+    plan_json,
+    result_cell,
+)
 from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage
 from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict
 from costmodel.report.terminal import serving_estimate
 from costmodel.report.terminal.layout import CellTable, Line, styled
-from costmodel.report.terminal.serving_formatting import TERMS, band, limits_on, result
+from costmodel.report.terminal.serving_formatting import TERMS, band_text, limit_verdicts, result
 
 if TYPE_CHECKING:
-    from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.explore.serving.remedy_trials import CacheLever
     from costmodel.report.answers.around_plan import Texts
-    from costmodel.report.answers.plan_answer import PlanBeside
-    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_answer import PlanAnalyses
+    from costmodel.report.answers.plan_parts import MemoryLedger, PlanTraffic
 
 _OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
 _BANDS = "from the errors of kernel fits; for prefill from engine benchmarks"
 
 
 @record
-class ServingView:
-    """A serving plan and the parts of answers about it; tried: changes of its KV cache, if known."""
+class ServingView(PlanView):
+    """A serving plan with the parts of the answers about it; tried: changes of its KV cache, if known."""
 
     answer: ServingAnswer
     tried: Sequence[CacheLever] | None = None
@@ -63,11 +69,6 @@ class ServingView:
         return ServingFacts(self.case, self.answer)
 
     @property
-    def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """The traced equations behind the figures of the plan."""
-        return self.facts.nodes
-
-    @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """The commands that may follow each answer."""
         if self.answer.groups:
@@ -83,14 +84,14 @@ class ServingView:
         }
 
     def plain(self) -> dict[str, Any]:
-        """The plan's results as plain values."""
-        from costmodel.report.answers.search_service import fixes, own_plan
-        from costmodel.report.data_formats.answer_fields import known
+        """The plan and its results as plain values for JSON."""
+        from costmodel.report.answers.search_service import fix_fields, own_plan_fields
+        from costmodel.report.data_formats.answer_fields import finite
 
-        row, against = partial(own_plan, self.answer), fixes(self.answer)
+        row, against = partial(own_plan_fields, self.answer), fix_fields(self.answer)
         found = plan_json(self, row, lambda code: against, columns=SERVING_COLUMNS)
         if (printed := self.answer.benchmark) is not None:
-            found["benchmark"] = {machine_name(name): known(printed[name]) for name in ("ttft", "tpot")}
+            found["benchmark"] = {machine_name(name): finite(printed[name]) for name in ("ttft", "tpot")}
         return found
 
     def lines(self) -> list[Line]:
@@ -126,7 +127,7 @@ class ServingView:
         title = "Where a token's time goes", "where a token's time goes"
         lead = serving_estimate.bound_words(self.answer)
         parts = serving_estimate.token_parts(self.answer)
-        beneath, figures = serving_estimate.without_bands(self.answer), [partial(_token_figure, self.answer)]
+        beneath, figures = serving_estimate.terms_without_band(self.answer), [partial(_draw_token_time, self.answer)]
         return [
             parts_section(
                 title,
@@ -158,18 +159,15 @@ class ServingView:
         """Further sections of the page: throughput against latency."""
         return [_load_section(self.facts)] if len(self.facts.loads) > 1 else []
 
-    def whole_run(self) -> PlanRun | None:
-        """None, since a service has no end."""
-
-    def beside(self, notify: Callable[[str], None]) -> PlanBeside:
+    def beside(self, notify: Callable[[str], None]) -> PlanAnalyses:
         """Analyses next to the plan: replicas for other rates, a search, sensitivity, and errors of its engine."""
-        from costmodel.report.answers.around_plan import around
-        from costmodel.report.answers.scale import sizes
+        from costmodel.report.answers.around_plan import analyses_beside_plan
+        from costmodel.report.answers.scale import sizes_section
         from costmodel.report.answers.search_service import ServiceWords
 
         notify("sizes")
         facts = self.facts
-        ahead = [] if facts.sizes is None else [sizes(facts.sizes)]
+        ahead = [] if facts.sizes is None else [sizes_section(facts.sizes)]
         notify("search")
         words, brief = (None if found is None else ServiceWords(found) for found in (facts.found, facts.ranked))
         notify("sensitivity")
@@ -177,26 +175,26 @@ class ServingView:
         time = engine.spread.experts if self.case.model.has_experts else engine.spread.tpot
         lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time "
         lead += f"per token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
-        return around(
+        return analyses_beside_plan(
             self,
             words,
             facts.sensitive,
             bands_section(self, lead),
             brief=brief,
             ahead=ahead,
-            first=_limits(facts),
-            further=_other_loads(facts),
+            first=_limits_text(facts),
+            further=_other_loads_texts(facts),
         )
 
 
-def _limits(facts: ServingFacts) -> Texts:
-    """A table of limited results: the value, its band, and whether the limit is met."""
+def _limits_text(facts: ServingFacts) -> Texts:
+    """A text with a table of limited results: the value, its band, and whether the limit is met."""
     if facts.answer.refused:
         return []
     costs = facts.answer.costs
     columns = dict.fromkeys(limit.column for limit in stated_limits(facts.case.scenario.limits))
     rows = [
-        (name, result(name, costs[name]), band(costs, name), limits_on(facts.answer, name))
+        (name, result(name, costs[name]), band_text(costs, name), limit_verdicts(facts.answer, name))
         for name in columns
         if name in costs
     ]
@@ -204,39 +202,42 @@ def _limits(facts: ServingFacts) -> Texts:
     return [("Limits", lambda: [table])] if rows else []
 
 
-def _other_loads(facts: ServingFacts) -> Texts:
+def _other_loads_texts(facts: ServingFacts) -> Texts:
     """Texts on the plan under lighter and heavier load, and on replicas for other rates."""
     from costmodel.explore.search.value_ranges import Axis
     from costmodel.explore.vary.sweep import Swept
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.answers.scale import scale
-    from costmodel.report.answers.sweep import sweep
+    from costmodel.report.answers.scale import scale_document
+    from costmodel.report.answers.sweep import sweep_document
     from costmodel.report.terminal.document_lines import document_lines
 
     def loads() -> list[Line]:
         """Lines on the plan under lighter and heavier load."""
         axis = Axis(facts.loads[0].settings[0].partition("=")[0], tuple(trial.written[0] for trial in facts.loads))
-        return document_lines(sweep(Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads))))
+        return document_lines(sweep_document(Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads))))
 
     sizes = facts.sizes
     others = [("What if the load changes", loads)] if facts.loads else []
-    return [*others, *([] if sizes is None else [("Replicas for other rates", lambda: document_lines(scale(sizes)))])]
+    return [
+        *others,
+        *([] if sizes is None else [("Replicas for other rates", lambda: document_lines(scale_document(sizes)))]),
+    ]
 
 
-def _token_figure(answer: ServingAnswer) -> Draw:
+def _draw_token_time(answer: ServingAnswer) -> Draw:
     """A bar for each term of the time per token, the longest first."""
-    from costmodel.report.page.figures import FigureEntry, amounts
+    from costmodel.report.page.figures import FigureEntry, amount_bars
     from costmodel.report.page.plots import term_role
 
     terms = sorted(((words, name, answer.costs[name]) for words, name in TERMS), key=lambda item: -item[2])
     entries = [FigureEntry(words, value, term_role(name), machine_name(name)) for words, name, value in terms if value]
     stated = f"A token takes {result('tpot', answer.costs['tpot'])}; most of it is {entries[0].label}."
     unit = time_unit(entries[0].value)
-    return amounts("token", "Where a token's time goes", stated, entries, "time", show_time, unit)
+    return amount_bars("token", "Where a token's time goes", stated, entries, "time", show_time, unit)
 
 
 def _load_section(facts: ServingFacts) -> Section:
-    """A table and a figure of the results at each load."""
+    """The section of a page with a table and a plot of results at each load."""
     from costmodel.explore.workloads import workload_of
     from costmodel.report.trials import result_cells, trial_settings
 
@@ -251,18 +252,18 @@ def _load_section(facts: ServingFacts) -> Section:
     columns = [Column(head, result=name) for head, name in zip(heads, names, strict=True)]
     settings = [trial_settings(load, searched=False) for load in facts.loads]
     table = Table([*columns, Column("limits", "l")], rows, settings=settings)
-    figures = [partial(_load_figure, facts)]
+    figures = [partial(_draw_loads, facts)]
     return Section("load", "Throughput against latency", lead, figures, table=table, folded=True, face="page")
 
 
-def _load_figure(facts: ServingFacts) -> Draw:
+def _draw_loads(facts: ServingFacts) -> Draw:
     """A plot of throughput per accelerator against time per token, with a point for each load."""
     from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 
     trials = facts.loads
     points = [
         PlotPoint(answer.costs["tpot"], answer.costs["tokens_per_s_per_gpu"], "second" if answer.broken else "first",
-                  _load_words(answer.costs),
+                  _load_tip(answer.costs),
                   f"load {answer.costs['requests_per_s']:g}")
         for answer in trials
     ]  # fmt: skip
@@ -284,7 +285,8 @@ def _load_figure(facts: ServingFacts) -> Draw:
     )
 
 
-def _load_words(costs: Mapping[str, float]) -> str:
+def _load_tip(costs: Mapping[str, float]) -> str:
+    """The rate, time per token and throughput at a load, in words."""
     rate, time, throughput = (result(name, costs[name]) for name in ("requests_per_s", "tpot", "tokens_per_s_per_gpu"))
     return f"{rate}: {time}, {throughput}"
 
@@ -296,7 +298,7 @@ _GROUPS = ("tp", "dcp", "ep", "pp")
 
 
 def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
-    """The communication of a decode step at the scenario's load, and of a prompt by itself."""
+    """The communication of a decode step at the scenario's load, and of a single prompt."""
     evaluation, costs, case = answer.evaluation, answer.costs, answer.inputs.case
     sent = []
     for item in transfers(answer.inputs, evaluation.layout, evaluation.in_flight):
@@ -309,9 +311,9 @@ def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:
         up_to = f"Up to {show(own, 'B')} by the engine's own all-reduce"
         lines.append(styled(f"{up_to}; larger ones, and those between nodes, by NCCL."))
-    lines += [*_cache_transfer(answer), *([styled(_cache(answer))] if sent else [])]
+    lines += [*_cache_transfer_lines(answer), *([styled(_cache_split_sentence(answer))] if sent else [])]
     return PlanTraffic(
-        f"{_requests_of_step(answer)}; prompt: one prompt by itself",
+        f"{_step_requests_words(answer)}; prompt: one prompt by itself",
         sent,
         waits,
         ("tpot", costs["tpot"], "of a token's time"),
@@ -319,8 +321,8 @@ def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
     )
 
 
-def _requests_of_step(answer: ServingAnswer) -> str:
-    """The requests of a step; with a pipeline, those of one micro-batch."""
+def _step_requests_words(answer: ServingAnswer) -> str:
+    """How many requests a step computes, in words; with a pipeline those of one micro-batch."""
     layout = answer.evaluation.layout
     decodes = significant(one(micro_batch(layout, answer.evaluation.in_flight)))
     if one(layout.pp) == 1:
@@ -328,7 +330,7 @@ def _requests_of_step(answer: ServingAnswer) -> str:
     return f"Sent by each GPU; step: one token for each of {decodes} requests, a micro-batch of {one(layout.pp):.0f}"
 
 
-def _cache(answer: ServingAnswer) -> str:
+def _cache_split_sentence(answer: ServingAnswer) -> str:
     """A sentence on how the ranks divide the KV cache."""
     if answer.costs["dcp_exposed"]:
         return "Ranks of dcp divide keys and values by tokens, and exchange queries and results by NCCL."
@@ -339,8 +341,8 @@ def _cache(answer: ServingAnswer) -> str:
     return "Keys and values are split by heads and need no communication."
 
 
-def _cache_transfer(answer: ServingAnswer) -> list[Line]:
-    """The transfer of the KV cache from prefill to decode."""
+def _cache_transfer_lines(answer: ServingAnswer) -> list[Line]:
+    """A line on the transfer of the KV cache from prefill to decode; empty without separate instances."""
     evaluation = answer.evaluation
     if not isinstance(evaluation, ApartEvaluation):
         return []

@@ -1,4 +1,4 @@
-"""Answers of solve: the values that reach a target."""
+"""The answer of `solve`: the values of a key that reach a target."""
 
 from __future__ import annotations
 
@@ -18,67 +18,68 @@ from costmodel.explore.workload_interface import Trial, Workload
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Fault
 from costmodel.ground.units import percent
-from costmodel.report.data_formats.answer_fields import known
+from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict
-from costmodel.report.terminal.formatting import ENDS, between, listed, spaced
-from costmodel.report.terminal.head import command, price_fields, price_lines, price_varies, title, with_facts
-from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, Abridged, Line, head, styled, typed
+from costmodel.report.terminal.formatting import ENDS, or_list, range_of, readable
+from costmodel.report.terminal.head import case_title, command, price_fields, price_lines, price_varies, with_facts
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, Abridged, Line, schema_head, shell_line, styled
 from costmodel.report.trials import (
-    against_words,
-    figure_words,
-    heads_of,
+    held_fields,
     result_cells,
     result_columns,
+    result_heads,
+    result_words,
     short_path,
     trial_settings,
-    with_ends,
+    trial_verdict,
+    with_bands,
 )
-from costmodel.report.workload_words import held_lines, subject_fields, varied_head, words_of
+from costmodel.report.workload_words import fixed_key_lines, subject_fields, varied_head, words_of
 
-_LONG = 100  # letters of a line from which a short answer counts the values
-_DIGITS = range(3, 7)  # of a result, as many as show that it is not its bound
+_LONG_LINE = 100  # letters of a line from which a short answer counts the values
+_TRIED_DIGITS = range(3, 7)  # of a result, as many as show that it is not its bound
 
 
-def solve(found: SolveResult) -> AnswerDocument:
-    """The values that reach the target, or that none does and what comes nearest."""
+def solve_document(found: SolveResult) -> AnswerDocument:
+    """The values that reach the target; if none does, the nearest value."""
     goal, asked = found.target, found.asked
     bound = words_of(asked.case.kind).result(goal.column, goal.bound)
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {bound}"
     about: list[Line] = [*varied_head(asked, [found.path], priced=is_money(goal.column)), styled(wanted, HEAD)]
-    about += held_lines(asked, [found.path]) if found.best else []
+    about += fixed_key_lines(asked, [found.path]) if found.best else []
     if found.stopped:
         about.append(styled(f"Stopped after {number_of(found.evaluated, 'value')}.", BAD))
     answer, last = _answer_lines(found), list[Line]()
     if found.answer is not None:
-        settings = {found.path: spaced(found.answer).replace(",", "")}
+        settings = {found.path: readable(found.answer).replace(",", "")}
         verb = "search" if found.best else "estimate"
-        last = [typed("Next:", command(asked.case, verb, settings=settings))]
+        last = [shell_line("Next:", command(asked.case, verb, settings=settings))]
     words = next((line.plain.strip().rstrip(".") for line in answer if isinstance(line, Text)), "Nothing was tried")
     words = f"To have {wanted}: {words}" if found.reaches else words
-    sections = [Section("reached", wanted, ahead=answer[:1], beneath=answer[1:], apart=False), *_at_both_ends(found)]
+    sections = [Section("reached", wanted, ahead=answer[:1], beneath=answer[1:], apart=False), *_ends_section(found)]
     verdict: Verdict = "bad" if not found.reaches else "good" if found.is_safe else "warn"
-    return AnswerDocument(asked.case, title(asked.case), about, f"{words}.", verdict, sections, closing=last)
+    return AnswerDocument(asked.case, case_title(asked.case), about, f"{words}.", verdict, sections, closing=last)
 
 
 def _answer_lines(found: SolveResult) -> list[Line]:
     """Lines on the values that reach the target, the results there, and how costmodel searched."""
     goal, asked = found.target, found.asked
     say, lines = words_of(asked.case.kind).result, list[Line]()
-    now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
-    first, last = map(spaced, found.tried)
+    now = f" (now {readable(found.now.text)})" if found.now is not None else ""
+    first, last = map(readable, found.tried)
     some = found.how == "scan" and not found.every
     if found.reaches:
-        lines.append(_reached_values(found, f"{', of the values tried' if some else ''}{now}"))
-        lines += safety_lines(found, lambda each: _reaches(each.reaches), asked.aim)
-        lines += _at_ends(found)
+        lines.append(_reached_values_line(found, f"{', of the values tried' if some else ''}{now}"))
+        lines += safety_lines(found, lambda each: _ranges_words(each.reaches), asked.aim)
+        lines += _lines_at_answer(found)
     elif found.evaluated:
         where = f"{'tried ' if some else ''}from {first} to {last}"
         lines.append(styled(f"  No value of {found.path} {where} reaches it{chance_words(goal)}{now}.", BAD))
         if found.nearest is not None:
             text, point = found.nearest
-            lines.append(styled(f"  nearest   {say(goal.column, goal.value(point))} at {spaced(text)}"))
+            lines.append(styled(f"  nearest   {say(goal.column, goal.value(point))} at {readable(text)}"))
         lines += trend_lines(found.leads_past)
-        lines += _against(found)
+        lines += _reason_lines(found)
     own = price_varies([found.path]) and found.path != "assume.price"
     if is_money(goal.column) and own and found.price is not None:
         lines += price_lines(found.price, "  ")
@@ -87,56 +88,58 @@ def _answer_lines(found: SolveResult) -> list[Line]:
         tried += f", {found.invalid:,} of them without a valid plan" if found.invalid else ""
         step = f" over multiples of {found.step:,.0f}" if found.step > 1 else ""
         lines.append(styled(f"  by {found.how}{step}, {tried}", DIM))
-        lines += _faulty(found.faulty)
+        lines += _invalid_value_lines(found.faulty)
     if found.answer is not None and found.best and found.plan is not None:
-        lines.append(styled(f"  at {spaced(found.answer)} the best plan is {found.plan.words}"))
+        lines.append(styled(f"  at {readable(found.answer)} the best plan is {found.plan.words}"))
     return lines
 
 
-def _at_both_ends(found: SolveResult) -> list[Section]:
-    """The results at both ends of every range of values that reaches the target, for a page."""
+def _ends_section(found: SolveResult) -> list[Section]:
+    """The section of a page with the results at both ends of each range of values that reaches the target."""
     trials = list({trial.written[0]: trial for pair in found.ends for trial in pair if trial.costs}.values())
     if not trials:
         return []
-    asked, names = found.asked, with_ends(dict.fromkeys((found.target.column, *found.asked.shown)))
+    asked, names = found.asked, with_bands(dict.fromkeys((found.target.column, *found.asked.shown)))
     columns = [Column(short_path(found.path)), *result_columns(asked, names), Column("verdict", "l")]
-    rows = [[spaced(each.written[0]), *result_cells(asked, each, names), against_words(asked, each)] for each in trials]
+    rows = [
+        [readable(each.written[0]), *result_cells(asked, each, names), trial_verdict(asked, each)] for each in trials
+    ]
     settings = [trial_settings(each, searched=found.best) for each in trials]
     return [Section("ends", "At the ends", table=Table(columns, rows, settings=settings), face="page")]
 
 
-def _at_ends(found: SolveResult) -> list[Line]:
-    """The results at the answer, and why values beyond it fail."""
+def _lines_at_answer(found: SolveResult) -> list[Line]:
+    """Lines with the results at the answer, and why values beyond it fail."""
     lines: list[Line] = []
     ends = {trial.written[0]: trial for pair in found.ends for trial in pair}
     trial = ends.get(found.answer or "")
     if trial is not None and trial.costs:
-        heads = zip(heads_of(found.asked, found.asked.shown), found.asked.shown, strict=True)
-        named = [f"{head} {_with_band(found.asked, trial, name)}" for head, name in heads]
-        lines.append(styled(f"  at {spaced(trial.written[0])}: {' · '.join(named)}"))
+        heads = zip(result_heads(found.asked, found.asked.shown), found.asked.shown, strict=True)
+        named = [f"{head} {_result_with_band(found.asked, trial, name)}" for head, name in heads]
+        lines.append(styled(f"  at {readable(trial.written[0])}: {' · '.join(named)}"))
     if found.beyond is not None:
-        lines.append(styled(f"  beyond it {_words(found, found.beyond)}", DIM))
+        lines.append(styled(f"  beyond it {_reason_against(found, found.beyond)}", DIM))
     return lines
 
 
-def _with_band(asked: Workload, trial: Trial, name: str) -> str:
-    """A result with both ends of its band, where it has one."""
+def _result_with_band(asked: Workload, trial: Trial, name: str) -> str:
+    """A result as text, followed by its P10–P90 band if it has one."""
     say, ends = words_of(asked.case.kind).result, [trial.costs.get(f"{name}_{end}", math.nan) for end in ENDS]
-    text = figure_words(asked, trial, name)
-    return text if any(map(math.isnan, ends)) else f"{text} ({between(*(say(name, end) for end in ends))})"
+    text = result_words(asked, trial, name)
+    return text if any(map(math.isnan, ends)) else f"{text} ({range_of(*(say(name, end) for end in ends))})"
 
 
-def _four_digits(text: str) -> str:
-    """A value that was tried, in four digits."""
+def _shortened_value(text: str) -> str:
+    """A tried value as text with four digits."""
     number, _, unit = text.partition(" ")
     try:
         short = f"{float(number):.4g}"
     except ValueError:
-        return spaced(text)
-    return spaced(f"{short} {unit}".strip()) if len(short) < len(number) else spaced(text)
+        return readable(text)
+    return readable(f"{short} {unit}".strip()) if len(short) < len(number) else readable(text)
 
 
-def _against(found: SolveResult) -> list[Line]:
+def _reason_lines(found: SolveResult) -> list[Line]:
     """Lines on the reasons against tried values, each with a count and an example."""
     lines: list[Line] = []
     for code, (count, example) in found.against.items():
@@ -144,13 +147,13 @@ def _against(found: SolveResult) -> list[Line]:
             continue
         reasons = found.asked.reasons
         named = f"{code} {reasons[code].title}" if code else "misses the target"
-        at = f"at {_four_digits(example.text)}: {_words(found, example, code)}"
+        at = f"at {_shortened_value(example.text)}: {_reason_against(found, example, code)}"
         lines.append(styled(f"    {named}: {count:,} of {number_of(found.evaluated, 'value')}; {at}", DIM))
     return lines
 
 
-def _words(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
-    """The reason against a value, with its numbers."""
+def _reason_against(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
+    """The reason against a tried value, with its numbers."""
     point, words, goal = example.point, words_of(found.asked.case.kind), found.target
     if point.fault is not None or example.answer is None:
         return "" if point.fault is None else point.fault.sentence
@@ -160,7 +163,7 @@ def _words(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
         return stated if example is not found.beyond else f"{code} {stated}"
     column, bound = goal.column, words.result(goal.column, goal.bound)
     value = goal.value(point)
-    texts = ((each, [words.result_to(column, side, each) for side in (value, goal.bound)]) for each in _DIGITS)
+    texts = ((each, [words.result_to(column, side, each) for side in (value, goal.bound)]) for each in _TRIED_DIGITS)
     digits = next((each for each, (one, other) in texts if one != other), 3)
     stated = words.result_to(column, value, digits)
     side = ("at least " if goal.at_least else "at most ") if chance_words(goal) else ""
@@ -169,21 +172,21 @@ def _words(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
 
 
 def trend_lines(leads_past: str | None) -> list[Line]:
-    """Whether values beyond the tried range come nearer to a target that was not reached; empty for a list."""
+    """A line on whether values beyond the tried range come nearer to the target; empty for a list of values."""
     if leads_past is None:
         return []
     if leads_past:
-        return [styled(f"  values past {spaced(leads_past)} come nearer: state a range that includes them", WARN)]
+        return [styled(f"  values past {readable(leads_past)} come nearer: state a range that includes them", WARN)]
     return [styled("  by their trend, no value outside of these reaches it", DIM)]
 
 
 def chance_words(goal: Target) -> str:
-    """The chance with which the target must be reached; empty if the expected value decides."""
+    """The chance with which the target must be reached, in words; empty if the expected value decides."""
     return "" if goal.share is None or not goal.has_band else f" with a chance of {percent(goal.share, 2)}"
 
 
 def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: str) -> Iterator[Line]:
-    """Whether the target is reached with the requested chance, and what reaches it by expected value.
+    """Lines on whether the target is reached with the requested chance, and what reaches it as predicted.
 
     values: all values that reach the target, in words. aim: what the chance of plans refers to
     """
@@ -198,7 +201,7 @@ def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: 
     elif found.expected is None or values(found.expected) == values(found):
         yield styled(f"  {chance} {aim}", DIM)
     else:
-        edges = [spaced(each.answer or "") for each in (found.expected, found)]
+        edges = [readable(each.answer or "") for each in (found.expected, found)]
         first, own = edges if edges[0] != edges[1] else map(values, (found.expected, found))
         both = f"{first} at the expected value, {own} {chance} {aim}"
         yield styled(f"  {both} (--safe off takes the first)", DIM)
@@ -210,33 +213,34 @@ def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: 
         yield styled(f"  that chance of {column} by the spread of its band from 10 to 90 %", DIM)
 
 
-def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
+def _invalid_value_lines(faults: Mapping[str, Fault]) -> Iterator[Line]:
     """Lines on invalid values: the first for each kind of fault, and how many more."""
     for code in dict.fromkeys(fault.code for fault in faults.values()):
         first, *others = (text for text, fault in faults.items() if fault.code == code)
         rest = f" and {len(others):,} more" if others else ""
-        yield styled(f"  {spaced(first)}{rest} cannot be: {code} {faults[first].sentence}", DIM)
+        yield styled(f"  {readable(first)}{rest} cannot be: {code} {faults[first].sentence}", DIM)
 
 
-def _reached_values(found: SolveResult, tail: str) -> Line:
-    """The values that reach the target; of many ranges, a short answer has the answer and the number of the others."""
-    whole, others = f"  {found.path} {_reaches(found.reaches)}{tail}", len(found.reaches) - 1
-    if len(whole) <= _LONG:
+def _reached_values_line(found: SolveResult, tail: str) -> Line:
+    """A line with the values that reach the target; short with the answer and the number of other ranges."""
+    whole, others = f"  {found.path} {_ranges_words(found.reaches)}{tail}", len(found.reaches) - 1
+    if len(whole) <= _LONG_LINE:
         return styled(whole)
-    last = spaced(found.reaches[-1].high)
-    short = f"  {found.path} = {spaced(found.answer or '')}, and {others} more values or ranges up to {last}{tail}"
+    last = readable(found.reaches[-1].high)
+    short = f"  {found.path} = {readable(found.answer or '')}, and {others} more values or ranges up to {last}{tail}"
     return Abridged(whole, short=short, added="all values")
 
 
-def _reaches(reaches: Sequence[ReachableRange]) -> str:
-    """Stretches in one line; single values as a list."""
-    single = [spaced(reach.low) for reach in reaches if reach.low == reach.high]
-    others = [_reach(reach) for reach in reaches if reach.low != reach.high]
-    return ", or ".join([*others, *([f"= {listed(single)}"] if single else [])])
+def _ranges_words(reaches: Sequence[ReachableRange]) -> str:
+    """Ranges of values in one line; single values as a list."""
+    single = [readable(reach.low) for reach in reaches if reach.low == reach.high]
+    others = [_range_words(reach) for reach in reaches if reach.low != reach.high]
+    return ", or ".join([*others, *([f"= {or_list(single)}"] if single else [])])
 
 
-def _reach(reach: ReachableRange) -> str:
-    low, high = spaced(reach.low), spaced(reach.high)
+def _range_words(reach: ReachableRange) -> str:
+    """A range of values in words, such as `≥ 8` or `from 2 to 16`."""
+    low, high = readable(reach.low), readable(reach.high)
     if reach.open_low and reach.open_high:
         return f"anywhere from {low} to {high}"
     if reach.open_high:
@@ -244,8 +248,8 @@ def _reach(reach: ReachableRange) -> str:
     return f"≤ {high}" if reach.open_low else f"from {low} to {high}"
 
 
-def safe_json(found: SolveResult) -> dict[str, Any] | None:
-    """The chance that plans are preferred to have, whether they do, and the answer without it."""
+def safety_fields(found: SolveResult) -> dict[str, Any] | None:
+    """The preferred chance, whether the answer has it, and the answer without it, as plain values."""
     if found.safe is None:
         return None
     expected = [] if found.expected is None else found.expected.reaches
@@ -256,19 +260,18 @@ def safe_json(found: SolveResult) -> dict[str, Any] | None:
 def solve_json(found: SolveResult) -> dict[str, Any]:
     """The solution as plain values."""
     nearest, asked = found.nearest, found.asked
-    held, conflicts = asked.held([found.path]) if found.best else ({}, ())
     ends: Sequence[tuple[Trial | None, Trial | None]] = found.ends or [(None, None)] * len(found.reaches)
     return {
-        **head("costmodel/solution/v2"),
+        **schema_head("costmodel/solution/v2"),
         **subject_fields(asked, [found.path]),
         "path": found.path,
         "target": {
             "name": machine_name(found.target.column),
             "at_least": found.target.at_least,
-            "bound": known(found.target.bound),
+            "bound": finite(found.target.bound),
         },
         "reached": bool(found.reaches),
-        "safe": safe_json(found),
+        "safe": safety_fields(found),
         "now": found.now.text if found.now else None,
         "answer": found.answer,
         **({} if found.price is None else price_fields(found.price)),
@@ -276,11 +279,16 @@ def solve_json(found: SolveResult) -> dict[str, Any]:
         "ranges": with_facts(
             row_facts(asked.facts, [found.path]),
             (
-                {"path": found.path, **asdict(reach), "at_low": _end(asked, low), "at_high": _end(asked, high)}
+                {
+                    "path": found.path,
+                    **asdict(reach),
+                    "at_low": _at_end(asked, low),
+                    "at_high": _at_end(asked, high),
+                }
                 for reach, (low, high) in zip(found.reaches, ends, strict=True)
             ),
         ),
-        "nearest": {"value": nearest[0], "reaches": known(found.target.value(nearest[1]))} if nearest else None,
+        "nearest": {"value": nearest[0], "reaches": finite(found.target.value(nearest[1]))} if nearest else None,
         "tried": {"from": found.tried[0], "to": found.tried[1]},
         "approaching": None if found.leads_past is None else bool(found.leads_past),
         "how": found.how,
@@ -291,14 +299,13 @@ def solve_json(found: SolveResult) -> dict[str, Any]:
         "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in found.faulty.items()],
         "complete": not found.stopped,
         "evaluated": found.evaluated,
-        "held": dict(held),
-        "notes": [{"code": "N024", "text": sentence} for sentence in conflicts],
+        **held_fields(asked, [found.path], (), best=found.best),
     }
 
 
-def _end(asked: Workload, trial: Trial | None) -> dict[str, Any] | None:
+def _at_end(asked: Workload, trial: Trial | None) -> dict[str, Any] | None:
     """The value at one end of a range, with its plan and all its results."""
     if trial is None or trial.kept is None:
         return None
-    results = {machine_name(name): known(value) for name, value in trial.costs.items() if name in asked.columns}
+    results = {machine_name(name): finite(value) for name, value in trial.costs.items() if name in asked.columns}
     return {**trial.kept.keys, **results, "works": trial.works, "codes": list(trial.codes)}

@@ -1,4 +1,4 @@
-"""Answers of sweep."""
+"""The answer of `sweep`: results for every combination of values."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ from costmodel.explore.workload_interface import Trial
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
 from costmodel.ground.units import percent
-from costmodel.report.data_formats.answer_fields import notes
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table
-from costmodel.report.terminal.charts import line
-from costmodel.report.terminal.formatting import joined, spaced
-from costmodel.report.terminal.head import hourly, price_varies, prices, title
-from costmodel.report.terminal.layout import BAD, DIM, WARN, Line, WidthDrawing, bar, head, styled
+from costmodel.report.terminal.charts import line_chart
+from costmodel.report.terminal.formatting import and_list, readable
+from costmodel.report.terminal.head import case_title, hourly_price, price_lines_of_all, price_varies
+from costmodel.report.terminal.layout import BAD, DIM, WARN, Line, WidthDrawing, bar, schema_head, styled
 from costmodel.report.trials import (
-    against_words,
-    aside_lines,
+    axis_label,
     best_chance,
-    codes_of,
-    figure_words,
+    held_fields,
     missed_lines,
     next_lines,
+    remark_codes,
     remark_lines,
     result_cells,
     result_columns,
+    result_note_lines,
+    result_words,
     short_path,
-    tick_words,
     trial_fields,
     trial_settings,
-    with_ends,
+    trial_verdict,
+    with_bands,
 )
-from costmodel.report.workload_words import held_lines, subject_fields, varied_head, words_of
+from costmodel.report.workload_words import fixed_key_lines, subject_fields, varied_head, words_of
 
 SIZES_OF_A_CLUSTER = ("cluster.nodes", "cluster.node.accelerators", "plan.replicas")
-_EACH = "tokens_per_s_per_gpu"
+_GPU_RATE = "tokens_per_s_per_gpu"
 _BAR = 16
 
 
-def sweep(swept: Swept, *, chart: bool = False) -> AnswerDocument:
-    """One row per combination: its settings, its results, and the fault if it has one."""
+def sweep_document(swept: Swept, *, chart: bool = False) -> AnswerDocument:
+    """A table with a row for each combination: its settings, its results, and the fault if it has one."""
     priced = any(map(is_money, swept.shown))
     about: list[Line] = [*varied_head(swept.asked, swept.paths, priced=priced)]
-    about += held_lines(swept.asked, swept.paths) if swept.best else []
+    about += fixed_key_lines(swept.asked, swept.paths) if swept.best else []
     if len(swept.points) < swept.total:
         about.append(styled(f"Stopped after {len(swept.points):,} of {swept.total:,} combinations.", BAD))
     broken = sum(not point.costs for point in swept.points)
     counted = number_of(len(swept.points), "point") + (f", {broken:,} without an answer" if broken else "")
     made = "the best of a search over the plan alone" if swept.best else "costmodel estimate"
-    last: list[Line] = [_chart(swept), Text()] if chart else []
+    last: list[Line] = [_chart_of(swept), Text()] if chart else []
     return AnswerDocument(
         swept.asked.case,
-        title(swept.asked.case),
+        case_title(swept.asked.case),
         about,
-        _conclusion(swept),
+        _conclusion_sentence(swept),
         best_chance(swept.asked, [best] if (best := _best_combination(swept)) is not None else swept.points),
-        [combinations(swept)],
+        [combinations_section(swept)],
         remark_lines(swept.points, "N003", "N023"),
-        codes_of(swept.points, "N003", "N023"),
+        remark_codes(swept.points, "N003", "N023"),
         [*last, styled(f"{counted}; each is {made} with its --set.", DIM), *_next_lines(swept)],
     )
 
@@ -75,11 +75,11 @@ def _next_lines(swept: Swept) -> list[Line]:
     return next_lines(swept.asked, _best_combination(swept) or first, searched=swept.best)
 
 
-def combinations(swept: Swept) -> Section:
-    """The table of combinations, with prices if they differ between rows."""
+def combinations_section(swept: Swept) -> Section:
+    """The section with the table of combinations, with prices if they differ between rows."""
     asked, points = swept.asked, swept.points
     priced = any(map(is_money, swept.shown)) and price_varies(swept.paths)
-    names = with_ends(swept.shown)
+    names = with_bands(swept.shown)
     first = names[0]
     most = max((value for point in points if 0 < (value := point.costs.get(first, 0.0)) < math.inf), default=0.0)
     main, *further = result_columns(asked, names)
@@ -89,26 +89,27 @@ def combinations(swept: Swept) -> Section:
     rows = []
     for point in points:
         result, *results = result_cells(asked, point, names)
-        row: list[Cell] = [*map(spaced, point.written), result, _bar(point, first, most), *results]
-        row += [hourly(point.about.price) if point.about else ""] if priced else []
+        row: list[Cell] = [*map(readable, point.written), result, _result_bar(point, first, most), *results]
+        row += [hourly_price(point.about.price) if point.about else ""] if priced else []
         row += [point.kept.words if point.kept is not None and point.costs else ""] if swept.best else []
-        rows.append([*row, against_words(asked, point)])
+        rows.append([*row, trial_verdict(asked, point)])
     settings = [trial_settings(point, searched=swept.best) for point in points]
-    beneath: list[Line] = [*prices(point.about.price for point in points if point.about)] if priced else []
-    beneath += [*missed_lines(asked, points), *aside_lines(points, swept.shown), *_unequal(swept)]
+    beneath: list[Line] = [*price_lines_of_all(point.about.price for point in points if point.about)] if priced else []
+    beneath += [*missed_lines(asked, points), *result_note_lines(points, swept.shown), *_unequal_sizes_line(swept)]
     table = Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True)
     lead = f"{number_of(len(points), 'combination')}."
-    return Section("sweep", "What changes", lead, [partial(_figure, swept)], table=table, beneath=beneath)
+    return Section("sweep", "What changes", lead, [partial(_draw_sweep, swept)], table=table, beneath=beneath)
 
 
-def _figure(swept: Swept) -> Draw:
+def _draw_sweep(swept: Swept) -> Draw:
+    """The plot of a result over the varied keys."""
     from costmodel.report.page.question_figures import sweep_figure
 
     return sweep_figure(swept)
 
 
 def _best_combination(swept: Swept) -> Trial | None:
-    """The combination with the best first result, if possible among safe ones; None if none is better."""
+    """The combination with the best first result, preferably a safe one; None if all are equal."""
     name, better = swept.shown[0], swept.asked.columns[swept.shown[0]].better
     known = [point for point in swept.points if point.works and math.isfinite(point.costs.get(name, math.nan))]
     known = [point for point in known if not _is_risky(swept, point)] or known
@@ -119,10 +120,11 @@ def _best_combination(swept: Swept) -> Trial | None:
 
 
 def _is_risky(swept: Swept, point: Trial) -> bool:
+    """Whether the chance of a combination to work is below the one that searches prefer."""
     return point.costs.get(swept.asked.chance, 1.0) < SAFE
 
 
-def _conclusion(swept: Swept) -> str:
+def _conclusion_sentence(swept: Swept) -> str:
     """The conclusion: the number of combinations that work, and the best one."""
     works, best = sum(point.works for point in swept.points), _best_combination(swept)
     words = f"{works} of {number_of(len(swept.points), 'combination')} work{'s' if works == 1 else ''}."
@@ -132,24 +134,28 @@ def _conclusion(swept: Swept) -> str:
     most, settings = swept.asked.columns[name].better.removesuffix("er"), ", ".join(map(" ".join, pairs))
     risky = any(point.works and _is_risky(swept, point) for point in swept.points) and not _is_risky(swept, best)
     name = f"{name} with a chance of {percent(SAFE, 2)} {swept.asked.aim}" if risky else name
-    return f"{words} The {most}est {name}, {figure_words(swept.asked, best, swept.shown[0])}, is at {settings}."
+    return f"{words} The {most}est {name}, {result_words(swept.asked, best, swept.shown[0])}, is at {settings}."
 
 
-def _bar(point: Trial, name: str, most: float) -> str:
+def _result_bar(point: Trial, name: str, most: float) -> str:
     """A result as a bar of characters; empty if the result is infinite."""
     value = point.costs.get(name, math.nan)
     return bar(value / most, _BAR) if most > 0 and 0 <= value <= most else ""
 
 
-def _unequal(swept: Swept) -> list[Line]:
+def _unequal_sizes_line(swept: Swept) -> list[Line]:
     """A warning that combinations use different numbers of GPUs although no varied key sets them."""
     sizes = dict.fromkeys(f"{point.about.ranks:,.0f}" for point in swept.points if point.about and point.costs)
-    if len(sizes) < 2 or _EACH not in swept.asked.columns or any(path in SIZES_OF_A_CLUSTER for path in swept.paths):
+    if (
+        len(sizes) < 2
+        or _GPU_RATE not in swept.asked.columns
+        or any(path in SIZES_OF_A_CLUSTER for path in swept.paths)
+    ):
         return []
-    return [styled(f"  ▲ unequal: the points have {joined(sizes)} accelerators; {_EACH} compares them", WARN)]
+    return [styled(f"  ▲ unequal: the points have {and_list(sizes)} accelerators; {_GPU_RATE} compares them", WARN)]
 
 
-def _chart(swept: Swept) -> WidthDrawing:
+def _chart_of(swept: Swept) -> WidthDrawing:
     """The first result along the only axis."""
     path, column = swept.paths[0], swept.shown[0]
     placed = [(point.values.get(path), point.costs.get(column, math.nan), point) for point in swept.points]
@@ -157,16 +163,15 @@ def _chart(swept: Swept) -> WidthDrawing:
     if len(swept.axes) != 1 or len(known) < 2:
         raise fail("C010", "a chart needs one axis of numbers with two answers or more", None, "leave --chart out")
     say = partial(words_of(swept.asked.case.kind).result, column)
-    written = {x: spaced(point.written[0]) for x, _, point in known}
-    return line([(x, y) for x, y, _ in known], (path, column), (tick_words, say), written=written)
+    written = {x: readable(point.written[0]) for x, _, point in known}
+    return line_chart([(x, y) for x, y, _ in known], (path, column), (axis_label, say), written=written)
 
 
 def sweep_json(swept: Swept) -> dict[str, Any]:
     """All combinations as plain values."""
     asked = swept.asked
-    held, conflicts = asked.held(swept.paths) if swept.best else ({}, ())
     return {
-        **head("costmodel/sweep/v2"),
+        **schema_head("costmodel/sweep/v2"),
         **subject_fields(asked, swept.paths),
         "axes": [{"path": axis.path, "values": list(axis.values)} for axis in swept.axes],
         "columns": [
@@ -175,11 +180,7 @@ def sweep_json(swept: Swept) -> dict[str, Any]:
         ],
         "complete": len(swept.points) == swept.total,
         "points": sweep_rows(swept),
-        "held": dict(held),
-        "notes": [
-            *({"code": "N024", "text": sentence} for sentence in conflicts),
-            *notes(point.remarked for point in swept.points),
-        ],
+        **held_fields(asked, swept.paths, [point.remarked for point in swept.points], best=swept.best),
     }
 
 

@@ -1,4 +1,4 @@
-"""A training plan as answers show it: where its step goes, what changes do, products under the roofs, its pipeline."""
+"""The training plan as answers show it: the terms of its step, effects of choices, roofline, and pipeline."""
 
 from __future__ import annotations
 
@@ -22,32 +22,22 @@ from costmodel.explore.explain.effects import ExplainedAnswer
 from costmodel.ground.counts import EXCHANGING, number_of
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time, significant
-from costmodel.report.answers.plan_answer import band_words, parts_section, plan_json, result_cell
+from costmodel.report.answers.plan_answer import PlanView, band_words, parts_section, plan_json, result_cell
 from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage, TimePart
-from costmodel.report.document import (
-    Cell,
-    Column,
-    Draw,
-    Headline,
-    Section,
-    Table,
-    chance_verdict,
-    made_of,
-    traced,
-)
-from costmodel.report.terminal.formatting import BAND, ENDS, TIME_TERMS, between, result
+from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict, computed, traced
+from costmodel.report.terminal.formatting import BAND, ENDS, TIME_TERMS, range_of, result
 from costmodel.report.terminal.head import price_lines
-from costmodel.report.terminal.layout import DIM, CellTable, Line, shorter, styled
-from costmodel.report.terminal.plan_lines import memory_band, verdict_words
+from costmodel.report.terminal.layout import DIM, CellTable, Line, short_or_full, styled
+from costmodel.report.terminal.plan_lines import memory_band_text, verdict_words
 
 if TYPE_CHECKING:
     from costmodel.estimate.shared.plan_batch import Block
     from costmodel.estimate.training.training_inputs import TrainingInputs
-    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.schedule_order import ForwardBackwardTime, Pipeline
     from costmodel.explore.page.plan_facts import Operation, PlanFacts
     from costmodel.explore.page.report_facts import ReportFacts
     from costmodel.explore.search.search import TrainingSearch
-    from costmodel.report.answers.plan_answer import PlanBeside
+    from costmodel.report.answers.plan_answer import PlanAnalyses
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun
 
 
@@ -55,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def effect_lines(answer: ExplainedAnswer, *, fully: bool = False) -> list[Line]:
-    """A line for each choice; fully with further remarks."""
+    """A line for each choice of the plan with the time that it saves; fully: with further remarks."""
     lines: list[Line] = []
     for each in answer.effects:
         name = each.key.rpartition(".")[2]
@@ -69,7 +59,7 @@ def effect_lines(answer: ExplainedAnswer, *, fully: bool = False) -> list[Line]:
 
 
 def with_effects(result: dict[str, Any], answer: ExplainedAnswer) -> dict[str, Any]:
-    """A result for programs, with the effects where there are any."""
+    """The plain values of a plan, with the effects of its choices if there are any."""
     if not answer.effects:
         return result
     values = [
@@ -86,8 +76,8 @@ def with_effects(result: dict[str, Any], answer: ExplainedAnswer) -> dict[str, A
     return {**result, "effects": values}
 
 
-def blank(lines: Sequence[Line]) -> list[Line]:
-    """Lines, an empty one before them where there are any."""
+def after_blank(lines: Sequence[Line]) -> list[Line]:
+    """The lines after an empty line; empty if there are none."""
     return [Text(), *lines] if lines else []
 
 
@@ -101,86 +91,86 @@ def estimate_lines(answer: ExplainedAnswer) -> list[Line]:
     """Time, memory and cost of a plan."""
     costs = answer.evaluation.costs.row()
     return [
-        *_main(_figures(answer, costs)),
-        *_cost(answer, costs),
-        *_run(answer, costs),
+        *_main_lines(_main_rows(answer, costs)),
+        *_cost_lines(answer, costs),
+        *_goodput_line(answer, costs),
         *effect_lines(answer),
     ]
 
 
-def _main(rows: Sequence[Sequence[str]]) -> list[Line]:
-    """The rows of a short answer: time, memory, throughput and MFU."""
+def _main_lines(rows: Sequence[Sequence[str]]) -> list[Line]:
+    """The table of main results; a short answer has time, memory, throughput and MFU."""
     times, bands, rate, shares, *_ = rows
     short = CellTable([""] * 4, [times, bands, (*rate[:2], *shares[:2])], "llll", headed=False)
-    return shorter([short], [CellTable([""] * 4, rows, "llll", headed=False)], "rates per GPU")
+    return short_or_full([short], [CellTable([""] * 4, rows, "llll", headed=False)], "rates per GPU")
 
 
 def bound_by(answer: Answer) -> str:
-    """The longest term of the step."""
+    """The name of the longest term of the step."""
     costs = answer.evaluation.costs.row()
     return max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
 
 
-def _run(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
+def _goodput_line(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
     """A line on the goodput of the run, if the scenario has one."""
     if answer.evaluation.run is None:
         return []
     if math.isnan(costs["goodput"]):
         return [styled("  run         —; details: costmodel run")]
-    share = between(*(percent(costs[f"goodput_{end}"]) for end in ENDS))
+    share = range_of(*(percent(costs[f"goodput_{end}"]) for end in ENDS))
     return [styled(f"  run         goodput {percent(costs['goodput'])} ({share}); details: costmodel run")]
 
 
-def _figures(answer: ExplainedAnswer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
-    """The main results of a plan, two per line."""
+def _main_rows(answer: ExplainedAnswer, costs: dict[str, float]) -> list[tuple[str, str, str, str]]:
+    """Table rows with the main results of a plan, two in each."""
     usable = costs["memory_peak"] / costs["memory_share"] if answer.inputs.groups else answer.inputs.usable_memory
     peak = f"{gib(costs['memory_peak'])} of {gib(usable)} GiB   {verdict_words(costs)}"
     each = f"{significant(costs['tokens_per_s_per_gpu'], 4)} token/s, {show(costs['flop_rate'], 'FLOP/s')}"
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
     several = [("scaling", percent(costs["scaling_efficiency"]), "communication", efficient)]
     return [
-        ("step time", f"{show_time(costs['step_time'])}{_if_large(answer)}", "memory", peak),
-        (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band(costs)),
+        ("step time", f"{show_time(costs['step_time'])}{_if_fitted(answer)}", "memory", peak),
+        (BAND, range_of(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band_text(costs)),
         ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
         ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
         *(several if answer.inputs.ranks > 1 else []),
     ]
 
 
-def _if_large(answer: ExplainedAnswer) -> str:
+def _if_fitted(answer: ExplainedAnswer) -> str:
     """The phrase `, if it fitted` for the time of a plan that is too large; else empty."""
     return "" if TOO_LARGE.isdisjoint(answer.broken) else ", if it fitted"
 
 
 def step_parts(answer: Answer) -> list[TimePart]:
-    """The terms of the step that the plan can have."""
+    """The terms of the step that this plan can have."""
     block, costs = answer.evaluation.block, answer.evaluation.costs.row()
     return [
         TimePart(
             name,
             costs[key],
-            traced(_term(costs[key], costs["step_time"]), costs[key], machine_name(key), key),
+            traced(_term_text(costs[key], costs["step_time"]), costs[key], machine_name(key), key),
             f"{costs[key] / costs['step_time'] * 100:.1f} %",
         )
         for name, key in TIME_TERMS
-        if costs[key] or _possible(block, key)
+        if costs[key] or _can_have_term(block, key)
     ]
 
 
-def _possible(block: Block, key: str) -> bool:
+def _can_have_term(block: Block, key: str) -> bool:
     """Whether a plan can have a term of the step, although its time is zero here."""
     if key in _OF_AXES:
         return any(getattr(block, axis)[0] > 1 for axis in _OF_AXES[key])
     return key not in OF_SOME
 
 
-def _term(value: float, step: float) -> str:
-    """A term of the step as text; a negligible one is shown as 0."""
+def _term_text(value: float, step: float) -> str:
+    """A term of the step as text; a negligible one as 0."""
     return show_time(value if value > _DUST * step else 0.0)
 
 
-def _cost(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Text]:
-    """The cost, its price and the origin of that; prices that were left out. None of a plan that cannot run."""
+def _cost_lines(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Text]:
+    """Lines with the cost, its price, and the origin of the price."""
     price, indent = price_of(answer.inputs.case), " " * len("  cost        ")
     if price.known and math.isnan(costs["cost_per_mtoken"]):
         return [styled("  cost        —")]
@@ -189,7 +179,7 @@ def _cost(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Text]:
 
 
 def _cost_words(inputs: TrainingInputs, costs: dict[str, float]) -> str:
-    """The cost of tokens and of the whole run in words, or which price is missing."""
+    """The cost per million tokens and of the whole run in USD as text, or which price is missing."""
     budget, words = inputs.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
     lasting = ""
     if budget is not None and not math.isnan(costs["run_time"]):
@@ -209,8 +199,8 @@ _LARGE = 5  # terms of a short answer
 
 
 @record
-class TrainingView:
-    """A training plan and the parts of answers about it."""
+class TrainingView(PlanView):
+    """A training plan with the parts of the answers about it."""
 
     answer: ExplainedAnswer
     asked: ResolvedScenario | None = None  # as it was asked about, where that states no plan
@@ -234,11 +224,6 @@ class TrainingView:
         return PlanFacts(self.answer)
 
     @property
-    def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """The traced equations behind the figures of the plan."""
-        return self.facts.nodes
-
-    @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """The commands that may follow each answer."""
         step, goodput = ("explain", "step_time"), ("explain", "goodput")
@@ -254,10 +239,10 @@ class TrainingView:
         }
 
     def plain(self) -> dict[str, Any]:
-        """The plan's results as plain values."""
-        from costmodel.report.data_formats.training_json import answered, fixes
+        """The plan and its results as plain values for JSON."""
+        from costmodel.report.data_formats.training_json import answer_fields_of, remedy_fields_of
 
-        row, against = partial(answered, self.answer), partial(fixes, self.answer)
+        row, against = partial(answer_fields_of, self.answer), partial(remedy_fields_of, self.answer)
         return with_effects(plan_json(self, row, against, convention=self.answer.inputs.convention), self.answer)
 
     def lines(self) -> list[Line]:
@@ -302,7 +287,7 @@ class TrainingView:
         terms = parts_section(words, "", step_parts(self.answer), "of the step", wide=32, face="terminal")
         lead = f"{percent(self.answer.costs['mfu'])} of the step is the ideal, all model FLOP at the peak; each bar "
         lead += "comes on top."
-        table, figure = partial(_losses, self), partial(_time_figure, self)
+        table, figure = partial(_losses_table, self), partial(_draw_time, self)
         return [terms, Section("time", words[0], lead, [figure], table=table, folded=True, face="page")]
 
     def ledger(self) -> MemoryLedger:
@@ -318,10 +303,10 @@ class TrainingView:
 
     def further(self) -> list[Section]:
         """A roofline of its matrix products, and a timeline of its stages."""
-        return [*_roofline(self.facts.operations), *_pipeline(self.facts)]
+        return [*_roofline_section(self.facts.operations), *_pipeline_section(self.facts)]
 
     def whole_run(self) -> PlanRun | None:
-        """The run, where one is asked about."""
+        """The whole run; None if the scenario asks about no run."""
         from costmodel.report.terminal.training_run import training_run
 
         return None if self.answer.evaluation.run is None else training_run(self.answer)
@@ -333,10 +318,10 @@ class TrainingView:
 
         return ReportFacts(self.asked or self.case, self.answer, self.searched)
 
-    def beside(self, notify: Callable[[str], None]) -> PlanBeside:
+    def beside(self, notify: Callable[[str], None]) -> PlanAnalyses:
         """The search with plans to choose from, the sensitivity of the step, and published runs."""
         from costmodel.explore.page.report_facts import RankedFacts
-        from costmodel.report.answers.around_plan import around as beside_plan
+        from costmodel.report.answers.around_plan import analyses_beside_plan as beside_plan
         from costmodel.report.answers.search_training import TrainingWords
         from costmodel.report.answers.validate import measured_section
         from costmodel.report.page.training_page import choices_data
@@ -357,23 +342,23 @@ class TrainingView:
 _CAPTION = "The ideal, what is lost to kernels, then every term of the step as costmodel estimate has them"
 
 
-def _losses(view: TrainingView) -> Table:
-    """A table that adds up the step's time: losses of kernels, then the other terms."""
+def _losses_table(view: TrainingView) -> Table:
+    """A table that adds up the step time: the ideal time, losses of kernels, and the other terms."""
     costs = view.answer.costs
     step = costs["step_time"]
     lost = [(LOSSES[loss.name], f"{loss.name}_s", loss.seconds) for loss in view.facts.losses if loss.name in LOSSES]
     terms = [(words, name, costs[name]) for words, name in TIME_TERMS if costs[name]]
     rows = list[list[Cell]]()
     for words, name, value in (*lost, *terms):
-        share = made_of("part", percent(value / step), value / step, " / ", [name, "step_time"])
+        share = computed("part", percent(value / step), value / step, " / ", [name, "step_time"])
         own = name if name.endswith("_s") else f"{name}_s"
         rows.append([words, traced(show_time(value), value, own, name), share])
     return Table([Column("term", "l"), Column("time"), Column("of the step")], rows, caption=_CAPTION)
 
 
-def _time_figure(view: TrainingView) -> Draw:
+def _draw_time(view: TrainingView) -> Draw:
     """A waterfall from the ideal time to the predicted step."""
-    from costmodel.report.page.figures import FigureEntry, waterfall
+    from costmodel.report.page.figures import FigureEntry, waterfall_bars
     from costmodel.report.page.plots import term_role
 
     words, losses = {name: each for each, name in TIME_TERMS} | LOSSES, view.facts.losses
@@ -385,10 +370,10 @@ def _time_figure(view: TrainingView) -> Draw:
     ]  # fmt: skip
     total = FigureEntry("predicted step", view.answer.costs["step_time"], "total", "step_time_s")
     stated = f"A step takes {show_time(total.value)}, of which {show_time(losses[0].seconds)} is the ideal."
-    return waterfall("time", "From the ideal to the predicted step", stated, entries, total, show_time)
+    return waterfall_bars("time", "From the ideal to the predicted step", stated, entries, total, show_time)
 
 
-def _roofline(operations: Sequence[Operation]) -> list[Section]:
+def _roofline_section(operations: Sequence[Operation]) -> list[Section]:
     """The matrix products under the roofs of the accelerator."""
     from costmodel.explore.page.plan_facts import roofs
     from costmodel.report.page.training_page import roofline_figure
@@ -412,7 +397,7 @@ def _roofline(operations: Sequence[Operation]) -> list[Section]:
 
 
 def _matmul_words(item: Operation) -> dict[str, tuple[float, str]]:
-    """A matrix product in words: FLOP per byte, FLOP per second, time, and share of the peak."""
+    """The figures of a matrix product by name, each as a number in SI units and as text."""
     part = item.attained / item.peak
     return {
         "intensity": (item.intensity, show(item.intensity, "")),
@@ -422,8 +407,22 @@ def _matmul_words(item: Operation) -> dict[str, tuple[float, str]]:
     }
 
 
-def _pipeline(facts: PlanFacts) -> list[Section]:
-    """The timeline of the pipeline stages; empty for one stage."""
+def named_stages(clock: Pipeline) -> list[tuple[str, ForwardBackwardTime]]:
+    """The stages with different times, by name: first, middle and last, or only."""
+    if clock.ranks == 1:
+        return [("only", clock.first)]
+    middle = [("middle", clock.middle)] if clock.ranks > 2 else []
+    return [("first", clock.first), *middle, ("last", clock.last)]
+
+
+def stage_cells(stage: str, part: ForwardBackwardTime) -> list[Cell]:
+    """Table cells with the name of a stage and its seconds forward, backward, and both."""
+    times = {"forward": part.forward, "backward": part.backward, "both": part.forward + part.backward}
+    return [stage, *(traced(show_time(time), time, f"stages.{stage}.{name}") for name, time in times.items())]
+
+
+def _pipeline_section(facts: PlanFacts) -> list[Section]:
+    """The section with the timeline of the pipeline stages; empty for one stage."""
     from costmodel.report.page.training_page import timeline_figures
 
     clock = facts.pipeline
@@ -433,12 +432,7 @@ def _pipeline(facts: PlanFacts) -> list[Section]:
     counts = f"{clock.micro_batches:,} micro-batches through {clock.ranks} stages, {clock.schedule}{whole}."
     shown = len({event.rank for event in facts.windows[0].events})
     less = "" if shown == clock.ranks else f" The first {shown} stages are drawn."
-    rows = list[list[Cell]]()
-    for stage, part in (("first", clock.first), ("middle", clock.middle), ("last", clock.last)):
-        if clock.ranks > 2 or stage != "middle":
-            times = {"forward": part.forward, "backward": part.backward, "both": part.forward + part.backward}
-            cells = (traced(show_time(time), time, f"stages.{stage}.{name}") for name, time in times.items())
-            rows.append([stage, *cells])
+    rows = [stage_cells(name, part) for name, part in named_stages(clock)]
     lead = f"{percent(facts.costs['bubble_share'])} of the step is the bubble. {counts}{less}"
     columns = [Column("stage", "l"), *map(Column, ("forward", "backward", "both"))]
     table, figures = Table(columns, rows, caption="Time of a micro-batch"), timeline_figures(facts)
@@ -450,22 +444,22 @@ def _pipeline(facts: PlanFacts) -> list[Section]:
 
 
 def training_traffic(answer: Answer, effects: Sequence[Line] = ()) -> PlanTraffic:
-    """The collectives of a step, the exposed time of each axis, and the effects of choices."""
+    """The collectives of a step, the exposed time of each process group, and the effects of choices."""
     sent = [
         SentMessage(
             "step", item.transfer, link_name(answer, item.transfer), item.algorithms, item.busbw, item.alone_busbw
         )
         for item in sent_transfers(answer)
     ]
-    groups = [_group(answer, sent, name) for name in EXCHANGING]
+    groups = [_group_wait(answer, sent, name) for name in EXCHANGING]
     step = answer.evaluation.costs.row()["step_time"]
-    beneath = [*_rack(answer), *blank(effects)]
+    beneath = [*_rack_line(answer), *after_blank(effects)]
     return PlanTraffic(
         "Per GPU and step, columns as nccl-tests", sent, groups, ("step_time", step, "of the step"), beneath=beneath
     )
 
 
-def _group(answer: Answer, sent: Sequence[SentMessage], name: str) -> GroupWait:
+def _group_wait(answer: Answer, sent: Sequence[SentMessage], name: str) -> GroupWait:
     """The wait of one process group: the bytes it sends, and its exposed time."""
     costs = answer.evaluation.costs.row()
     own = [(place, item) for place, item in enumerate(sent) if item.transfer.axis == name]
@@ -476,8 +470,8 @@ def _group(answer: Answer, sent: Sequence[SentMessage], name: str) -> GroupWait:
     return GroupWait(name, exposed, volume=costs[f"{name}_volume"], sent=own, note=note)
 
 
-def _rack(answer: Answer) -> Iterator[Text]:
-    """A line on the links of a rack-scale domain that joins several nodes."""
+def _rack_line(answer: Answer) -> Iterator[Text]:
+    """A line on the links of a rack that joins several nodes into one domain; none for a usual node."""
     case, joined = answer.inputs.case, number(answer.inputs.domain)
     if joined > case.node.accelerators:
         nodes = joined / case.node.accelerators
@@ -487,7 +481,7 @@ def _rack(answer: Answer) -> Iterator[Text]:
 
 
 def link_name(answer: Answer, transfer: Transfer) -> str:
-    """The technology that a transfer goes over: inside a domain or between nodes."""
+    """The name of the link that a transfer uses: inside a domain, between nodes, or between sites."""
     case = answer.inputs.case
     if transfer.group.name == "sites":
         return "sites"

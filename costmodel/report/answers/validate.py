@@ -1,9 +1,9 @@
-"""The answer of validate: scores, and measured runs beside predictions."""
+"""The answers of `validate`: predicted beside measured figures, scores, the worth of terms, and changes over nights."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import date
 from functools import partial
@@ -21,7 +21,7 @@ from costmodel.documents.schemas.results import RL_RESULTS, SERVING_RESULTS, TRA
 from costmodel.estimate.answer_facts import row_facts
 from costmodel.evidence.validate.outcomes import FITS, TOTALS, Compared, Validated
 from costmodel.evidence.validate.scores import KINDS, NOTABLE, GroupScore, Score, Scoreboard, TermWorth
-from costmodel.evidence.validate.spelling import SkippedRow
+from costmodel.evidence.validate.spelling import REASONS, SkippedRow
 from costmodel.evidence.validate.validate import ALL, MovedRuns
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table as RunTable
@@ -29,27 +29,16 @@ from costmodel.explore.import_export.import_log_folder import LogFolder
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, show_memory, show_time, time_unit
-from costmodel.report.document import (
-    AnswerDocument,
-    Cell,
-    Column,
-    Draw,
-    Headline,
-    Section,
-    Table,
-    TraceWriter,
-    Value,
-)
-from costmodel.report.terminal.formatting import joined, result
-from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, CellTable, Line, head, shorter, styled
+from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Headline, Section, Table, TraceWriter, Value
+from costmodel.report.terminal.formatting import and_list, result
+from costmodel.report.terminal.layout import BAD, DIM, HEAD, WARN, CellTable, Line, schema_head, short_or_full, styled
 from costmodel.report.terminal.serving_formatting import result as serving_result
-from costmodel.report.terminal.skipped_runs import mistaken, not_modelled, titled
 
 _MOST_DRAWN = 600
 
 
 def measured_section(figures: Sequence[Compared], accelerator: Accelerator) -> Section:
-    """Published runs on an accelerator: their number, their errors, and a table of the shipped ones."""
+    """The section of a page on published runs on an accelerator, with their errors and a table."""
     title, stated = "How far to trust it", accelerator.held_against
     if stated is None:
         return Section("measured", title, f"No run was measured on {accelerator.name}.", face="page")
@@ -59,7 +48,7 @@ def measured_section(figures: Sequence[Compared], accelerator: Accelerator) -> S
     worst = max(abs(figure.error) for figure in figures if figure.error is not None)
     lead = f"{lead}, worst of the {len(figures)} shipped {percent(worst)}."
     table = runs_table(figures, [figure.groups["source_family"] for figure in figures])
-    return Section("measured", title, lead, [partial(runs_figure, figures)], table=table, folded=True, face="page")
+    return Section("measured", title, lead, [partial(draw_runs, figures)], table=table, folded=True, face="page")
 
 
 def runs_table(figures: Sequence[Compared], tables: Sequence[str], *, sortable: bool = False) -> Table:
@@ -70,7 +59,7 @@ def runs_table(figures: Sequence[Compared], tables: Sequence[str], *, sortable: 
         if figure.measured is None or figure.predicted is None or figure.error is None:
             rows.append([*about, "", "", f"{figure.refused}: {figure.why}"])
             continue
-        text_of = _text_of(figure.quantity)
+        text_of = _formatter(figure.quantity)
         measured, predicted = (
             Value(text_of(value), value, name)
             for name, value in (("measured", figure.measured), ("predicted", figure.predicted))
@@ -79,17 +68,17 @@ def runs_table(figures: Sequence[Compared], tables: Sequence[str], *, sortable: 
         rows.append([*about, measured, predicted, error])
     heads = [Column(head, result=head) for head in ("measured", "predicted", "error")]
     columns = [*(Column(head, "l") for head in ("run", "source", "quantity")), *heads]
-    return Table(columns, rows, sortable=sortable, data=lambda traces: _commands(tables))
+    return Table(columns, rows, sortable=sortable, data=lambda traces: _run_commands(tables))
 
 
-def _commands(tables: Sequence[str]) -> dict[str, Any]:
-    """For each run, the command that compares it with its prediction."""
+def _run_commands(tables: Sequence[str]) -> dict[str, Any]:
+    """For each run, the `validate` command that compares it with its prediction."""
     lines = [shlex.join(["costmodel", "validate", table]) for table in tables]
     words = "Measured: by the source of this row. This command prints the run beside its prediction; costmodel show "
     return {"lines": lines, "words": f"{words}of the same name prints where it was published, and what was run."}
 
 
-def _text_of(quantity: str) -> Callable[[float], str]:
+def _formatter(quantity: str) -> Callable[[float], str]:
     """The function that formats a value of this quantity."""
     if quantity in ("step_time", "iteration_time"):
         return show_time
@@ -98,7 +87,7 @@ def _text_of(quantity: str) -> Callable[[float], str]:
     return show_memory if quantity.startswith("memory") else lambda value: result("flop_rate", value)
 
 
-def amounts(figures: Sequence[Compared]) -> list[tuple[Compared, float, float]]:
+def compared_amounts(figures: Sequence[Compared]) -> list[tuple[Compared, float, float]]:
     """Figures with a measured and a predicted amount; figures on whether runs fit are left out."""
     return [
         (figure, figure.measured, figure.predicted)
@@ -107,13 +96,13 @@ def amounts(figures: Sequence[Compared]) -> list[tuple[Compared, float, float]]:
     ]
 
 
-def runs_figure(figures: Sequence[Compared]) -> Draw:
+def draw_runs(figures: Sequence[Compared]) -> Draw:
     """A plot of predicted against measured values, both logarithmic, with a line where they are equal."""
     from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 
-    known = amounts(figures)
+    known = compared_amounts(figures)
     quantity = known[0][0].quantity if known else "step_time"
-    text_of = _text_of(quantity)
+    text_of = _formatter(quantity)
     shown = [each for each in known if each[0].quantity == quantity][:_MOST_DRAWN]
     points = [
         PlotPoint(measured, predicted, "first" if figure.within else "second",
@@ -139,12 +128,12 @@ def runs_figure(figures: Sequence[Compared]) -> Draw:
 
 
 KNOWN = {**RL_RESULTS, **SERVING_RESULTS, **TRAINING_COLUMNS}
-_FEW = 3  # runs of a file that are shown themselves
+_SHOWN_RUNS = 3  # runs of a file that are shown themselves
 _ERRORS = ("Median error", "P90 error", "Bias", "Inside P10 – P90")
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
 
-def validation(
+def validation_document(
     scoreboard: Scoreboard,
     grouping: str | None = None,
     worst: int = 0,
@@ -165,41 +154,17 @@ def validation(
         held = f"{outside} lie outside their tolerance." if outside else "All lie within their tolerance."
         stated = f"{part.modelled:,} of {part.rows:,} measured figures are modelled: {errors}. {held}"
         stated += " Services and RL are scored apart, below." if scoreboard.others else ""
-    lines = (
-        _scoreboard(scoreboard)
-        if dated
-        else [*_validation(scoreboard, grouping, worst), *_of_others(scoreboard, grouping, worst)]
-    )
-    heads = ("figures", "median", "P90", "bias", "in band")
-    rows = list[list[Cell]]()
-    for name, group in scoreboard.groups["source"].items():
-        rows.append([name, f"{group.score.modelled:,}", *_score_cells(group.score, f"the rows of {name}")])
-    by_source = Table([Column("source", "l"), *map(Column, heads)], rows, sortable=True)
-    sections = [
-        Section("lines", "", beneath=lines, face="terminal", apart=False),
-        Section(
-            "measured",
-            "Measured and predicted",
-            figures=[partial(runs_figure, figures)] if amounts(figures) else [],
-            face="page",
-        ),
-        Section("sources", "By source", table=by_source, face="page"),
-        Section(
-            "figures", "Every figure", table=runs_table(figures, _names(scoreboard.tables), sortable=True), face="page"
-        ),
-    ]
-    for name, board in scoreboard.others.items():
-        of_board, table = [partial(runs_figure, board.figures)], runs_table(board.figures, _names(board.tables))
-        sections.append(
-            Section(name, f"{WORKLOADS[name]}, {name}", "", of_board, table=table, folded=True, face="page")
-        )
+    lines = _scoreboard_lines(scoreboard) if dated else [
+        *_board_lines(scoreboard, grouping, worst), *_other_lines(scoreboard, grouping, worst)
+    ]  # fmt: skip
+    sections = [Section("lines", "", beneath=lines, face="terminal", apart=False), *_page_sections(scoreboard)]
     shown = dict.fromkeys(
-        name for board in (scoreboard, *scoreboard.others.values()) for name in map(_name, board.tables)
+        name for board in (scoreboard, *scoreboard.others.values()) for name in map(_table_name, board.tables)
     )
     return AnswerDocument(
         None,
         f"Predicted against measured: {', '.join(shown)}",
-        without_lines(without),
+        left_out_terms_line(without),
         stated,
         "bad" if outside else "good",
         sections,
@@ -207,19 +172,37 @@ def validation(
     )
 
 
-def without_lines(terms: Sequence[str]) -> list[Line]:
+def _page_sections(scoreboard: Scoreboard) -> Iterator[Section]:
+    """The sections of a page: a plot of all figures, scores by source, every figure, and other workloads."""
+    figures, names = scoreboard.figures, _table_names(scoreboard.tables)
+    plots = [partial(draw_runs, figures)] if compared_amounts(figures) else []
+    yield Section("measured", "Measured and predicted", figures=plots, face="page")
+    rows = list[list[Cell]]()
+    for name, group in scoreboard.groups["source"].items():
+        rows.append([name, f"{group.score.modelled:,}", *_score_cells(group.score, f"the rows of {name}")])
+    columns = [Column("source", "l"), *map(Column, ("figures", "median", "P90", "bias", "in band"))]
+    yield Section("sources", "By source", table=Table(columns, rows, sortable=True), face="page")
+    yield Section("figures", "Every figure", table=runs_table(figures, names, sortable=True), face="page")
+    for name, board in scoreboard.others.items():
+        title, plots = f"{WORKLOADS[name]}, {name}", [partial(draw_runs, board.figures)]
+        table = runs_table(board.figures, _table_names(board.tables))
+        yield Section(name, title, "", plots, table=table, folded=True, face="page")
+
+
+def left_out_terms_line(terms: Sequence[str]) -> list[Line]:
     """A line on the terms that predictions leave out, if any."""
     named = ", ".join(term.replace("_", "-") for term in terms)
     return [styled(f"Steps are predicted without {named}; no constant is fitted again.", HEAD)] if terms else []
 
 
-def _name(part: Validated) -> str:
+def _table_name(part: Validated) -> str:
+    """The name of a document of measured runs, or the file of a table."""
     return part.table.name if isinstance(part.table, MeasuredTable) else part.table.file
 
 
-def _names(tables: Sequence[Validated]) -> list[str]:
-    """The table of each figure."""
-    return [_name(part) for part in tables for _ in part.figures]
+def _table_names(tables: Sequence[Validated]) -> list[str]:
+    """The table of each figure, in the order of the figures."""
+    return [_table_name(part) for part in tables for _ in part.figures]
 
 
 def _score_cells(score: Score, rows: str) -> Iterator[Cell]:
@@ -231,59 +214,65 @@ def _score_cells(score: Score, rows: str) -> Iterator[Cell]:
         ("bias", score.bias, f"the median of the errors {of_rows}, with their sign"),
         ("inside_band", score.inside_band, f"the part {of_rows} whose measured value lies between P10 and P90"),
     ):
-        yield "" if value is None else Value(percent(value), value, name, opens=partial(_stated, name, value, words))
+        yield (
+            "" if value is None else Value(percent(value), value, name, opens=partial(_trace_of, name, value, words))
+        )
 
 
-def _stated(name: str, value: float, words: str, traces: TraceWriter) -> int | None:
+def _trace_of(name: str, value: float, words: str, traces: TraceWriter) -> int | None:
     """The trace of a score on a page."""
     return traces.add(name, percent(value), words)
 
 
-def _of_others(scoreboard: Scoreboard, grouping: str | None, count: int = 0) -> Iterator[Line]:
-    """Scores of documents about serving and RL, by result."""
+def _other_lines(scoreboard: Scoreboard, grouping: str | None, count: int = 0) -> Iterator[Line]:
+    """Lines with the scores of documents about serving and RL, by result."""
     for name, board in scoreboard.others.items():
         yield Text()
         yield styled(f"{WORKLOADS[name]}, {name}: {KNOWN[name].meaning}", HEAD)
-        yield from _validation(board, grouping, count)
+        yield from _board_lines(board, grouping, count)
 
 
-def _validation(scoreboard: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
-    """Every figure of every document, or with a grouping only those out of tolerance; for tables, scores by group; and
-    the worst, if requested.
+def _board_lines(scoreboard: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
+    """Lines with every figure of each document, scores of tables by group, and the largest errors.
+
+    grouping: the column that groups figures; documents then show only figures out of tolerance. count: how many of the
+    largest errors are shown
     """
     lines: list[Line] = []
     for part in (part for part in scoreboard.tables if isinstance(part.table, MeasuredTable)):
-        lines += _document(part, [figure for figure in part.figures if not (grouping and figure.within)])
+        lines += _run_lines(part, [figure for figure in part.figures if not (grouping and figure.within)])
     rowed = any(not isinstance(part.table, MeasuredTable) for part in scoreboard.tables)
     if rowed and not count:
-        lines += _few(scoreboard)
+        lines += _few_runs_lines(scoreboard)
     if rowed or (grouping and scoreboard.figures):
-        lines += [*([Text()] if lines else []), *_groups(scoreboard, grouping or "source")]
+        lines += [*([Text()] if lines else []), *_group_table(scoreboard, grouping or "source")]
     if count:
-        lines += _worst(scoreboard.worst[:count])
+        lines += _worst_table(scoreboard.worst[:count])
     if rowed:
         tables = (part.table for part in scoreboard.tables if isinstance(part.table, RunTable))
         nothing = [] if scoreboard.compares else [Text(), styled("no row is modelled: nothing is compared", BAD)]
-        return [*lines, *_left_out_lines(scoreboard), *mistaken(tables), *nothing]
+        return [*lines, *_not_compared_lines(scoreboard), *misread_column_lines(tables), *nothing]
     if scoreboard.median is None:
-        return [*lines, *_left_out_lines(scoreboard), styled("no figures of that quantity")]
+        return [*lines, *_not_compared_lines(scoreboard), styled("no figures of that quantity")]
     compared = number_of(sum(figure.error is not None for figure in scoreboard.figures), "figure")
     summary = f"{compared}: median |error| {scoreboard.median:.1%}, worst {scoreboard.furthest:.1%}"
     inside = scoreboard.together.score.inside_band
     summary += "" if inside is None else f"; {inside:.0%} inside P10 – P90"
-    return [*lines, *_left_out_lines(scoreboard), Text(), styled(summary)]
+    return [*lines, *_not_compared_lines(scoreboard), Text(), styled(summary)]
 
 
-def _scoreboard(scoreboard: Scoreboard) -> list[Line]:
-    """The errors of published runs, in full by source, with today's date and costmodel's version."""
+def _scoreboard_lines(scoreboard: Scoreboard) -> list[Line]:
+    """Lines with the errors of published runs by source, today's date and costmodel's version."""
     seen = styled(f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}; runs of these sources were fitted", DIM)
     boards = {f"{scoreboard.figures[0].quantity}, training": scoreboard} if scoreboard.figures else {}
     boards |= {f"{name}, {WORKLOADS[name]}": board for name, board in scoreboard.others.items()}
-    fitted = [(name, *_scored(board.together)[:-1]) for name, board in boards.items()]
+    fitted = [(name, *_score_texts(board.together)[:-1]) for name, board in boards.items()]
     short: list[Line] = [CellTable(("published runs", *_SCORE[:-1]), fitted, "lrrrrrr", drop=("rows",)), seen]
     if scoreboard.left_out is None:
-        return shorter(
-            short, [*_validation(scoreboard, "source"), seen, *_of_others(scoreboard, "source")], "each source"
+        return short_or_full(
+            short,
+            [*_board_lines(scoreboard, "source"), seen, *_other_lines(scoreboard, "source")],
+            "each source",
         )
     stated = (
         f"of {scoreboard.left_out['runs']} runs, {scoreboard.left_out['date']}; constants and widths of the band were "
@@ -291,49 +280,55 @@ def _scoreboard(scoreboard: Scoreboard) -> list[Line]:
     )
     heads, rows = (
         ("rows", "median", "P90", "bias", "in band"),
-        [(kind, *_left_out(scoreboard.left_out[kind])) for kind in KINDS],
+        [(kind, *_held_out_cells(scoreboard.left_out[kind])) for kind in KINDS],
     )
     training: list[Line] = [Text(), CellTable(("left out", *heads), rows, "lrrrrr"), styled(stated, DIM)]
     rows = [
-        (f"{name}, each {column}", *_left_out(errors[quantity]))
+        (f"{name}, each {column}", *_held_out_cells(errors[quantity]))
         for column, errors in scoreboard.left_out["services"].items()
         for quantity, name in (("tpot", "time per token"), ("ttft", "first token"))
     ]
     services: list[Line] = [Text(), CellTable(("services, left out", *heads), rows, "lrrrrr")]
-    whole = [*_validation(scoreboard, "source"), seen, *training, *_of_others(scoreboard, "source"), *services]
-    return shorter([*short, *training, *services], whole, "each source")
+    whole = [
+        *_board_lines(scoreboard, "source"),
+        seen,
+        *training,
+        *_other_lines(scoreboard, "source"),
+        *services,
+    ]
+    return short_or_full([*short, *training, *services], whole, "each source")
 
 
-def _left_out(row: Mapping[str, float]) -> tuple[str, ...]:
+def _held_out_cells(row: Mapping[str, float]) -> tuple[str, ...]:
     """The table cells of held-out errors."""
     errors = (f"{row['median']:.1%}", f"{row['p90']:.1%}", f"{row['bias']:+.1%}")
     return (f"{row['runs']}", *errors, f"{row['inside']:.0%}")
 
 
-def _document(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
-    """Lines on one measured document: its title, then a row per figure."""
+def _run_lines(part: Validated, figures: Sequence[Compared]) -> Iterator[Line]:
+    """Lines on the runs of one measured document: its title, then a row per figure."""
     assert isinstance(part.table, MeasuredTable)
     if figures:
         table = part.table
         yield styled(f"{table.title}  [{table.source.key}, {table.source.where}]", HEAD)
-        rows = [(*_figure(figure), _bound(figure), *_which(figure)) for figure in figures]
+        rows = [(*_figure_cells(figure), _tolerance_text(figure), *_memory_total(figure)) for figure in figures]
         yield CellTable(("run", "measured", "predicted", "error", "", ""), rows, "lrrrll")
 
 
-def _figure(figure: Compared) -> tuple[str, str, str, str]:
+def _figure_cells(figure: Compared) -> tuple[str, str, str, str]:
     """The table cells of one figure: run, measured, predicted, error."""
     if figure.quantity == FITS:
         words = ("does not fit", "fits")
         measured, predicted = words[int(figure.measured or 0)], words[int(figure.predicted or 0)]
         return figure.run, measured, predicted, "✗" if figure.error else "✓"
     measured, predicted = (
-        "" if value is None else _words_of(figure.quantity, value) for value in (figure.measured, figure.predicted)
+        "" if value is None else _figure_text(figure.quantity, value) for value in (figure.measured, figure.predicted)
     )
     return figure.run, measured, predicted, "" if figure.error is None else f"{figure.error:+.1%}"
 
 
-def _words_of(quantity: str, value: float) -> str:
-    """A figure with its unit."""
+def _figure_text(quantity: str, value: float) -> str:
+    """A figure as text with its unit."""
     known = KNOWN.get(quantity)
     return (
         serving_result(quantity, value)
@@ -342,28 +337,28 @@ def _words_of(quantity: str, value: float) -> str:
     )
 
 
-def _which(figure: Compared) -> tuple[str]:
-    """Which memory total was measured, since a run can have several; empty for other quantities."""
+def _memory_total(figure: Compared) -> tuple[str]:
+    """The cell with the memory total that was measured, as runs can have several; empty for other quantities."""
     return (figure.quantity.removeprefix("memory_") if figure.quantity in TOTALS else "",)
 
 
-def _bound(figure: Compared) -> str:
+def _tolerance_text(figure: Compared) -> str:
     """The tolerance of a figure, as text."""
     return "" if figure.tolerance is None else f"{'✓' if figure.within else '✗'} {figure.tolerance:.0%}"
 
 
-def _groups(scoreboard: Scoreboard, grouping: str) -> Iterator[Line]:
-    """Scores by the values of a column, and in total."""
+def _group_table(scoreboard: Scoreboard, grouping: str) -> Iterator[Line]:
+    """The table of scores by the values of a column, and in total."""
     named = scoreboard.groups[grouping]
     if grouping == "reason":
-        named = {titled(name): group for name, group in sorted(named.items())}
-    rows = [(name, *_scored(group)) for name, group in named.items()]
+        named = {reason_title(name): group for name, group in sorted(named.items())}
+    rows = [(name, *_score_texts(group)) for name, group in named.items()]
     yield CellTable(
-        (grouping, *_SCORE), [*rows, ("together", *_scored(scoreboard.together))], "lrrrrrrl", drop=("", "rows")
+        (grouping, *_SCORE), [*rows, ("together", *_score_texts(scoreboard.together))], "lrrrrrrl", drop=("", "rows")
     )
 
 
-def _scored(group: GroupScore) -> tuple[str, ...]:
+def _score_texts(group: GroupScore) -> tuple[str, ...]:
     """The table cells of a group's score: counts, errors, wrong predictions of whether runs fit."""
     part, shown = group.score, group.outcomes
     wrong = shown.called_unfit + shown.called_fit
@@ -381,67 +376,70 @@ def _scored(group: GroupScore) -> tuple[str, ...]:
     )
 
 
-def _worst(figures: Sequence[Compared]) -> Iterator[Line]:
-    rows = [(*_figure(figure), _filled(figure.filled)) for figure in figures]
+def _worst_table(figures: Sequence[Compared]) -> Iterator[Line]:
+    """The table of the figures with the largest errors; none without figures."""
+    rows = [(*_figure_cells(figure), _filled_text(figure.filled)) for figure in figures]
     if rows:
         yield Text()
         yield CellTable(("furthest off", "measured", "predicted", "error", "filled by rule"), rows, "lrrrl")
 
 
-def _few(scoreboard: Scoreboard) -> Iterator[Line]:
+def _few_runs_lines(scoreboard: Scoreboard) -> Iterator[Line]:
     """Lines with the runs themselves, if they are few."""
     figures = [figure for figure in scoreboard.figures if figure.error is not None]
-    if not 0 < len(figures) <= _FEW:
+    if not 0 < len(figures) <= _SHOWN_RUNS:
         return
     quantity = figures[0].quantity
     known = KNOWN.get(quantity)
     yield styled(f"{quantity}: {known.meaning}" if known else quantity, HEAD)
-    rows = [(*_figure(figure), _band(figure), _filled(figure.filled)) for figure in figures]
+    rows = [(*_figure_cells(figure), _band_text(figure), _filled_text(figure.filled)) for figure in figures]
     yield CellTable(("run", "measured", "predicted", "error", "P10 – P90", "filled by rule"), rows, "lrrrrl")
 
 
-def _band(figure: Compared) -> str:
+def _band_text(figure: Compared) -> str:
     """The P10–P90 band of a prediction, as text."""
     if figure.low is None or figure.high is None:
         return ""
-    return " – ".join(_words_of(figure.quantity, value) for value in (figure.low, figure.high))
+    return " – ".join(_figure_text(figure.quantity, value) for value in (figure.low, figure.high))
 
 
-def _filled(filled: Mapping[str, str], between: str = " ") -> str:
+def _filled_text(filled: Mapping[str, str], between: str = " ") -> str:
+    """The cells that a rule filled and their values, as text."""
     return ", ".join(f"{name}{between}{value}" for name, value in filled.items())
 
 
-def _left_out_lines(scoreboard: Scoreboard) -> Iterator[Text]:
+def _not_compared_lines(scoreboard: Scoreboard) -> Iterator[Text]:
     """Lines on runs that could not be modelled, and on wrong predictions of whether runs fit."""
     shown = scoreboard.together.outcomes
     if shown.fit or shown.unfit:
         yield Text()
+        fitted, unfit = map(_chance_text, (shown.chance_of_fit, shown.chance_of_unfit))
         yield styled(
-            f"{shown.fit} runs fitted, {shown.called_unfit} of them predicted not to "
-            f"fit{_chance(shown.chance_of_fit)}; "
-            f"{shown.unfit} did not fit, {shown.called_fit} of them predicted to fit{_chance(shown.chance_of_unfit)}"
+            f"{shown.fit} runs fitted, {shown.called_unfit} of them predicted not to fit{fitted}; "
+            f"{shown.unfit} did not fit, {shown.called_fit} of them predicted to fit{unfit}"
         )
     left = [SkippedRow(figure.run, figure.refused, figure.why) for figure in scoreboard.figures if figure.refused]
     if left:
         yield Text()
-        yield from not_modelled(left)
+        yield from skipped_run_lines(left)
 
 
-def _chance(mean: float | None) -> str:
+def _chance_text(mean: float | None) -> str:
+    """The mean chance to fit as words; empty for None."""
     return "" if mean is None else f", with a mean chance to fit of {mean:.0%}"
 
 
 def validation_json(scoreboard: Scoreboard, without: Sequence[str] = ()) -> dict[str, Any]:
     """The validation as plain values; for the scoreboard, also the errors of left-out sources."""
-    boards, left = (scoreboard, *scoreboard.others.values()), without_fields(without)
+    boards, left = (scoreboard, *scoreboard.others.values()), left_out_terms_field(without)
     result: dict[str, Any] = {
-        **head("costmodel/validation/v1"),
+        **schema_head("costmodel/validation/v1"),
         "without": list(without),
-        **_scores(scoreboard),
-        "rows": [{**row, **left} for board in boards for part in board.tables for row in _rows(part)],
+        **_score_fields(scoreboard),
+        "rows": [{**row, **left} for board in boards for part in board.tables for row in _figure_fields(part)],
     }
     for name, board in scoreboard.others.items():
-        result.setdefault(WORKLOADS[name], {})[name] = _scores(board)
+        result.setdefault(WORKLOADS[name], {})[name] = _score_fields(board)
     used = {name for figure in scoreboard.figures for name in figure.filled}
     rules = (rule for part in scoreboard.tables for rule in part.rules.items())
     result["rules"] = {name: rule for name, rule in rules if name in used}
@@ -452,12 +450,12 @@ def validation_json(scoreboard: Scoreboard, without: Sequence[str] = ()) -> dict
     return result
 
 
-def without_fields(terms: Sequence[str]) -> dict[str, str]:
+def left_out_terms_field(terms: Sequence[str]) -> dict[str, str]:
     """A field with the terms that predictions leave out, for every row."""
     return {"without": ", ".join(terms)} if terms else {}
 
 
-def _scores(scoreboard: Scoreboard) -> dict[str, Any]:
+def _score_fields(scoreboard: Scoreboard) -> dict[str, Any]:
     """The errors of all figures, and by each column."""
     by = {
         column: {name: asdict(group.score) for name, group in groups.items()}
@@ -466,11 +464,11 @@ def _scores(scoreboard: Scoreboard) -> dict[str, Any]:
     return {"overall": asdict(scoreboard.together.score), "by": by}
 
 
-def _rows(part: Validated) -> Iterator[dict[str, Any]]:
+def _figure_fields(part: Validated) -> Iterator[dict[str, Any]]:
     """The figures of one table as plain values."""
     for figure in part.figures:
         yield {
-            **_facts(figure),
+            **_run_facts(figure),
             "id": f"{part.table.name}/{figure.run}" if isinstance(part.table, MeasuredTable) else figure.run,
             "quantity": figure.quantity,
             "measured": None if figure.measured is None else float(figure.measured),
@@ -481,16 +479,16 @@ def _rows(part: Validated) -> Iterator[dict[str, Any]]:
             "error": figure.error,
             "refused": figure.refused,
             "why": figure.why,
-            "filled": _filled(figure.filled, "="),
+            "filled": _filled_text(figure.filled, "="),
             "within": None if figure.tolerance is None else figure.within,
         }
 
 
-def _facts(figure: Compared) -> dict[str, Any]:
+def _run_facts(figure: Compared) -> dict[str, Any]:
     """The model, cluster, sequence and batch of a run, if its table states them."""
     subject = figure.subject
     if not isinstance(subject, CsvRow):
-        return _facts_of_case(subject)
+        return _case_facts(subject)
     return {
         "model": subject.text("model_name") or subject.text("model") or None,
         "cluster": subject.text("accelerator") or subject.text("gpu") or None,
@@ -501,17 +499,42 @@ def _facts(figure: Compared) -> dict[str, Any]:
     }
 
 
-def _facts_of_case(case: LoadedScenario | None) -> dict[str, Any]:
+def _case_facts(case: LoadedScenario | None) -> dict[str, Any]:
+    """The model, cluster, sequence and batch of a scenario as plain values; empty without one."""
     if case is None:
         return {}
     facts = row_facts(workload_of(case).facts)
     return {**facts, **{name: facts.get(name) for name in ("sequence", "global_batch")}}
 
 
-def worth(
+def reason_title(code: str) -> str:
+    """The code of a reason with its title."""
+    return f"{code} {REASONS[code].title}" if code in REASONS else code
+
+
+def skipped_run_lines(left: Iterable[SkippedRow]) -> Iterator[Text]:
+    """A line for each reason to skip runs of measured tables, with its first run and a count."""
+    runs: dict[str, list[SkippedRow]] = {}
+    for first in left:
+        runs.setdefault(first.refused, []).append(first)
+    for code, (first, *rest) in sorted(runs.items()):
+        also = f" and {len(rest)} more" if rest else ""
+        yield styled(f"not modelled: {reason_title(code)}: {first.run}{also}: {first.why}", DIM)
+
+
+def misread_column_lines(tables: Iterable[RunTable]) -> Iterator[Text]:
+    """Lines on columns read under another name, and on unused columns that look misspelt."""
+    for table in tables:
+        for name, meant in table.renamed:
+            yield styled(f"{table.file}: the column '{name}' is read as {meant}", DIM)
+        for name, meant in table.mistaken.items():
+            yield styled(f"{table.file}: the column '{name}' is not used; is it '{meant}'?", WARN)
+
+
+def worth_document(
     term_worths: Sequence[TermWorth], rows: int, unused: Sequence[str], grouping: str | None, here: Mapping[str, float]
 ) -> AnswerDocument:
-    """What each term of a step is worth: errors with it and without it, in rows where it takes 5 % or more.
+    """What each term of a step is worth: errors with and without it, on rows where it takes 5 % or more.
 
     here: the share of each term in a plan, if the question is about a plan
     """
@@ -545,7 +568,7 @@ def worth_json(
 ) -> dict[str, Any]:
     """The worth of terms as plain values."""
     return {
-        **head("costmodel/worth/v1"),
+        **schema_head("costmodel/worth/v1"),
         "rows": rows,
         "least_share": NOTABLE,
         "terms": [
@@ -564,7 +587,7 @@ def worth_json(
     }
 
 
-def moved(read: LogFolder, tables_moved: Sequence[MovedRuns]) -> AnswerDocument:
+def moved_document(read: LogFolder, tables_moved: Sequence[MovedRuns]) -> AnswerDocument:
     """Whether runs of the last night take longer than earlier runs, and which term explains it."""
     sections = [replace(_moved_section(read, each), apart=number > 0) for number, each in enumerate(tables_moved)]
     slower = any(each.found.slower for each in tables_moved)
@@ -581,11 +604,11 @@ def _moved_section(read: LogFolder, each: MovedRuns) -> Section:
     counts += f" beside {number_of(change.before, 'run')} before"
     same = f"{counts} differ by no more than those among themselves, {percent(change.spread, 2)}"
     stated = f"{whole.capitalize()} takes as long as before: {same}."
-    mean = f"{_changed(change.change)} on average"
+    mean = f"{_change_words(change.change)} on average"
     if best is not None:
-        stated = f"{_term(best.term, whole)} {_changed(best.factor)} than before. {counts}: {whole} {mean}."
+        stated = f"{_term_words(best.term, whole)} {_change_words(best.factor)} than before. {counts}: {whole} {mean}."
         if change.alike:
-            others = joined(_term(name, whole) for name in change.alike)
+            others = and_list(_term_words(name, whole) for name in change.alike)
             stated += f" These runs do not distinguish it from {others}."
     elif change.moved:
         stated = f"{whole.capitalize()} moved, and no single term explains it. {counts}: it {mean}."
@@ -593,7 +616,7 @@ def _moved_section(read: LogFolder, each: MovedRuns) -> Section:
         stated += f" The release went from {each.release[0]} to {each.release[1]}."
     columns = [Column("term", "l"), Column("factor"), Column("explains", legend=_REMOVED)]
     rows: list[list[Cell]] = [
-        [_term(term.term, whole), Value(f"{term.factor:.2f} ×", term.factor), percent(1 - term.left, 2)]
+        [_term_words(term.term, whole), Value(f"{term.factor:.2f} ×", term.factor), percent(1 - term.left, 2)]
         for term in (change.terms if change.moved else ())
     ]
     table = Table(columns, rows) if len(rows) > 2 else None
@@ -610,20 +633,22 @@ _REMOVED = "share of the squared changes that this factor removes"
 _WHOLE = {"time": "a step", "tpot": "a token", "ttft": "a first token"}
 
 
-def _term(name: str, whole: str) -> str:
+def _term_words(name: str, whole: str) -> str:
+    """The name of a term of a step in words; for all terms, the whole that they add up to."""
     return f"{whole} in all its terms" if name == ALL else name.replace("_", "-")
 
 
-def _changed(factor: float) -> str:
+def _change_words(factor: float) -> str:
+    """A factor of a time in words, such as `takes 5 % longer`."""
     return f"takes {percent(abs(factor - 1), 2)} {'longer' if factor > 1 else 'less'}"
 
 
 def moved_json(read: LogFolder, tables_moved: Sequence[MovedRuns]) -> dict[str, Any]:
-    """The changes as plain values: of the first kind of runs that became slower, and of every kind."""
+    """The changes as plain values: of the kind of runs that became slower, and of every kind."""
     runs = [_moved_fields(each) for each in tables_moved]
     most = next((run for run in runs if run["slower"]), runs[0])
     unread = [{"file": each.file, "why": each.why} for each in read.unread]
-    return {**head("costmodel/moved/v2"), "folder": read.folder, **most, "runs": runs, "unread": unread}
+    return {**schema_head("costmodel/moved/v2"), "folder": read.folder, **most, "runs": runs, "unread": unread}
 
 
 def _moved_fields(each: MovedRuns) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a check found, as runners of CI read it: annotations of GitHub, and JUnit's XML."""
+"""Results of `check` for CI: annotations of GitHub, and JUnit XML."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
-from costmodel.report.terminal.faults import MOST_FAULTS, gathered_faults, more_places
-from costmodel.report.terminal.layout import visible
+from costmodel.report.terminal.faults import MOST_FAULTS, grouped_faults, more_places
+from costmodel.report.terminal.layout import visible_text
 
 # Workflow commands: lines that GitHub turns into annotations at a line of a file.
 
@@ -27,14 +27,14 @@ def annotation(text: str, title: str, file: str = "", line: int = 0, column: int
     return f"::error {properties}::{_escape_data(text)}"
 
 
-def of_faults(faults: Sequence[Fault]) -> str:
+def fault_annotations(faults: Sequence[Fault]) -> str:
     """The faults of the input as GitHub annotations, the first of many."""
     return "".join(f"{line}\n" for line in _fault_commands(faults))
 
 
 def _fault_commands(faults: Sequence[Fault]) -> Iterator[str]:
     """One GitHub annotation for each of the first faults."""
-    gathered = gathered_faults(faults)
+    gathered = grouped_faults(faults)
     for alike in gathered[:MOST_FAULTS]:
         fault = alike[0]
         place = (fault.place.file, fault.place.line, fault.place.column) if fault.place else ("", 0, 0)
@@ -45,15 +45,17 @@ def _fault_commands(faults: Sequence[Fault]) -> Iterator[str]:
 
 
 def _escape_data(text: str) -> str:
-    return visible(text).replace("%", "%25")
+    """The text of an annotation with %, carriage returns and line feeds escaped for GitHub."""
+    return visible_text(text).replace("%", "%25")
 
 
 def _escape_property(text: str) -> str:
+    """A property of an annotation with its separators escaped for GitHub."""
     return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 @record
-class RunnerCase:
+class TestCase:
     """One thing that was checked, with its sentence and the line that asks for it."""
 
     name: str
@@ -63,15 +65,15 @@ class RunnerCase:
 
 
 @record
-class RunnerSuite:
+class TestSuite:
     """One scenario, its file, and all of its checks."""
 
     name: str
     file: str
-    cases: tuple[RunnerCase, ...]
+    cases: tuple[TestCase, ...]
 
 
-def github(runner_suites: Sequence[RunnerSuite], summary: str) -> str:
+def github_annotations(runner_suites: Sequence[TestSuite], summary: str) -> str:
     """Workflow commands that GitHub turns into annotations at the line of a limit."""
     lines = []
     for suite in runner_suites:
@@ -82,7 +84,7 @@ def github(runner_suites: Sequence[RunnerSuite], summary: str) -> str:
     return "".join(f"{line}\n" for line in [*lines, summary])
 
 
-def junit(runner_suites: Sequence[RunnerSuite]) -> str:
+def junit_xml(runner_suites: Sequence[TestSuite]) -> str:
     """A JUnit report: a test suite for each scenario, a test case for each check."""
     root = ElementTree.Element("testsuites", name="costmodel check")
     for suite in runner_suites:

@@ -1,4 +1,4 @@
-"""The same answer as JSON, CSV or Markdown."""
+"""An answer as JSON, JSON Lines, CSV or Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from rich.text import Text
 from costmodel.documents.text.digest import sealed
 from costmodel.ground.errors import fail
 from costmodel.ground.parsing import late_pattern
-from costmodel.report.terminal.layout import HEAD, CellTable, Line, Reply, WidthDrawing, harmless, of_length, visible
+from costmodel.report.terminal.layout import (
+    HEAD,
+    CellTable,
+    Line,
+    Reply,
+    WidthDrawing,
+    lines_of_length,
+    safe_text,
+    visible_text,
+)
 
 READ_AGAIN = {"costmodel/result/v1", "costmodel/search/v2", "costmodel/baseline/v1"}  # schemas of files with a digest
 _SPECIAL = late_pattern(r"([\\`*_\[\]<>|~#])")
@@ -23,14 +32,14 @@ _NUMBER = late_pattern(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _EXACT = 2**53  # whole numbers up to here are the same as floats
 
 
-def machine(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value as JSON has it: harmless text, whole numbers without a decimal point."""
     if isinstance(value, str):
-        return harmless(value)
+        return safe_text(value)
     if isinstance(value, Mapping):
-        return {harmless(str(key)): machine(inner) for key, inner in value.items()}
+        return {safe_text(str(key)): json_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [machine(inner) for inner in value]
+        return [json_value(inner) for inner in value]
     if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
         return int(value)
     return value
@@ -38,17 +47,17 @@ def machine(value: Any) -> Any:
 
 def json_text(result: Mapping[str, Any]) -> str:
     """A result as JSON text, with a digest if costmodel can read it again."""
-    plain = machine(result)
+    plain = json_value(result)
     plain = sealed(plain) if plain.get("schema") in READ_AGAIN else plain
     return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def jsonl_text(reply: Reply) -> str:
     """The table as JSON Lines, one row per line."""
-    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in machine(rows_of(reply)))
+    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in json_value(table_rows(reply)))
 
 
-def rows_of(reply: Reply) -> list[dict[str, Any]]:
+def table_rows(reply: Reply) -> list[dict[str, Any]]:
     """The table of an answer; a fault where it has none."""
     if not reply.rows:
         raise fail("C007", "this answer has no table of rows", None, "take --format json, or markdown")
@@ -60,17 +69,17 @@ def rows_of(reply: Reply) -> list[dict[str, Any]]:
 
 def csv_text(reply: Reply) -> str:
     """The table of an answer as CSV: a line of names, then one line per row."""
-    rows = [flat for row in machine(rows_of(reply)) for flat in _flat(row)]
+    rows = [flat for row in json_value(table_rows(reply)) for flat in _flat_rows(row)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     names = names or [column["name"] for column in reply.result().get("columns", [])]
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(map(_cell, names))
-    writer.writerows([_cell(row.get(name, "")) for name in names] for row in rows)
+    writer.writerow(map(_csv_cell, names))
+    writer.writerows([_csv_cell(row.get(name, "")) for name in names] for row in rows)
     return written.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def _csv_cell(value: Any) -> Any:
     """A CSV cell: text that a spreadsheet would take for a formula gets an apostrophe in front."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -78,25 +87,25 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if text else value
 
 
-def _flat(row: dict[str, Any], before: str = "") -> list[dict[str, Any]]:
+def _flat_rows(row: dict[str, Any], before: str = "") -> list[dict[str, Any]]:
     """Rows without nested values: keys joined by dots; a list of mappings becomes several rows."""
     rows: list[dict[str, Any]] = [{}]
     for name, value in row.items():
         if value and isinstance(value, list) and all(isinstance(item, dict) for item in value):
-            inner = [flat for item in value for flat in _flat(item)]
+            inner = [flat for item in value for flat in _flat_rows(item)]
         elif isinstance(value, list):
             inner = [{f"{before}{name}": f"[{', '.join(map(str, value))}]" if value else ""}]
         elif isinstance(value, dict):
-            inner = _flat(value, f"{before}{name}.")
+            inner = _flat_rows(value, f"{before}{name}.")
         else:
             inner = [{f"{before}{name}": value}]
         rows = [{**outer, **more} for outer in rows for more in inner or [{}]]
     return rows
 
 
-def facts_of(reply: Reply) -> dict[str, str]:
+def common_facts(reply: Reply) -> dict[str, str]:
     """Facts that are equal in all rows of an answer."""
-    rows = machine(rows_of(reply)) if reply.rows else []
+    rows = json_value(table_rows(reply)) if reply.rows else []
     stated: dict[str, str] = {}
     for name in ("model", "nodes", "cluster", "sequence", "global_batch"):
         values = {row.get(name) for row in rows}
@@ -120,9 +129,9 @@ def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None)
 def _markdown_parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
     """The Markdown of an answer, part by part."""
     fence: list[str] = []
-    for item in of_length(items):
+    for item in lines_of_length(items):
         if isinstance(item, WidthDrawing) or (isinstance(item, Text) and item.no_wrap):
-            fence += [visible(line.plain) for line in ([item] if isinstance(item, Text) else item.lines())]
+            fence += [visible_text(line.plain) for line in ([item] if isinstance(item, Text) else item.lines())]
             continue
         yield from _fenced_lines(fence)
         fence = []
@@ -137,6 +146,7 @@ def _markdown_parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator
 
 
 def _fenced_lines(lines: Sequence[str]) -> Iterator[str]:
+    """Lines as a code block of Markdown."""
     if any(line.strip() for line in lines):
         longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
         fence = "`" * max(3, longest + 1)
@@ -153,4 +163,5 @@ def _markdown_table(grid: CellTable, facts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _escape_markdown(cell: str) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(visible(cell).split()))
+    """The text of a cell with characters escaped that Markdown would take for a table or emphasis."""
+    return _SPECIAL.sub(r"\\\1", " ".join(visible_text(cell).split()))

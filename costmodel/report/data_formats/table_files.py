@@ -1,5 +1,6 @@
-"""The table of an answer as a file of another kind: an Excel workbook, whose text never becomes a formula, or Parquet,
-whose columns are of kinds that no value changes, so that tables can be stacked.
+"""The table of an answer as an Excel workbook or a Parquet file.
+
+Text never becomes a formula, and the types of Parquet columns do not depend on values, so that tables can be stacked.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.ground.errors import fail, install_command
-from costmodel.report.data_formats.json_csv_markdown import machine, rows_of
+from costmodel.report.data_formats.json_csv_markdown import json_value, table_rows
 from costmodel.report.terminal.layout import Reply
 
 _RESULTS = {machine_name(name) for name in TRAINING_COLUMNS}  # columns of floats in Parquet
@@ -25,21 +26,21 @@ def xlsx_bytes(reply: Reply) -> bytes:
     except ImportError:
         hint = f"{install_command('openpyxl>=3.1')}, or take --format csv"
         raise fail("C007", "Excel needs openpyxl, which is not installed", None, hint) from None
-    result = machine(reply.result())
+    result = json_value(reply.result())
     book = openpyxl.Workbook(write_only=False)
     book.remove(book.active)
-    _sheet(book, reply.rows.rpartition(".")[2] or "answer", machine(rows_of(reply)) if reply.rows else [])
-    _sheet(book, "about", [{"name": name, "value": value} for name, value in _facts(result)])
+    _add_sheet(book, reply.rows.rpartition(".")[2] or "answer", json_value(table_rows(reply)) if reply.rows else [])
+    _add_sheet(book, "about", [{"name": name, "value": value} for name, value in _flat_facts(result)])
     for name in _ABOUT:
         rows = result.get(name)
         if isinstance(rows, list) and rows and name != reply.rows:
-            _sheet(book, name, [row for row in rows if isinstance(row, Mapping)])
+            _add_sheet(book, name, [row for row in rows if isinstance(row, Mapping)])
     sink = io.BytesIO()
     book.save(sink)
     return sink.getvalue()
 
 
-def _facts(result: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+def _flat_facts(result: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     """The values of an answer that are not in lists."""
     for name, value in result.items():
         if isinstance(value, Mapping):
@@ -50,23 +51,23 @@ def _facts(result: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
             yield name, value
 
 
-def _sheet(book: Any, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def _add_sheet(book: Any, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add a sheet with a fixed head row and columns as wide as their content."""
     sheet = book.create_sheet(name[:_SHEET])
     heads = list(dict.fromkeys(key for row in rows for key in row))
     for place, head in enumerate(heads, 1):
-        _write(sheet.cell(1, place), head)
+        _write_cell(sheet.cell(1, place), head)
         widest = max([len(head), *(len(str(row.get(head, ""))) for row in rows[:200])])
         sheet.column_dimensions[sheet.cell(1, place).column_letter].width = min(widest + 2, _WIDEST)
     for line, row in enumerate(rows, 2):
         for place, head in enumerate(heads, 1):
-            _write(sheet.cell(line, place), row.get(head))
+            _write_cell(sheet.cell(line, place), row.get(head))
     sheet.freeze_panes = "A2"
     if rows:
         sheet.auto_filter.ref = sheet.dimensions
 
 
-def _write(cell: Any, value: Any) -> None:
+def _write_cell(cell: Any, value: Any) -> None:
     """A value into a cell: text stays text whatever it begins with."""
     if isinstance(value, bool | int | float) or value is None:
         cell.value = value
@@ -87,16 +88,16 @@ def parquet_bytes(reply: Reply) -> bytes:
     except ImportError:
         hint = f"{install_command('pyarrow>=17')}, or take --format csv"
         raise fail("C007", "Parquet needs pyarrow, which is not installed", None, hint) from None
-    rows = machine(rows_of(reply))
+    rows = json_value(table_rows(reply))
     names = dict.fromkeys(name for row in rows for name in row)
-    columns = {name: _column(arrow, name, [row.get(name) for row in rows]) for name in names}
+    columns = {name: _parquet_column(arrow, name, [row.get(name) for row in rows]) for name in names}
     sink = arrow.BufferOutputStream()
     files.write_table(arrow.table(columns), sink)
     written: bytes = sink.getvalue().to_pybytes()
     return written
 
 
-def _column(arrow: Any, name: str, values: Sequence[Any]) -> Any:
+def _parquet_column(arrow: Any, name: str, values: Sequence[Any]) -> Any:
     """A Parquet column: results are floats, whole numbers are integers; mixed or unknown values are text."""
     kinds = {type(value) for value in values if value is not None}
     if name in _RESULTS or kinds == {int, float} or kinds == {float}:

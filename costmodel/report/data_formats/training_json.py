@@ -1,4 +1,4 @@
-"""Answers as JSON: SI numbers with the unit in the name, described columns, all assumptions."""
+"""A training plan as plain values: numbers in SI units with the unit in the name, choices, and remedies."""
 
 from __future__ import annotations
 
@@ -11,64 +11,60 @@ from costmodel.estimate.training_answer.evaluate_training import fits_at_p90, ve
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.explore.answer_summaries import whole_plan
 from costmodel.ground.counts import SIZES
-from costmodel.report.data_formats.answer_fields import assumed_json, known, read_from
+from costmodel.report.data_formats.answer_fields import assumption_fields, finite, import_fields
 from costmodel.report.terminal.head import price_fields
-from costmodel.report.terminal.layout import head
+from costmodel.report.terminal.layout import schema_head
 from costmodel.report.terminal.refusals import remedies_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.explore.explain.effects import ExplainedAnswer
     from costmodel.explore.explain.model_memory import Alone
 
 
-def plan(structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
+def training_plan_fields(
+    structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, float]
+) -> dict[str, Any]:
     """The sizes and choices of a plan, its results, and whether it fits."""
     share = costs["memory_share"]
     return {
-        **plan_keys(structure, sizes),
-        **{machine_name(name): known(value) for name, value in costs.items()},
+        **plan_key_fields(structure, sizes),
+        **{machine_name(name): finite(value) for name, value in costs.items()},
         "verdict": verdict(share),
         "fits": share <= 1,
         "fits_p90": fits_at_p90(costs),
     }
 
 
-def plan_keys(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
+def plan_key_fields(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
     """Every size and choice of a plan by its key, null where it is not set."""
     return whole_plan({**sizes, **plan_to_mapping(structure)})
 
 
-def answered(answer: Answer) -> dict[str, Any]:
+def answer_fields_of(answer: Answer) -> dict[str, Any]:
     """A plan as plain values, with the facts that identify its scenario."""
     block = answer.evaluation.block
     sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
-    figures = plan(block.structure, sizes, answer.evaluation.costs.row())
+    figures = training_plan_fields(block.structure, sizes, answer.evaluation.costs.row())
     facts = facts_of(answer.inputs.case)
     return {**row_facts(facts), **figures, **price_fields(facts.price)}
 
 
-def fixes(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
+def remedy_fields_of(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
     """Settings that each remove a reason against the plan, as plain values."""
     fixes_of_code = answer.fixes[code]
     tried = [setting for remedy in fixes_of_code for setting in remedy.assignments]
     return {"try": tried, "remedies": remedies_json(fixes_of_code)}
 
 
-def conflicts(case: ResolvedScenario) -> list[dict[str, str]]:
-    """Conflicts between the plan of --set and the search."""
-    return [{"code": "N024", "text": sentence} for sentence in case.held.conflicts]
-
-
-def model_memory(facts: Alone) -> dict[str, Any]:
+def model_memory_fields(facts: Alone) -> dict[str, Any]:
     """The memory of a model without a machine, as plain values."""
     return {
-        **head("costmodel/model-memory/v1"),
+        **schema_head("costmodel/model-memory/v1"),
         "model": facts.model.name,
-        "assumed": assumed_json([facts.assumed]),
-        "read_from": read_from(facts.foreign),
+        "assumed": assumption_fields([facts.assumed]),
+        "read_from": import_fields(facts.foreign),
         "library_model": facts.twin or None,
         "parameters": int(float(facts.parameters)),
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),

@@ -1,4 +1,4 @@
-"""An answer as a page."""
+"""The HTML page of an answer: its conclusion, sections, tables and figures."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from costmodel.report.document import (
     table_of,
 )
 from costmodel.report.page.plots import SvgFigure
-from costmodel.report.page.trace import Traces, opened, traced_roots
-from costmodel.report.terminal.head import around, price_lines, title
-from costmodel.report.terminal.layout import Line, of_length, visible
+from costmodel.report.page.trace import Traces, traced_roots, with_trace
+from costmodel.report.terminal.head import case_title, price_lines, scenario_arguments
+from costmodel.report.terminal.layout import Line, lines_of_length, visible_text
 
 
 @record
@@ -63,7 +63,7 @@ class PageTable:
 
 
 @record
-class Part:
+class PagePart:
     """A section: what it shows in a sentence, its figures, and tables."""
 
     key: str
@@ -90,7 +90,7 @@ class HtmlPage:
     conclusion: Sentence
     verdict: Verdict
     headlines: Sequence[Headline]
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
     findings: Sequence[tuple[Verdict, str]] = ()
     commands: Sequence[str] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -102,24 +102,24 @@ SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 _ONE_PLAN: Mapping[str, str] = {}
 
 
-def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> Part:
-    """A page's section on assumptions, documents and the price."""
+def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> PagePart:
+    """The part of a page with assumptions, documents and the price."""
     stated = [(item.path, item.value, item.origin) for item in assumed]
     own, digests = case.own_names, case.named_digests
     documents = [(name, digest, "your own" if name in own else "shipped") for name, digest in digests.items()]
     tables = [PageTable(("path", "value", "from"), stated, "lll", "Assumed: not stated")] if stated else []
     tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
     price = "; ".join(line.plain for line in price_lines(subject_of(case).price))
-    return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
+    return PagePart("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
 
 
-def scenario_part(case: LoadedScenario) -> Part:
+def scenario_part(case: LoadedScenario) -> PagePart:
     """The scenario as a file."""
-    text = scenario_text(case, Path("scenario.yaml"), title(case))
-    return Part("scenario", "The scenario", plain=text, screen_only=True)
+    text = scenario_text(case, Path("scenario.yaml"), case_title(case))
+    return PagePart("scenario", "The scenario", plain=text, screen_only=True)
 
 
-def remark_findings(codes: Iterable[str], counted: Mapping[str, str] = _ONE_PLAN) -> Iterator[tuple[Verdict, str]]:
+def remark_sentences(codes: Iterable[str], counted: Mapping[str, str] = _ONE_PLAN) -> Iterator[tuple[Verdict, str]]:
     """Remarks, each once; counted: on how many of several plans."""
     for code in dict.fromkeys(codes):
         yield "warn", f"{code} {REMARKS[code].title}{counted.get(code, '')}: {REMARKS[code].meaning}"
@@ -130,7 +130,7 @@ def remark_findings(codes: Iterable[str], counted: Mapping[str, str] = _ONE_PLAN
 
 def row_commands(case: LoadedScenario, settings: Iterable[Mapping[str, str]]) -> dict[str, Any]:
     """Parts of the commands that a page's script writes: the scenario, and the settings of each row."""
-    commands = [around(case, "explain", setting) for setting in settings]
+    commands = [scenario_arguments(case, "explain", setting) for setting in settings]
     named = commands[0][0] if commands else []
     return {"scenario": shlex.join(named), "settings": [shlex.join(options) for _, options in commands]}
 
@@ -148,12 +148,12 @@ def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage
     )
     parts = [section_part(section, traces) for section in shown]
     data = {key: value for section in shown for key, value in section_data(section, document.case, traces).items()}
-    headlines = [replace(each, value=opened(each.value, traces)) for each in document.headlines]
+    headlines = [replace(each, value=with_trace(each.value, traces)) for each in document.headlines]
     stated: Sentence = [document.conclusion] if isinstance(document.conclusion, str) else document.conclusion
-    conclusion = [opened(cell, traces) for cell in stated]
+    conclusion = [with_trace(cell, traces) for cell in stated]
     data |= {"trace": made} if (made := traces.data())["nodes"] else {}
-    about = [words for words in plain_words(document.head) if words not in (document.title, plain(stated))]
-    findings = list(remark_findings(document.remarked, document.counted))
+    about = [words for words in plain_lines(document.head) if words not in (document.title, plain(stated))]
+    findings = list(remark_sentences(document.remarked, document.counted))
     return HtmlPage(document.title, about, conclusion, document.verdict, headlines, parts, findings, commands, data)
 
 
@@ -162,11 +162,11 @@ def document_figure(document: AnswerDocument) -> Draw | None:
     return next((make() for section in document.sections for make in section.figures), None)
 
 
-def section_part(section: Section, traces: Traces) -> Part:
+def section_part(section: Section, traces: Traces) -> PagePart:
     """A section as a part of a page, with the traces of its cells."""
     held = table_of(section)
     table = None if held is None else _page_table(held, traces, section.key)
-    return Part(
+    return PagePart(
         section.key,
         section.title,
         section.lead if isinstance(section.lead, str) else section.lead(),
@@ -174,8 +174,8 @@ def section_part(section: Section, traces: Traces) -> Part:
         tables=[table] if table is not None and not section.folded else [],
         figures_as_table=table if section.folded else None,
         zoom=section.zoom,
-        notes=[*_legends(held), *plain_words(section.beneath)],
-        points=[replace(each, words=[opened(cell, traces) for cell in each.words]) for each in section.points],
+        notes=[*_legends(held), *plain_lines(section.beneath)],
+        points=[replace(each, words=[with_trace(cell, traces) for cell in each.words]) for each in section.points],
     )
 
 
@@ -183,10 +183,10 @@ def section_data(section: Section, case: LoadedScenario | None, traces: Traces) 
     """Data of a section's table for the script of a page: all of its rows, or the commands that explain them."""
     table = table_of(section)
     if table is not None and table.data is not None:
-        return {_rows_of(section.key): table.data(traces)}
+        return {_row_count(section.key): table.data(traces)}
     if table is None or not table.settings or case is None:
         return {}
-    return {_rows_of(section.key): row_commands(case, table.settings)}
+    return {_row_count(section.key): row_commands(case, table.settings)}
 
 
 def _has_data(table: Table) -> bool:
@@ -197,14 +197,14 @@ def _page_table(table: Table, traces: Traces, key: str) -> PageTable:
     """A table of an answer as a table of a page."""
     shown = [place for place, column in enumerate(table.columns) if column.face != "terminal"]
     columns = [table.columns[place] for place in shown]
-    rows = [[opened(row[place], traces) for place in shown] for row in table.rows]
+    rows = [[with_trace(row[place], traces) for place in shown] for row in table.rows]
     return PageTable(
         [column.head for column in columns],
         rows,
         "".join("r" if column.align == "r" else "l" for column in columns),
         table.caption,
         sortable=table.sortable,
-        rows_data=_rows_of(key) if _has_data(table) else "",
+        rows_data=_row_count(key) if _has_data(table) else "",
         figures=[column.result for column in columns] if _has_data(table) else (),
         whole=table.whole,
         legends=[column.legend for column in columns],
@@ -218,13 +218,13 @@ def _legends(table: Table | None) -> Iterator[str]:
             yield f"{column.head}: {column.legend}"
 
 
-def _rows_of(key: str) -> str:
+def _row_count(key: str) -> str:
     return f"{key}-rows"
 
 
-def plain_words(lines: Iterable[Line]) -> Iterator[str]:
+def plain_lines(lines: Iterable[Line]) -> Iterator[str]:
     """The lines as plain text."""
-    return (line.plain.strip() for line in of_length(lines) if isinstance(line, Text) and line.plain.strip())
+    return (line.plain.strip() for line in lines_of_length(lines) if isinstance(line, Text) and line.plain.strip())
 
 
 WIDE, NARROW = 720.0, 320.0
@@ -257,7 +257,7 @@ def page_html(page: HtmlPage) -> str:
 def figure_svg(figure: SvgFigure) -> str:
     """A figure as an SVG file on a white background."""
     template = _template_environment().get_template("figure.svg.j2")
-    style = Markup(figure_rules(0))
+    style = Markup(figure_css(0))
     return template.render(f=figure, uid=f"fig-{figure.key}", alone=True, slim=False, style=style).strip() + "\n"
 
 
@@ -271,7 +271,7 @@ def figure_png(figure: SvgFigure) -> bytes:
     return bytes(resvg_py.svg_to_bytes(svg_string=figure_svg(figure), zoom=2))
 
 
-def _drawn_figures(part: Part) -> list[Markup]:
+def _drawn_figures(part: PagePart) -> list[Markup]:
     """The figures of a part, each once for wide and once for narrow windows."""
     template = _template_environment().get_template("figure.svg.j2")
     return [
@@ -292,9 +292,9 @@ def _packed_data(data: Any) -> str:
 def _style_sheet() -> str:
     """The CSS of a page, for light and dark."""
     right = ",".join(f".r{place} td:nth-child({place})" for place in range(1, _COLUMNS + 1))
-    dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{page_colours(1)}}}{figure_rules(1)}}}"
+    dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{colour_css(1)}}}{figure_css(1)}}}"
     right = f"{right}{{text-align:right;white-space:nowrap}}"
-    written = f":root{{{page_colours(0)}}}{figure_rules(0)}{_COMMENTS.sub('', _template_text('page.css'))}{right}{dark}"
+    written = f":root{{{colour_css(0)}}}{figure_css(0)}{_COMMENTS.sub('', _template_text('page.css'))}{right}{dark}"
     return _INDENTS.sub("\n", written)
 
 
@@ -314,7 +314,7 @@ def _template_environment() -> Environment:
         finalize=_visible_text,
     )
     environment.filters["n"] = _short_number
-    environment.filters["exact"] = repr_of
+    environment.filters["exact"] = number_text
     return environment
 
 
@@ -324,7 +324,7 @@ def _visible_text(value: Any) -> Any:
 
 
 def _visible_lines(text: str) -> str:
-    return "\n".join(map(visible, text.split("\n")))
+    return "\n".join(map(visible_text, text.split("\n")))
 
 
 def _short_number(value: float) -> str:
@@ -333,7 +333,7 @@ def _short_number(value: float) -> str:
     return text.removesuffix(".0")
 
 
-def repr_of(value: float) -> str:
+def number_text(value: float) -> str:
     """A number to its last digit; whole ones without a point, as the answers for programs have them."""
     return str(int(value)) if float(value).is_integer() and abs(value) < 2**53 else repr(float(value))
 
@@ -389,12 +389,12 @@ INK = {"ink": ("#1b1f24", "#e8eaed"), "soft": ("#59616b", "#a3abb5"), "line": ("
 _PAPER = ("#ffffff", "#16191d")
 
 
-def figure_rules(side: int) -> str:
+def figure_css(side: int) -> str:
     """Rules of style for figures, for the light side or the dark one."""
-    return "".join(f"{rule}\n" for rule in _label_rules(side))
+    return "".join(f"{rule}\n" for rule in _label_css(side))
 
 
-def _label_rules(side: int) -> Iterator[str]:
+def _label_css(side: int) -> Iterator[str]:
     """CSS rules for the labels of figures, for light or dark."""
     ink, soft, line = (INK[name][side] for name in ("ink", "soft", "line"))
     yield f".label{{fill:{ink}}}"
@@ -411,7 +411,7 @@ def _label_rules(side: int) -> Iterator[str]:
         yield f".a-{role}{{fill:{colour};fill-opacity:.22}}"
 
 
-def page_colours(side: int) -> str:
+def colour_css(side: int) -> str:
     """Variables of style of the page."""
     named = {name: pair[side] for name, pair in (*INK.items(), *COLOURS.items())} | {"paper": _PAPER[side]}
     return "".join(f"--{name}:{colour};" for name, colour in named.items())

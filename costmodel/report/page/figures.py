@@ -1,4 +1,4 @@
-"""Figures of bars: rows with a label, bars to scale and a value, with room on any width."""
+"""Bar figures of pages: rows with a label, bars to scale and a value."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from costmodel.report.page.plots import (
     Scale,
     SvgFigure,
     Words,
-    length,
-    rounded,
-    shortened,
+    shortened_to,
+    text_width,
+    trimmed,
 )
 
 NARROW = 480.0  # below it labels stand above their bars
@@ -97,8 +97,8 @@ class Bars:
             value = tick * self.unit
             place = scale(value)
             marks.append(Rule(place, top, place, bottom, "axis" if value == 0 else "grid"))
-            words = rounded(self.tick(value))
-            anchor = "start" if place < length(words) / 2 else "middle"
+            words = trimmed(self.tick(value))
+            anchor = "start" if place < text_width(words) / 2 else "middle"
             marks.append(Words(place, bottom + 14, words, anchor, TICK))
         return [*marks, Words(scale.start, bottom + 30, self.axis, "start", TITLE)]
 
@@ -117,7 +117,7 @@ class Bars:
         marks: list[Mark] = []
         x, y = 0.0, 4.0
         for role, words in self.legend:
-            wide = 18 + length(words) + 12
+            wide = 18 + text_width(words) + 12
             if x and x + wide > width:
                 x, y = 0.0, y + LINE + 3
             marks += [Bar(x, y, 11, 11, role), Words(x + 16, y + 10, words, role="label")]
@@ -127,7 +127,7 @@ class Bars:
 
 def _text_width(text: str, row: BarRow) -> float:
     """The width of a row's text; bold letters are wider."""
-    return length(text) * (_STRONG if row.strong else 1.0)
+    return text_width(text) * (_STRONG if row.strong else 1.0)
 
 
 def _bar_marks(
@@ -137,10 +137,10 @@ def _bar_marks(
     role = "strong" if row.strong else "label"
     marks: list[Mark] = []
     if above:
-        marks.append(Words(0, top + 11, shortened(row.label, width), role=role))
+        marks.append(Words(0, top + 11, shortened_to(row.label, width), role=role))
         top += LINE
     else:
-        marks.append(Words(margin - 8, top + 12, shortened(row.label, margin - 8), "end", role))
+        marks.append(Words(margin - 8, top + 12, shortened_to(row.label, margin - 8), "end", role))
     for piece in row.pieces:
         ends = sorted((scale(piece.start), scale(piece.end)))
         broad = max(ends[1] - ends[0], 1.0 if piece.start != piece.end else 0.0)
@@ -161,7 +161,7 @@ class FigureEntry:
     name: str = ""
 
 
-def amounts(
+def amount_bars(
     key: str,
     title: str,
     description: str,
@@ -182,7 +182,7 @@ def amounts(
     return Bars(key, title, description, rows, axis, text_of, unit=unit)
 
 
-def waterfall(
+def waterfall_bars(
     key: str,
     title: str,
     description: str,

@@ -1,4 +1,4 @@
-"""The forms that answers with a page take: HTML, SVG, PNG. Jinja is imported where one of them is asked for."""
+"""The files that an answer can be written to: an HTML page, and its figure as SVG or PNG."""
 
 from __future__ import annotations
 

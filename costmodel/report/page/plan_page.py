@@ -1,4 +1,4 @@
-"""The page of one plan, whatever its workload: its conclusion, where time and memory go, and reports about it."""
+"""The HTML page of one plan: its conclusion, where time and memory go, and the analyses of a report."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from costmodel.estimate.shared.results import stated_limits
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.communication import traffic_sections
 from costmodel.report.answers.memory import memory_section
-from costmodel.report.answers.plan_answer import PlanBeside, PlanView, estimate, result_cell, standing
+from costmodel.report.answers.plan_answer import PlanAnalyses, PlanView, estimate_document, plan_verdict, result_cell
 from costmodel.report.answers.plan_parts import PlanRun
-from costmodel.report.answers.run import run_headlines, run_sections, run_words
+from costmodel.report.answers.run import run_headlines, run_sections, run_sentence
 from costmodel.report.document import Draw, Headline, Section, Verdict
 from costmodel.report.page.document_page import (
     SIGNS,
     HtmlPage,
+    PagePart,
     PageTable,
-    Part,
     inputs_part,
-    plain_words,
-    remark_findings,
+    plain_lines,
+    remark_sentences,
     scenario_part,
     section_data,
     section_part,
 )
-from costmodel.report.page.trace import Traces, is_light, opened, traced_roots
+from costmodel.report.page.trace import Traces, is_light, traced_roots, with_trace
 from costmodel.report.terminal.document_lines import document_lines, section_lines
-from costmodel.report.terminal.head import title
-from costmodel.report.terminal.layout import HEAD, Line, of_length, styled
+from costmodel.report.terminal.head import case_title
+from costmodel.report.terminal.layout import HEAD, Line, lines_of_length, styled
 from costmodel.report.workload_words import words_of
 
 RUN = "run"  # the figure of a whole run
@@ -44,8 +44,8 @@ def plan_page(
     commands: Sequence[str],
     traces: Traces | None = None,
     run: PlanRun | None = None,
-    beside: Sequence[Part] = (),
-    behind: Sequence[Part] = (),
+    beside: Sequence[PagePart] = (),
+    behind: Sequence[PagePart] = (),
     more: str = "",
 ) -> HtmlPage:
     """The page of one plan, its run first if there is one.
@@ -53,10 +53,10 @@ def plan_page(
     beside: further parts before all figures; behind: further parts at the end. more: the end of the conclusion
     """
     case, answer, words = view.case, view.answer, words_of(view.case.kind)
-    about = [*plain_words(words.titled(answer, False))]
+    about = [*plain_lines(words.titled(answer, False))]
     held, conclusion = inputs_part(case, answer.assumed), words.conclusion(answer)
     if answer.refused:
-        return HtmlPage(title(case), about, [conclusion], "bad", [], [held, *behind], [*findings(view)], commands)
+        return HtmlPage(case_title(case), about, [conclusion], "bad", [], [held, *behind], [*findings(view)], commands)
     traces = traces or traces_of(view)
     sections = [*plan_sections(view, run)]
     parts = [
@@ -68,11 +68,11 @@ def plan_page(
     ]
     numbers = view.headlines() if run is None else run_headlines(view, run)
     headlines = [
-        Headline(number.label, opened(number.value, traces), number.note, number.verdict) for number in numbers
+        Headline(number.label, with_trace(number.value, traces), number.note, number.verdict) for number in numbers
     ]
     data = {key: value for section in sections for key, value in section_data(section, case, traces).items()}
-    conclusion = conclusion if run is None else f"{run_words(view, run)} {conclusion}"
-    return HtmlPage(title(case), about, [f"{conclusion}{more}"], standing(case, answer), headlines, parts,
+    conclusion = conclusion if run is None else f"{run_sentence(view, run)} {conclusion}"
+    return HtmlPage(case_title(case), about, [f"{conclusion}{more}"], plan_verdict(case, answer), headlines, parts,
                     [*findings(view)], commands, {**data, "trace": traces.data()})  # fmt: skip
 
 
@@ -118,24 +118,24 @@ def findings(view: PlanView) -> Iterator[tuple[Verdict, str]]:
                 words.result(limit.column, each) for each in (answer.costs[limit.column], float(limit.value))
             )
             yield "good", f"{limit.key} {value} {SIGNS[limit.kind]} {bound}"
-    yield from remark_findings(answer.remarked)
+    yield from remark_sentences(answer.remarked)
 
 
-def results_part(view: PlanView, traces: Traces) -> Part:
+def results_part(view: PlanView, traces: Traces) -> PagePart:
     """A table of all known results, each of which opens its trace."""
     rows = [
-        (name, opened(result_cell(view, name), traces), view.columns[name].meaning)
+        (name, with_trace(result_cell(view, name), traces), view.columns[name].meaning)
         for name, value in view.answer.costs.items()
         if name in view.columns and math.isfinite(value)
     ]
     lead, table = "Each figure opens its equation, its inputs and their sources.", ("result", "value", "meaning")
-    return Part("results", "Every figure", lead, tables=[PageTable(table, rows, "lrl")], screen_only=True)
+    return PagePart("results", "Every figure", lead, tables=[PageTable(table, rows, "lrl")], screen_only=True)
 
 
-def report_page(view: PlanView, beside: PlanBeside, commands: Sequence[str]) -> HtmlPage:
+def report_page(view: PlanView, beside: PlanAnalyses, commands: Sequence[str]) -> HtmlPage:
     """A report's page: the plan with its figures and the analyses; for an invalid plan, reasons and analyses."""
     traces = Traces({**({} if view.answer.refused else view.nodes), **beside.nodes})
-    parts, data = list[Part](), dict[str, Any]()
+    parts, data = list[PagePart](), dict[str, Any]()
     for section in beside.sections:
         parts.append(section_part(section, traces))
         data |= section_data(section, view.case, traces)
@@ -147,19 +147,21 @@ def report_page(view: PlanView, beside: PlanBeside, commands: Sequence[str]) -> 
     return replace(page, data={**page.data, **data, "trace": traces.data()})
 
 
-def _choices_part() -> Part:
+def _choices_part() -> PagePart:
     """The part of a page with sliders over computed plans."""
     lead = "Set four values; the page shows the best computed plan that has them, and its other settings."
-    return Part("what-if", "What if", lead, sliders=True, screen_only=True)
+    return PagePart("what-if", "What if", lead, sliders=True, screen_only=True)
 
 
-def report_text(view: PlanView, beside: PlanBeside) -> list[Line]:
+def report_text(view: PlanView, beside: PlanAnalyses) -> list[Line]:
     """A report as text: the plan, then each analysis under its title, without repeated head lines."""
-    lines: list[Line] = [*of_length(document_lines(estimate(view)))]
+    lines: list[Line] = [*lines_of_length(document_lines(estimate_document(view)))]
     known = {line.plain for line in lines if isinstance(line, Text)}
     memory = [] if view.answer.refused else [*section_lines(memory_section(view.ledger()))]
     for words, other in (("Where the memory goes", memory), *((words, make()) for words, make in beside.texts)):
-        rest = [*itertools.dropwhile(lambda line: isinstance(line, Text) and line.plain in known, of_length(other))]
+        rest = [
+            *itertools.dropwhile(lambda line: isinstance(line, Text) and line.plain in known, lines_of_length(other))
+        ]
         if rest:
             lines += [Text(), styled(words, HEAD), *rest]
     return lines

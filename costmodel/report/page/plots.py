@@ -1,4 +1,4 @@
-"""Plots of points, for pages and documents."""
+"""Figures of pages: plots of points and lines over two axes, and timelines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import ClassVar
 from costmodel.documents.schemas.results import ResultColumn
 from costmodel.ground.record import record
 from costmodel.ground.units import show_time, time_unit
-from costmodel.report.terminal.formatting import TIME_TERMS, is_held
+from costmodel.report.terminal.formatting import TIME_TERMS, is_memory
 
 # The marks that every figure is made of, and the figure that holds them.
 
@@ -100,16 +100,16 @@ class SvgFigure:
     marks: Sequence[Mark] = field(default_factory=list)
 
 
-def length(text: str) -> float:
+def text_width(text: str) -> float:
     """The approximate width of a text."""
     return LETTER * len(text)
 
 
-def shortened(text: str, room: float) -> str:
+def shortened_to(text: str, room: float) -> str:
     """A text cut to a width, with … at its end; unchanged if it fits.
 
-    >>> shortened("matrix multiply", 200), shortened("matrix multiply", 60)
-    ('matrix multiply', 'matrix m…')
+    >>> shortened_to("matrix multiply", 200), shortened_to("matrix multiply", 60)
+    ('matrix multiply', 'matrix …')
     """
     letters = max(2, int(room / LETTER))
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
@@ -192,16 +192,16 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [value for value in every if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
 
 
-def rounded(text: str) -> str:
+def trimmed(text: str) -> str:
     """The label of a round value, without zeros after the decimal point.
 
-    >>> rounded("5.00 s"), rounded("2.50 ms"), rounded("10.0 s"), rounded("1,000 GiB")
+    >>> trimmed("5.00 s"), trimmed("2.50 ms"), trimmed("10.0 s"), trimmed("1,000 GiB")
     ('5 s', '2.5 ms', '10 s', '1,000 GiB')
     """
     return _NOUGHTS.sub(lambda found: found[1] or found[2], text)
 
 
-def around(values: Iterable[float], *, logarithmic: bool = False, margin: float = 0.06) -> tuple[float, float]:
+def axis_ends(values: Iterable[float], *, logarithmic: bool = False, margin: float = 0.06) -> tuple[float, float]:
     """The ends of an axis that shows all values with a margin."""
     held = [value for value in values if math.isfinite(value) and (value > 0 or not logarithmic)]
     low, high = (min(held), max(held)) if held else (1.0, 1.0)
@@ -235,7 +235,7 @@ class PlotAxis:
 
     def tick(self, value: float) -> str:
         """The label at a value: the given text, or else a round number."""
-        return self.at.get(value) or rounded(self.text_of(value))
+        return self.at.get(value) or trimmed(self.text_of(value))
 
     def ticks(self, scale: Scale, count: int) -> list[float]:
         """The given values, or else round ones."""
@@ -295,7 +295,7 @@ class Plot:
         bottom = top + _TALL
         y = Scale(low, high, bottom, top, self.y.logarithmic)
         steps = self.y.ticks(y, 5)
-        left = max(length(self.y.tick(step)) for step in steps) + 10 if steps else 40.0
+        left = max(text_width(self.y.tick(step)) for step in steps) + 10 if steps else 40.0
         x = Scale(*self._ends(self.x, [point.x for point in self.points], 0), left, width - 14, self.x.logarithmic)
         marks: list[Mark] = [*legend, Words(0, top - 8, self.y.words, role=TITLE)]
         marks += [Rule(left, y(step), width - 14, y(step)) for step in steps]
@@ -313,7 +313,7 @@ class Plot:
         every = [*values, *(point[place] for line in self.lines for point in line.points)]
         if place:
             every += [value for line in self.lines for value in (*line.low, *line.high)]
-        return around(every, logarithmic=axis.logarithmic)
+        return axis_ends(every, logarithmic=axis.logarithmic)
 
     def _below(self, x: Scale, bottom: float, width: float) -> list[Mark]:
         """Draw the horizontal axis: ticks that have room, and its title."""
@@ -321,11 +321,11 @@ class Plot:
         free = -1e9
         for value in self.x.ticks(x, max(2, int((x.end - x.start) / 90))):
             words, place = self.x.tick(value), x(value)
-            if place - length(words) / 2 < free:
+            if place - text_width(words) / 2 < free:
                 continue
-            free = place + length(words) / 2 + 8
+            free = place + text_width(words) / 2 + 8
             marks.append(Rule(place, bottom, place, bottom + 5, "axis"))
-            anchor = "end" if place + length(words) / 2 > width else "middle"
+            anchor = "end" if place + text_width(words) / 2 > width else "middle"
             marks.append(Words(place, bottom + 18, words, anchor, TICK))
         return [*marks, Words(x.end, bottom + 36, self.x.words, "end", TITLE)]
 
@@ -338,7 +338,7 @@ class Plot:
         for point, (at, to) in zip(self.points, places, strict=True):
             values, off = (point.x, point.y), point.radius + 4
             marks.append(Dot(at, to, point.radius, point.role, point.tip, point.name, values, point.hollow))
-            wide, middle = length(point.label), at - length(point.label) / 2
+            wide, middle = text_width(point.label), at - text_width(point.label) / 2
             sides = [(at + off, to - 6, "start"), (at - off - wide, to - 6, "end")]
             sides += [(middle, to - off - 12, "middle"), (middle, to + off, "middle")]
             for left, top, anchor in sides if point.label else ():
@@ -383,7 +383,7 @@ def _legend(entries: Sequence[tuple[str, str]], width: float, hollow: Collection
     marks: list[Mark] = []
     x, y = 0.0, 10.0
     for role, words in entries:
-        wide = 16 + length(words) + 12
+        wide = 16 + text_width(words) + 12
         if x and x + wide > width:
             x, y = 0.0, y + LINE + 3
         marks += [Dot(x + 5, y, 5, role, hollow=role in hollow), Words(x + 15, y + 4, words)]
@@ -419,7 +419,7 @@ class Timeline:
     def __call__(self, width: float) -> SvgFigure:
         """Draw the figure at a width."""
         tall, gap = 18.0, 4.0
-        left = max(length(lane) for lane in self.lanes) + 10
+        left = max(text_width(lane) for lane in self.lanes) + 10
         legend, top = _legend(self.legend, width)
         top += 8
         scale = Scale(*self.ends, left, width - 4)
@@ -428,13 +428,13 @@ class Timeline:
         for place, lane in enumerate(self.lanes):
             y = top + place * (tall + gap)
             marks.append(Bar(left, y, scale.end - left, tall, "quiet"))
-            marks.append(Words(left - 6, y + 13, shortened(lane, left), "end"))
+            marks.append(Words(left - 6, y + 13, shortened_to(lane, left), "end"))
         for span in self.spans:
             at, until = scale(span.start), scale(span.end)
             y = top + span.lane * (tall + gap)
             wide = max(until - at - 0.6, 0.6)
             marks.append(Bar(at, y, wide, tall, span.role, span.tip, "", span.start))
-            if wide > length(span.label) + 2:
+            if wide > text_width(span.label) + 2:
                 marks.append(Words((at + until) / 2, y + 13, span.label, "middle", "in"))
         unit = time_unit(self.ends[1])
         inner = Scale(self.ends[0] / unit, self.ends[1] / unit, left, width - 4)
@@ -442,7 +442,7 @@ class Timeline:
             marks.append(Rule(scale(value), bottom, scale(value), bottom + 5, "axis"))
             last = scale(value) > scale.end - 30
             marks.append(
-                Words(scale(value), bottom + 18, rounded(self.text_of(value)), "end" if last else "middle", TICK)
+                Words(scale(value), bottom + 18, trimmed(self.text_of(value)), "end" if last else "middle", TICK)
             )
         marks.append(Words(scale.end, bottom + 34, "time", "end", TITLE))
         return SvgFigure(self.key, self.title, self.description, width, bottom + 42, marks)
@@ -466,7 +466,7 @@ def round_unit(name: str, unit: str, highest: float) -> float:
     """The unit of an axis for a result of this size, in which ticks are round numbers."""
     if unit == "s":
         return time_unit(highest)
-    if unit == "B" and is_held(name):
+    if unit == "B" and is_memory(name):
         return 2.0**30
     return 0.01 if unit == "1" else 1.0
 
@@ -476,7 +476,7 @@ def term_role(name: str) -> str:
     return TERM_ROLES.get(name, "network")
 
 
-def seconds(value: float) -> str:
+def time_text(value: float) -> str:
     """A time as text in a fitting unit."""
     return show_time(value)
 
@@ -532,7 +532,7 @@ def _plot_point(
     return PlotPoint(x, y, plan.role, tip, plan.words, plan.label, large, plan.label == "yours")
 
 
-def lost_time(
+def lost_words(
     costs: Mapping[str, float], best: Mapping[str, float], name: str, terms: Mapping[str, str], per: str
 ) -> str:
     """A sentence on the time that a plan loses against the best, by term; empty if unknown."""

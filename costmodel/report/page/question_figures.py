@@ -1,4 +1,4 @@
-"""Figures of questions: results of trials as curves or bars, what moves a result, and what is kept of limits."""
+"""Figures of the answers of sweep, scale, sensitivity and check."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from costmodel.explore.vary.sweep import Swept
 from costmodel.explore.workload_interface import RANKS, Knob, Trial
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
-from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
+from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amount_bars
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint, round_unit
-from costmodel.report.terminal.formatting import ENDS, spaced
-from costmodel.report.trials import short_path, tick_words
+from costmodel.report.terminal.formatting import ENDS, readable
+from costmodel.report.trials import axis_label, short_path
 from costmodel.report.workload_words import words_of
 
 _KNOBS = 12
@@ -51,7 +51,7 @@ def trial_figure(
     base = round_unit(name, unit, max((trial.value for trial in known), default=1.0))
     if len({x for x, _ in placed}) < 2 or not all(math.isfinite(x) for x, _ in placed):
         entries = [FigureEntry(trial.setting, trial.value, _trial_role(trial), trial.setting) for trial in known]
-        return amounts(key, name, words, entries or [_NONE], name, text_of, base)
+        return amount_bars(key, name, words, entries or [_NONE], name, text_of, base)
     placed.sort(key=lambda item: item[0])
     xs = sorted({x for x, _ in placed})
     banded = len(xs) == len(placed) and all(math.isfinite(trial.low + trial.high) for _, trial in placed)
@@ -63,8 +63,8 @@ def trial_figure(
     ]
     legend = [("first", "keeps the limits"), ("second", "breaks a limit")]
     seen = {point.role for point in points}
-    written = {x: spaced(trial.written) for x, trial in placed}
-    across = PlotAxis(axis, tick_words, xs[0] > 0 and xs[-1] / xs[0] >= _SPREAD, at=written)
+    written = {x: readable(trial.written) for x, trial in placed}
+    across = PlotAxis(axis, axis_label, xs[0] > 0 and xs[-1] / xs[0] >= _SPREAD, at=written)
     legend = [entry for entry in legend if entry[0] in seen]
     return Plot(key, f"{name} over {axis}", words, across, PlotAxis(name, text_of, unit=base), points, [line], legend)
 
@@ -96,9 +96,9 @@ def sweep_figure(found: Swept) -> Plot | Bars:
         ]  # fmt: skip
     xs = [point.x for point in points]
     written = {
-        _value_in_base_unit(point, path): spaced(point.written[0]) for members in groups.values() for point in members
+        _value_in_base_unit(point, path): readable(point.written[0]) for members in groups.values() for point in members
     }
-    x = PlotAxis(short_path(path), tick_words, min(xs) > 0 and max(xs) / min(xs) >= _SPREAD, at=written)
+    x = PlotAxis(short_path(path), axis_label, min(xs) > 0 and max(xs) / min(xs) >= _SPREAD, at=written)
     better = "" if column.better == "neither" else f", {column.better} is better"
     y = PlotAxis(f"{name}{better}", say, unit=round_unit(name, column.unit, max(point.y for point in points)))
     words = f"{len(points)} of {len(found.points)} combinations have an answer; hollow breaks a limit."
@@ -124,7 +124,7 @@ def _trial_value(point: Trial, name: str, path: str) -> TrialValue:
 
 def _setting_words(setting: str) -> str:
     path, _, value = setting.partition("=")
-    return f"{short_path(path).rpartition('.')[2]} {spaced(value)}"
+    return f"{short_path(path).rpartition('.')[2]} {readable(value)}"
 
 
 def scale_figure(found: Scaled) -> Plot | Bars:

@@ -1,4 +1,4 @@
-"""Several scenarios side by side on one page, of any workloads."""
+"""The HTML page with several scenarios side by side, of any workloads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.memory import memory_section
 from costmodel.report.answers.plan_answer import PlanView, result_cell, works
 from costmodel.report.document import Cell
-from costmodel.report.page.document_page import HtmlPage, PageTable, Part, section_part
-from costmodel.report.page.figures import Bars, FigureEntry, amounts
+from costmodel.report.page.document_page import HtmlPage, PagePart, PageTable, section_part
+from costmodel.report.page.figures import Bars, FigureEntry, amount_bars
 from costmodel.report.page.plan_page import findings
-from costmodel.report.page.trace import PrefixedTraces, Traces, opened
-from costmodel.report.terminal.head import hourly, price_fields, title
-from costmodel.report.terminal.layout import CellTable, Line, head
+from costmodel.report.page.trace import PrefixedTraces, Traces, with_trace
+from costmodel.report.terminal.head import case_title, hourly_price, price_fields
+from costmodel.report.terminal.layout import CellTable, Line, schema_head
 from costmodel.report.workload_words import money_words, words_of
 
 
@@ -35,11 +35,14 @@ def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPa
     traces = Traces(roots)
     own_traces = [PrefixedTraces(traces, f"{place}.") for place in range(len(views))]
     traced = dict(zip(map(id, views), own_traces, strict=True))
-    parts = [_side_by_side([(view, traced[id(view)]) for view in same], kind) for kind, same in by_kind(views).items()]
+    parts = [
+        _comparison_part([(view, traced[id(view)]) for view in same], kind)
+        for kind, same in views_by_kind(views).items()
+    ]
     for place, (view, own_trace) in enumerate(zip(views, own_traces, strict=True)):
-        parts += _of_scenario(view, f"s{place}", own_trace)
+        parts += _scenario_parts(view, f"s{place}", own_trace)
     working = [*filter(works, views)]
-    best = "".join(_best_words([*filter(works, same)], kind) for kind, same in by_kind(views).items())
+    best = "".join(_best_words([*filter(works, same)], kind) for kind, same in views_by_kind(views).items())
     return HtmlPage(
         f"{len(views)} scenarios",
         [*map(_scenario_title, views)],
@@ -54,7 +57,7 @@ def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPa
 
 
 def _scenario_title(view: PlanView) -> str:
-    return title(view.case)
+    return case_title(view.case)
 
 
 def _conclusion(view: PlanView) -> str:
@@ -63,7 +66,7 @@ def _conclusion(view: PlanView) -> str:
     return f"{f'{money}. ' if money else ''}{words_of(view.case.kind).conclusion(view.answer)}"
 
 
-def by_kind(views: Sequence[PlanView]) -> dict[str, list[PlanView]]:
+def views_by_kind(views: Sequence[PlanView]) -> dict[str, list[PlanView]]:
     """The scenarios of each kind of workload."""
     found: dict[str, list[PlanView]] = {}
     for view in views:
@@ -86,7 +89,7 @@ def _best_words(working: Sequence[PlanView], kind: str) -> str:
 
 def scenarios_figure(views: Sequence[PlanView]) -> Bars | None:
     """Bars with the result by which scenarios of one kind are ranked: of the first kind."""
-    kind, same = next(iter(by_kind(views).items()))
+    kind, same = next(iter(views_by_kind(views).items()))
     by = words_of(kind).compared.by
     shown = [view for view in same if not view.answer.refused]
     bars = [FigureEntry(_scenario_title(view), view.answer.costs[by], "first" if works(view) else "second", by)
@@ -94,7 +97,7 @@ def scenarios_figure(views: Sequence[PlanView]) -> Bars | None:
     if not bars:
         return None
     words = "The longer the better; orange does not fit or breaks a limit."
-    return amounts(f"by-{kind}", f"{by} of each scenario", words, bars, "", partial(words_of(kind).result, by))
+    return amount_bars(f"by-{kind}", f"{by} of each scenario", words, bars, "", partial(words_of(kind).result, by))
 
 
 def scenarios_lines(views: Sequence[PlanView]) -> list[Line]:
@@ -111,14 +114,14 @@ def scenarios_json(views: Sequence[PlanView]) -> dict[str, Any]:
         stated = {"title": _scenario_title(view), "workload": view.case.kind, "conclusion": _conclusion(view)}
         price = price_fields(workload_of(view.case).facts.price)
         rows += [{**stated, **plan, **price} for plan in view.plain()["plans"] or [{}]]
-    return {**head("costmodel/report/v1"), "plans": rows}
+    return {**schema_head("costmodel/report/v1"), "plans": rows}
 
 
 def _result_cells(view: PlanView, traces: Traces, heads: Heads, *, working: bool = True) -> list[Cell]:
     """The cells of some results of a plan; none of money where the plan does not work."""
     known = [not view.answer.refused and (working or not is_money(name)) for _, name in heads]
     cells = zip(known, heads, strict=True)
-    return [opened(result_cell(view, name), traces) if shown and _is_known(view, name) else ""
+    return [with_trace(result_cell(view, name), traces) if shown and _is_known(view, name) else ""
             for shown, (_, name) in cells]  # fmt: skip
 
 
@@ -135,18 +138,18 @@ def _money_heads(views: Sequence[PlanView]) -> Heads:
     return [(words, name) for words, name in money if any(_is_known(view, name) for view in views)]
 
 
-def _side_by_side(views: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
+def _comparison_part(views: Sequence[tuple[PlanView, Traces]], kind: str) -> PagePart:
     """The part of a page that compares scenarios of one workload."""
     shown, rows = [view for view, _ in views], list[list[Cell]]()
     held = [*_money_heads(shown), *words_of(kind).compared.heads]
     for view, traces in views:
         asked = workload_of(view.case)
         cells = _result_cells(view, traces, held, working=works(view))
-        rows.append([_scenario_title(view), hourly(asked.facts.price), *cells, asked.kept(view.answer).words])
+        rows.append([_scenario_title(view), hourly_price(asked.facts.price), *cells, asked.kept(view.answer).words])
     heads = ("scenario", "price", *(words for words, _ in held), "plan")
     figure = scenarios_figure(shown)
     tables = [PageTable(heads, rows, f"l{'r' * (len(held) + 1)}l")]
-    return Part(
+    return PagePart(
         f"scenarios-{kind}",
         f"Side by side: {WORKLOADS[kind]}",
         figures=[figure] if figure else [],
@@ -154,14 +157,14 @@ def _side_by_side(views: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
     )
 
 
-def _of_scenario(view: PlanView, key: str, traces: Traces) -> list[Part]:
+def _scenario_parts(view: PlanView, key: str, traces: Traces) -> list[PagePart]:
     """The parts of a page on one scenario: its conclusion, time and memory."""
     if view.answer.refused:
-        return [Part(key, _scenario_title(view), _conclusion(view))]
+        return [PagePart(key, _scenario_title(view), _conclusion(view))]
     heads = [*_money_heads([view]), *words_of(view.case.kind).compared.heads]
     cells = _result_cells(view, traces, heads)
     rows: list[list[Cell]] = [[words, cell] for (words, _), cell in zip(heads, cells, strict=True)]
-    first = Part(key, _scenario_title(view), _conclusion(view), tables=[PageTable(("", ""), rows, "lr")])
+    first = PagePart(key, _scenario_title(view), _conclusion(view), tables=[PageTable(("", ""), rows, "lr")])
     sections = [*view.time(), memory_section(view.ledger())]
     parts = [section_part(section, traces) for section in sections if section.face != "terminal"]
     return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{_scenario_title(view)}: {part.title.lower()}")

@@ -1,4 +1,4 @@
-"""Traces of figures as data for the drawers of a page: each node once, its equation, inputs and source."""
+"""How figures of a page were computed: each with its equation, inputs and source, as data for the page's script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.report.document import Cell
-from costmodel.report.terminal.trace_tree import TreeDrawing, joining
+from costmodel.report.terminal.trace_tree import TreeDrawing, combination_of
 
 _light: list[bool] = []  # whether pages that are drawn now are without traces
 
@@ -75,7 +75,7 @@ class Traces:
 
     def _made(self, node: ExplainedFigure, drawing: TreeDrawing) -> int:
         """The number of the text on how a figure was computed; -1 without one."""
-        joined = joining(node)
+        joined = combination_of(node)
         if joined is not None and node.beneath:
             return self._text((joined.before, joined.between, joined.after))
         lines = drawing.how(node)
@@ -106,6 +106,6 @@ def _is_known(node: ExplainedFigure) -> bool:
     return math.isfinite(node.value)
 
 
-def opened(cell: Cell, traces: Traces) -> Cell:
+def with_trace(cell: Cell, traces: Traces) -> Cell:
     """The cell with the trace that it opens on the page."""
     return cell if isinstance(cell, str) or cell.opens is None else replace(cell, trace=cell.opens(traces), opens=None)

@@ -1,4 +1,4 @@
-"""What a training plan's page adds: products under the roofs, stages over time, plans to choose with sliders."""
+"""Parts of a training plan's page: roofline, timeline of stages, and sliders over computed plans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from costmodel.report.page.plots import (
     PlotSpan,
     SvgFigure,
     Timeline,
-    seconds,
+    time_text,
 )
 
 # --- figures of a training plan: its products under the roofs, and the timeline of its stages
@@ -89,7 +89,7 @@ def _pipeline_timeline(facts: PlanFacts, window: Window, place: int) -> Timeline
             _ROLES[event.kind],
             str(event.micro_batch),
             f"rank {event.rank}, {_WORDS[event.kind]} of micro-batch {event.micro_batch}: "
-            f"{seconds(event.start)} to {seconds(event.end)}",
+            f"{time_text(event.start)} to {time_text(event.end)}",
         )
         for event in window.events
     ]
@@ -99,11 +99,11 @@ def _pipeline_timeline(facts: PlanFacts, window: Window, place: int) -> Timeline
     return Timeline(
         f"pipeline-{place}",
         title,
-        f"{len(ranks)} ranks from {seconds(window.start)} to {seconds(window.end)}; grey is waiting.",
+        f"{len(ranks)} ranks from {time_text(window.start)} to {time_text(window.end)}; grey is waiting.",
         [f"rank {rank}" for rank in ranks],
         spans,
         (window.start, window.end),
-        seconds,
+        time_text,
         [*((_ROLES[kind], _WORDS[kind]) for kind in "FBW" if kind in kinds), ("quiet", "waits")],
     )
 
@@ -160,7 +160,7 @@ def _own_place(search_result: TrainingSearch, plans: Sequence[Ranked]) -> int:
 def _plan_sentence(plan: Ranked, own_step: float) -> str:
     """A sentence on a plan: time, memory, and how it compares with the scenario's own."""
     costs = plan.costs
-    words = f"{seconds(costs['step_time'])} a step at {percent(costs['mfu'])} MFU"
+    words = f"{time_text(costs['step_time'])} a step at {percent(costs['mfu'])} MFU"
     room = verdict(costs["memory_share"])
     stated = f"{words}; {gib(costs['memory_peak'])} GiB, {percent(costs['memory_share'])} of what is usable: {room}."
     ratio = own_step / costs["step_time"]

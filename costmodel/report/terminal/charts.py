@@ -1,4 +1,4 @@
-"""Bars, two-sided bars and lines for the terminal, of plain characters, at home in 80 columns."""
+"""Plots of characters for a terminal: points, lines, and bars to two sides of a middle line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from costmodel.ground.record import record
-from costmodel.report.terminal.layout import WidthDrawing, bar, drawn, laid, styled
+from costmodel.report.terminal.layout import WidthDrawing, bar, laid_out, styled, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,18 +60,18 @@ def _chart_lines(
     for point in points:
         row = HIGH - 1 - _cell_index(point.y, low_y, high_y, HIGH)
         cells[row][_cell_index(point.x, low_x, high_x, wide)] = point.mark
-    lines = [*laid([styled(f"  {titles[1]}")], width)]
+    lines = [*laid_out([styled(f"  {titles[1]}")], width)]
     for row, cell in enumerate(cells):
         edge = f"{labels[row]:>{margin}} ┤" if row in labels else f"{'':>{margin}} │"
-        lines.append(drawn(f"  {edge}{''.join(cell)}".rstrip()))
+        lines.append(unwrapped(f"  {edge}{''.join(cell)}".rstrip()))
     even = [round(tick * (wide - 1) / _TICKS) for tick in range(_TICKS + 1)]
     ticks = [(place, shown[0](low_x + (high_x - low_x) * place / (wide - 1))) for place in even]
     ticks = sorted((_cell_index(x, low_x, high_x, wide), text) for x, text in stated) or ticks
     places = [place for place, _ in ticks]
     axis = "".join("┬" if column in places else "─" for column in range(wide))
-    lines.append(drawn(f"  {'':>{margin}} └{axis}"))
-    lines.append(drawn(f"  {'':>{margin}}  {_tick_labels(ticks, wide)}"))
-    return [*lines, *laid([styled(f"  {titles[0]:>{margin + 2 + wide}}")], width)]
+    lines.append(unwrapped(f"  {'':>{margin}} └{axis}"))
+    lines.append(unwrapped(f"  {'':>{margin}}  {_tick_labels(ticks, wide)}"))
+    return [*lines, *laid_out([styled(f"  {titles[0]:>{margin + 2 + wide}}")], width)]
 
 
 def _value_range(values: Sequence[float]) -> tuple[float, float]:
@@ -97,10 +97,10 @@ _LEFT = " ▕▐█"
 LOGARITHMIC = 8.0  # a range that spans more is drawn by its logarithm
 
 
-def two_sided(low: float, high: float, widest: float, width: int = 8) -> str:
+def two_sided_bar(low: float, high: float, widest: float, width: int = 8) -> str:
     """A bar to both sides of a middle line.
 
-    >>> two_sided(-1.0, 0.5, 1.0, 4)
+    >>> two_sided_bar(-1.0, 0.5, 1.0, 4)
     '████│██  '
     """
     left = max(-min(low, high), 0.0) / widest if widest else 0.0
@@ -111,7 +111,7 @@ def two_sided(low: float, high: float, widest: float, width: int = 8) -> str:
     return f"{drawn:>{width}}│{bar(right, width):<{width}}"
 
 
-def line(
+def line_chart(
     points: Sequence[tuple[float, float]],
     titles: tuple[str, str],
     shown: tuple[Callable[[float], str], Callable[[float], str]],

@@ -1,4 +1,4 @@
-"""An answer's document as lines of a terminal."""
+"""The document of an answer as lines of a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rich.text import Text
 
 from costmodel.ground.counts import number_of
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, table_of
-from costmodel.report.terminal.layout import MORE, CellTable, Detail, Line, shorter
+from costmodel.report.terminal.layout import MORE, CellTable, Detail, Line, short_or_full
 
 
 def document_lines(document: AnswerDocument) -> list[Line]:
@@ -38,14 +38,16 @@ def table_lines(table: Table, short: Table | None = None, least: Table | None = 
     if least is not None:
         brief = table_lines(table if short is None else short)
         brief = [Detail(brief, least.rest, spare=4, instead=[cell_table(least, None)])]
-        return brief if short is None else shorter(brief, [cell_table(table, table.most)], table.rest)
+        return brief if short is None else short_or_full(brief, [cell_table(table, table.most)], table.rest)
     if short is not None:
-        return shorter([cell_table(short, short.most)], [cell_table(table, table.most)], table.rest)
+        return short_or_full([cell_table(short, short.most)], [cell_table(table, table.most)], table.rest)
     count = len(table.rows[: table.most])
     if table.brief is None or count <= table.brief:
         return [cell_table(table, table.most)]
     words = number_of(count - table.brief, f"more {table.rest}" if table.brief else table.rest)
-    return shorter([cell_table(table, table.brief)] if table.brief else [], [cell_table(table, table.most)], words)
+    return short_or_full(
+        [cell_table(table, table.brief)] if table.brief else [], [cell_table(table, table.most)], words
+    )
 
 
 def cell_table(table: Table, most: int | None) -> CellTable:
@@ -55,13 +57,13 @@ def cell_table(table: Table, most: int | None) -> CellTable:
     rows = [[_cell_text(row[place]) for place in shown] for row in table.rows[:most]]
     heads, align = [column.head for column in columns], "".join(column.align for column in columns)
     if table.sums:
-        rule = [_rule([row[place] for row in rows], column) for place, column in enumerate(columns)]
+        rule = [_line_above_sums([row[place] for row in rows], column) for place, column in enumerate(columns)]
         rows.insert(len(rows) - table.sums, rule)
     legend = {column.head: column.legend for column in columns if column.legend}
     return CellTable(heads, rows, align, table.headed, _dropped_heads(columns), table.gap, table.indent, legend=legend)
 
 
-def _rule(cells: Sequence[str], column: Column) -> str:
+def _line_above_sums(cells: Sequence[str], column: Column) -> str:
     """The line between the summed rows and their sums, as long as names and numbers are."""
     return "─" * max(map(len, cells)) if column.align != "l" else ""
 

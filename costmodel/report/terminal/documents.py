@@ -1,4 +1,4 @@
-"""Prints documents: a list of them, and each as it is written."""
+"""Lists of documents, keys and formats in a terminal, and documents as they are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.ground.units import percent
 from costmodel.report.data_formats.json_csv_markdown import json_text
-from costmodel.report.terminal.layout import DIM, HEAD, MORE, CellTable, Detail, Line, drawn, head, styled
+from costmodel.report.terminal.layout import DIM, HEAD, MORE, CellTable, Detail, Line, schema_head, styled, unwrapped
 
 if TYPE_CHECKING:
     from costmodel.documents.keys.key_list import ScenarioKey
@@ -24,7 +24,7 @@ Prices = Mapping[str, "NodePrice | None"]
 Held = Mapping[str, "HeldAgainst"]  # by accelerator, the runs that predictions for it were compared with
 
 
-def listed(
+def document_list_lines(
     found: Listed, held: Held | None = None, prices: Prices | None = None, groups: Listed | None = None
 ) -> list[Line]:
     """Names and titles, kind by kind; for accelerators the runs they were compared with, for nodes their prices.
@@ -37,10 +37,10 @@ def listed(
             styled(
                 "  also: keys, formats, releases, efficiencies, priors, reliability, practices, grids, measured", DIM
             ),
-            Detail([styled(""), *listed(found)], "every name", spare=1),
+            Detail([styled(""), *document_list_lines(found)], "every name", spare=1),
             MORE,
             styled(""),
-            drawn("Next: costmodel list models"),
+            unwrapped("Next: costmodel list models"),
         ]
         return [CellTable(("group", "documents", "such as"), rows, "krl"), *more]
     lines: list[Line] = []
@@ -79,7 +79,7 @@ def _evidence_table(entries: Sequence[tuple[str, str]], held: Held) -> CellTable
     return CellTable(("name", "runs", "median", "date", "title"), rows, "lrrll", drop=("title",))
 
 
-def listed_json(found: Listed, held: Held | None = None, prices: Prices | None = None) -> dict[str, Any]:
+def document_list_json(found: Listed, held: Held | None = None, prices: Prices | None = None) -> dict[str, Any]:
     """The list of documents as plain values."""
 
     def runs(name: str) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def listed_json(found: Listed, held: Held | None = None, prices: Prices | None =
         return {"price_usd_per_gpu_h": price and price.hourly, "price_date": price and price.date}
 
     return {
-        **head("costmodel/list/v1"),
+        **schema_head("costmodel/list/v1"),
         "documents": [
             {"kind": kind, "name": name, "title": title, **runs(name), **rent(name)}
             for kind, entries in found.items()
@@ -105,7 +105,7 @@ def listed_json(found: Listed, held: Held | None = None, prices: Prices | None =
     }
 
 
-def keys(found: Sequence[ScenarioKey]) -> list[Line]:
+def key_lines(found: Sequence[ScenarioKey]) -> list[Line]:
     """Keys with the values they take and what they mean."""
     from costmodel.documents.keys.workload_keys import WORKLOADS  # it imports the schemas of all workloads
 
@@ -119,40 +119,40 @@ def keys(found: Sequence[ScenarioKey]) -> list[Line]:
 
 def keys_json(found: Sequence[ScenarioKey]) -> dict[str, Any]:
     """The keys as plain values."""
-    return {**head("costmodel/keys/v1"), "keys": [key._asdict() for key in found]}
+    return {**schema_head("costmodel/keys/v1"), "keys": [key._asdict() for key in found]}
 
 
-def documents(texts: Sequence[Text]) -> list[Line]:
+def document_text_lines(texts: Sequence[Text]) -> list[Line]:
     """Documents as they are written."""
-    return [drawn(line) for _, _, text in texts for line in text.splitlines()]
+    return [unwrapped(line) for _, _, text in texts for line in text.splitlines()]
 
 
 def documents_json(texts: Sequence[Text]) -> dict[str, Any]:
     """The documents as plain values."""
     return {
-        **head("costmodel/document/v1"),
+        **schema_head("costmodel/document/v1"),
         "documents": [{"kind": kind, "file": file, "text": text} for kind, file, text in texts],
     }
 
 
-def schema(shown: dict[str, Any]) -> list[Line]:
+def schema_lines(shown: dict[str, Any]) -> list[Line]:
     """A JSON Schema as lines."""
-    return [drawn(line) for line in json_text(shown).splitlines()]
+    return [unwrapped(line) for line in json_text(shown).splitlines()]
 
 
-def formats(found: Sequence[LaunchFormat]) -> list[Line]:
+def format_lines(found: Sequence[LaunchFormat]) -> list[Line]:
     """All formats, or the options of a single one."""
     if len(found) == 1:
-        return _options(found[0])
+        return _option_lines(found[0])
     rows = [(entry.name, entry.title, "yes" if entry.written else "") for entry in found]
     return [
         CellTable(("name", "format", "exported"), rows, "kll"),
-        drawn(""),
-        drawn("Next: costmodel list formats torchtitan"),
+        unwrapped(""),
+        unwrapped("Next: costmodel list formats torchtitan"),
     ]
 
 
-def _options(entry: LaunchFormat) -> list[Line]:
+def _option_lines(entry: LaunchFormat) -> list[Line]:
     """Options with the keys they fill or what is lost, then keys that no option states."""
     counted = [option for option in entry.options if option.fills or option.lost]
     without = len(entry.options) - len(counted)
@@ -160,14 +160,14 @@ def _options(entry: LaunchFormat) -> list[Line]:
     lines: list[Line] = [styled(entry.title, HEAD), CellTable(("option", "key, or what is lost"), rows, "kl")]
     if entry.not_stated:
         not_stated = list(entry.not_stated.items())
-        lines += [drawn(""), CellTable(("key that it does not state", "because"), not_stated, "kl")]
-    return [*lines, drawn(""), drawn(f"{without} more options cost nothing")]
+        lines += [unwrapped(""), CellTable(("key that it does not state", "because"), not_stated, "kl")]
+    return [*lines, unwrapped(""), unwrapped(f"{without} more options cost nothing")]
 
 
 def formats_json(found: Sequence[LaunchFormat]) -> dict[str, Any]:
     """The formats as plain values."""
     return {
-        **head("costmodel/formats/v1"),
+        **schema_head("costmodel/formats/v1"),
         "formats": [
             {
                 **entry._asdict(),

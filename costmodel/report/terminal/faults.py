@@ -1,4 +1,4 @@
-"""Faults on the terminal: a code, a sentence, the place with a caret, the remedy."""
+"""Input faults in a terminal: code, sentence, the place with a caret, and a hint."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from costmodel.ground.errors import WARNINGS, Fault, Place
-from costmodel.report.terminal.layout import BAD, DIM, WARN, drawn, laid, visible
+from costmodel.report.terminal.layout import BAD, DIM, WARN, laid_out, unwrapped, visible_text
 
 MOST_FAULTS = 20
 _MOST_ALIKE = 3  # faults with the same words that are shown one by one; of more, the first stands for all
 _WINDOW, _NARROW_WINDOW = 100, 16
 
 
-def faults(found: Sequence[Fault], width: int | None = None) -> Iterator[Text]:
+def fault_report(found: Sequence[Fault], width: int | None = None) -> Iterator[Text]:
     """Every fault with its place, the line with a caret, and the remedy; no wider than a terminal."""
-    yield from laid(_fault_lines(found, width), width)
+    yield from laid_out(_fault_lines(found, width), width)
 
 
 def _fault_lines(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
     """The lines of all faults; equal ones share a line, and a few of many are shown."""
-    gathered = gathered_faults(found)
+    gathered = grouped_faults(found)
     for alike in gathered[:MOST_FAULTS]:
         yield from fault_lines(alike[0], width)
         if len(alike) > 1:
@@ -34,7 +34,7 @@ def _fault_lines(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
     yield Text(f"{count:,} fault{'s' if count > 1 else ''}. For details: costmodel explain {known}", style=DIM)
 
 
-def gathered_faults(found: Sequence[Fault]) -> list[list[Fault]]:
+def grouped_faults(found: Sequence[Fault]) -> list[list[Fault]]:
     """The faults in order; more than a few with equal words form one group."""
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in found:
@@ -63,35 +63,36 @@ def _other_place(fault: Fault, first: Fault) -> str:
     """
     place = fault.place
     if place is None or first.place is None or place.file != first.place.file or not place.line:
-        return visible(str(place or "without a place"))
+        return visible_text(str(place or "without a place"))
     return f"{place.line}:{place.column}"
 
 
 def fault_lines(fault: Fault, width: int | None = None) -> list[Text]:
     """The lines of one fault: code, sentence, place with a caret, and hint."""
     word, color = ("warning", WARN) if fault.code in WARNINGS else ("error", BAD)
-    lines = [Text.assemble((f"{word}[{fault.code}]", color), f": {visible(fault.sentence)}")]
+    lines = [Text.assemble((f"{word}[{fault.code}]", color), f": {visible_text(fault.sentence)}")]
     place = fault.place
     if place is not None:
-        lines.append(Text(f"  --> {visible(str(place))}", style=DIM))
+        lines.append(Text(f"  --> {visible_text(str(place))}", style=DIM))
         if place.text:
             number = str(place.line or "")
             margin = " " * len(number)
             room = None if width is None else max(_NARROW_WINDOW, width - len(f" {number} | "))
-            before, marked, after = _window(place, room)
+            before, marked, after = _caret_window(place, room)
             caret = Text.assemble(f" {margin} | {' ' * cell_len(before)}", ("^" * (cell_len(marked) or 1), BAD))
             caret.no_wrap = True
-            lines += [Text(f" {margin} |"), drawn(f" {number} | {before}{marked}{after}"), caret]
+            lines += [Text(f" {margin} |"), unwrapped(f" {number} | {before}{marked}{after}"), caret]
     if fault.hint:
-        lines.append(Text(f"help: {visible(fault.hint)}"))
+        lines.append(Text(f"help: {visible_text(fault.hint)}"))
     return lines
 
 
-def _window(place: Place, room: int | None) -> tuple[str, str, str]:
+def _caret_window(place: Place, room: int | None) -> tuple[str, str, str]:
     """The text before, under and after the caret, shortened if it is too long."""
     start, end = place.column - 1, place.column - 1 + place.width
     before, marked, after = (
-        visible(part.replace("\t", "    ")) for part in (place.text[:start], place.text[start:end], place.text[end:])
+        visible_text(part.replace("\t", "    "))
+        for part in (place.text[:start], place.text[start:end], place.text[end:])
     )
     if len(before) > _WINDOW:
         before = "…" + before[-_WINDOW // 2 :]

@@ -1,4 +1,4 @@
-"""Words that many answers share: results, shares and bands as people read them, a plan in a line."""
+"""Words that many answers share: results, shares, bands and lists as text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BAND, ENDS = "P10 – P90", ("low", "high")
 
 
 def fit_words(chance: float) -> str:
-    """The chance that a plan fits, for a column.
+    """The chance that a plan fits in memory, as text for a column.
 
     >>> fit_words(0.9), fit_words(0.99999)
     ('90%', '>99%')
@@ -43,24 +43,24 @@ def fit_words(chance: float) -> str:
     return chance_words(chance).replace(" ", "") if chance < _SURELY else ">99%"
 
 
-def signed(value: float) -> str:
+def signed_percent(value: float) -> str:
     """A fraction with its sign, as errors are read.
 
-    >>> signed(-0.0312)
+    >>> signed_percent(-0.0312)
     '−3.1 %'
     """
     return f"{value * 100:+.1f} %".replace("-", "−")
 
 
-def is_held(name: str) -> bool:
+def is_memory(name: str) -> bool:
     """Whether a figure's bytes are memory, such as a line of the memory breakdown; other bytes are traffic."""
     if any(name in columns for columns in COLUMNS.values()):
         return name.startswith(("memory_", "host_", "cache_", "kv_")) and column_of(name).unit in ("B", "1")
     return not name.endswith("volume")
 
 
-def figure(value: float, unit: str, digits: int = 3, *, held: bool = False) -> str:
-    """A figure with its unit: memory in GiB, traffic in GB, rates in token/s."""
+def figure_text(value: float, unit: str, digits: int = 3, *, held: bool = False) -> str:
+    """A figure as text with its unit: memory in GiB, traffic in GB, rates in token/s; held: of memory."""
     if math.isnan(value):
         return "unknown"
     if unit == "B" and held:
@@ -69,7 +69,7 @@ def figure(value: float, unit: str, digits: int = 3, *, held: bool = False) -> s
 
 
 def result(name: str, value: float | None, unit: str = "", digits: int = 3, *, bare: bool = False) -> str:
-    """A result in words: shares in percent; bare: a rate without unit, if its name has the unit."""
+    """A result as text; shares in percent; bare: a rate without its unit, if the name of its column has it."""
     unit = unit or TRAINING_COLUMNS[name].unit
     if value is None:
         return "—"
@@ -79,14 +79,14 @@ def result(name: str, value: float | None, unit: str = "", digits: int = 3, *, b
         return percent(value, digits)
     if unit == "1/s" and bare:
         return significant(value, 4)
-    return figure(value, unit, digits, held=is_held(name))
+    return figure_text(value, unit, digits, held=is_memory(name))
 
 
-def spaced(text: str) -> str:
+def readable(text: str) -> str:
     """A value with thousands separated; large pure numbers get a letter if that loses no digit.
 
-    >>> spaced("34640"), spaced("25600 Gb/s"), spaced("1319000000000"), spaced("megatron-core"), spaced("1234567")
-    ('34,640', '25,600 Gb/s', '1.319 T', 'megatron-core', '1.234567 M')
+    >>> readable("34640"), readable("25600 Gb/s"), readable("1319000000000"), readable("1234567")
+    ('34,640', '25,600 Gb/s', '1.319 T', '1.234567 M')
     """
     match = _DIGITS.match(text)
     if match is None:
@@ -99,19 +99,19 @@ def spaced(text: str) -> str:
     return f"{int(whole):,}{rest}{unit}"
 
 
-def listed(words: Iterable[str]) -> str:
+def or_list(words: Iterable[str]) -> str:
     """Words joined by commas and `or`.
 
-    >>> listed(["2,048"]), listed(["1", "2", "4"])
+    >>> or_list(["2,048"]), or_list(["1", "2", "4"])
     ('2,048', '1, 2 or 4')
     """
     return _joined_with(words, "or")
 
 
-def joined(words: Iterable[str]) -> str:
+def and_list(words: Iterable[str]) -> str:
     """Words joined by commas and `and`.
 
-    >>> joined(["2,048"]), joined(["1", "2", "4"])
+    >>> and_list(["2,048"]), and_list(["1", "2", "4"])
     ('2,048', '1, 2 and 4')
     """
     return _joined_with(words, "and")
@@ -122,10 +122,10 @@ def _joined_with(words: Iterable[str], before_last: str) -> str:
     return f"{', '.join(ahead)} {before_last} {last}" if ahead else last
 
 
-def between(low: str, high: str) -> str:
+def range_of(low: str, high: str) -> str:
     """A range with one unit, which of times is that of the high end unless the low one is far below it.
 
-    >>> between("287 s", "14.1 min"), between("16.5 us", "1.02 s")
+    >>> range_of("287 s", "14.1 min"), range_of("16.5 us", "1.02 s")
     ('4.78 – 14.1 min', '16.5 us – 1.02 s')
     """
     number, _, unit = low.partition(" ")

@@ -1,4 +1,4 @@
-"""The head of every answer: what was really computed, even where the scenario's title differs."""
+"""Lines at the head of an answer: model, machine, price, assumptions, remarks; and commands that answers print."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from costmodel.explore.workload_flags import keys_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE
 from costmodel.ground.units import counted, percent, rounded_dollars, significant
-from costmodel.report.terminal.layout import DIM, HEAD, WARN, Abridged, CellTable, Line, as_many, shorter, styled
+from costmodel.report.terminal.layout import DIM, HEAD, WARN, Abridged, CellTable, Line, cut_list, short_or_full, styled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -50,35 +50,38 @@ _SHOWN = 8  # prices of one answer
 
 
 def head_lines(facts: Subject, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
-    """The model and machine; for training also batch, precision, optimizer and software; the price if a cost is shown.
+    """The model and the machine; for training also batch, precision, optimizer and software; with `priced` the price.
+
+    facts: what was computed. varied: paths that change from row to row of the answer, which the head leaves out.
+    priced: whether the answer shows a cost
 
     Args:
         facts: what was computed
         varied: paths that change from row to row of the answer, which the head leaves out
         priced: whether the answer shows a cost
     """
-    subject, settings = subject_words(facts, varied), [*_settings(facts, varied)]
+    subject, settings = subject_words(facts, varied), [*_training_settings(facts, varied)]
     lines = [*([styled(subject, HEAD)] if subject else []), *([styled(" · ".join(settings))] if settings else [])]
     return [*lines, *price_lines(facts.price)] if priced and not price_varies(varied) else lines
 
 
 def subject_words(facts: Subject, varied: Collection[str] = ()) -> str:
     """The model and the machine, without what varies."""
-    return " on ".join(filter(None, (_model(facts, varied), _machine(facts, varied))))
+    return " on ".join(filter(None, (_model_words(facts, varied), _machine_words(facts, varied))))
 
 
-def own_files(case: LoadedScenario) -> list[Text]:
+def own_files_lines(case: LoadedScenario) -> list[Text]:
     """A line on the user's own files that the answer uses."""
     return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
 
 
-def head_of(case: ResolvedScenario) -> list[Text]:
+def scenario_head(case: ResolvedScenario) -> list[Text]:
     """The head of an answer: an assumed job first, then the scenario and the files it uses."""
-    stated = [*head_lines(facts_of(case)), *rounded_batch(case), *origin_lines(case)]
+    stated = [*head_lines(facts_of(case)), *rounded_batch_warning(case), *origin_lines(case)]
     return [*job_lines(case.asked.assumed), *stated]
 
 
-def rounded_batch(case: ResolvedScenario, varied: Collection[str] = ()) -> list[Text]:
+def rounded_batch_warning(case: ResolvedScenario, varied: Collection[str] = ()) -> list[Text]:
     """A warning if a batch written in tokens is not a whole number of sequences."""
     batch = case.scenario.workload.global_batch
     if not isinstance(batch, FromTokens) or varies("workload", varied) or batch.tokens == batch * batch.sequence:
@@ -89,8 +92,13 @@ def rounded_batch(case: ResolvedScenario, varied: Collection[str] = ()) -> list[
 
 
 def origin_lines(case: LoadedScenario) -> list[Text]:
-    """Lines on your own files, imported files, model names, replaced flags, and defaults."""
-    return [*own_files(case), *read_from(case.foreign), *named_models(case.hub), *flag_lines(case.asked)]
+    """Lines on the user's files, imported files, model names, replaced flags, and defaults."""
+    return [
+        *own_files_lines(case),
+        *imported_files_lines(case.foreign),
+        *model_name_lines(case.hub),
+        *flag_lines(case.asked),
+    ]
 
 
 _NODE = "cluster.node"
@@ -101,39 +109,39 @@ _BY_EFFECT = ("stack", "workload.concurrency", "workload.global_batch", "workloa
 def flag_lines(asked: FlagQuestion) -> Iterator[Text]:
     """Lines on what flags replace and on defaults; the default job is in `job_lines`."""
     yield from (styled(remark, WARN) for remark in asked.remarks)
-    assumed = sorted((item for item in asked.assumed if item.path != JOB), key=_rank)
-    short = [as_many("assumed: ", [*map(_in_short, assumed)], " · ") if assumed else "", *[""] * len(assumed)]
+    assumed = sorted((item for item in asked.assumed if item.path != JOB), key=_importance)
+    short = [cut_list("assumed: ", [*map(_short_assumption, assumed)], " · ") if assumed else "", *[""] * len(assumed)]
     for item, words in zip(assumed, short, strict=False):
-        yield Abridged(_assumed(item), DIM, short=words, added="why each default")
+        yield Abridged(_assumption_words(item), DIM, short=words, added="why each default")
 
 
-def _rank(item: Assumption) -> int:
-    """The place of an assumption: those that change answers most come first, the node, which titles name, last."""
+def _importance(item: Assumption) -> int:
+    """The order of an assumption: first those that change answers most, last the node, which titles name."""
     others = len(_BY_EFFECT) + (item.path == _NODE)
     return _BY_EFFECT.index(item.path) if item.path in _BY_EFFECT else others
 
 
 def job_lines(assumed: Iterable[Assumption]) -> Iterator[Text]:
     """The assumed job, with the flag for another job: the first line of an answer."""
-    yield from (styled(_assumed(item), WARN) for item in assumed_job(assumed))
+    yield from (styled(_assumption_words(item), WARN) for item in assumed_job(assumed))
 
 
 def assumed_job(assumed: Iterable[Assumption]) -> Iterator[Assumption]:
-    """The assumption on the job, if there is one."""
+    """The assumption about the job as a list; empty if the scenario states the job."""
     yield from (item for item in assumed if item.path == JOB)
 
 
-def _assumed(item: Assumption) -> str:
+def _assumption_words(item: Assumption) -> str:
     return f"assumed {item.path} {item.value}: {item.origin}"
 
 
-def _in_short(item: Assumption) -> str:
-    """A default, with the flag that changes it."""
+def _short_assumption(item: Assumption) -> str:
+    """A default in few words, with the flag that changes it."""
     flag = re.search(r"--(?!set)[a-z-]+|--set \S+", item.origin)
     return f"{item.path.rpartition('.')[2]} {item.short or item.value}{f' ({flag[0]})' if flag else ''}"
 
 
-def read_from(files: Mapping[str, Foreign]) -> list[Text]:
+def imported_files_lines(files: Mapping[str, Foreign]) -> list[Text]:
     """Imported files, and the options that the costmodel document does not state."""
     lines: list[Text] = []
     for file, foreign in files.items():
@@ -142,34 +150,35 @@ def read_from(files: Mapping[str, Foreign]) -> list[Text]:
     return lines
 
 
-def named_models(hub: Mapping[str, str]) -> list[Text]:
+def model_name_lines(hub: Mapping[str, str]) -> list[Text]:
     """Lines on other names for shipped models, and on the weight types that those names state."""
     taken = {name: shape for name, shape in hub.items() if types_by_name(name, shape) or not is_own_name(name, shape)}
     return [styled(f"model {shape}: {name_words(name, shape)}") for name, shape in taken.items()]
 
 
-def title(case: LoadedScenario) -> str:
-    """The scenario's title if no other key was changed, else its model and machine."""
+def case_title(case: LoadedScenario) -> str:
+    """The title of the scenario; its model and machine if keys were changed."""
     changed = {*map(path_of, case.changes)}
     return case.title if not changed or "title" in changed else subject_words(subject_of(case))
 
 
 def machine_words(case: ResolvedScenario) -> str:
-    """The numbers and names of a scenario's accelerators and nodes."""
-    return _machine(facts_of(case), ())
+    """The numbers and names of the accelerators and nodes of a scenario, in words."""
+    return _machine_words(facts_of(case), ())
 
 
-def _called(named: NamedDocument, words: str = "") -> str:
+def _document_name(named: NamedDocument, words: str = "") -> str:
     """A document by its name or other words."""
     return f"{words or named.name}{' (changed)' if named.changed else ''}"
 
 
-def _model(facts: Subject, varied: Collection[str]) -> str:
-    return "" if varies("model", varied) else _called(facts.model, facts.model.title)
+def _model_words(facts: Subject, varied: Collection[str]) -> str:
+    """The model in words; empty if it varies."""
+    return "" if varies("model", varied) else _document_name(facts.model, facts.model.title)
 
 
-def _machine(facts: Subject, varied: Collection[str]) -> str:
-    """The numbers and names of accelerators and nodes, without what varies."""
+def _machine_words(facts: Subject, varied: Collection[str]) -> str:
+    """The numbers and names of accelerators and nodes in words, without what varies."""
     nodes = "" if varies("cluster.nodes", varied) else counted(facts.nodes)
     if facts.groups:
         kinds = " + ".join(f"{counted(count)} × {name}" for count, name in facts.groups)
@@ -180,23 +189,23 @@ def _machine(facts: Subject, varied: Collection[str]) -> str:
         return nodes and f"{nodes} node{'' if facts.nodes == 1 else 's'}"
     partly = varies("cluster.node.accelerators", varied)
     ranks = "" if partly or not nodes else counted(facts.ranks)
-    part = "accelerators" if varies("cluster.node.accelerator", varied) else _called(facts.accelerator)
-    used = "" if partly or facts.accelerators == facts.built else f" ({_used(facts)})"
-    return f"{_times(ranks, part)}, {_times(nodes, _called(facts.node))}{used}"
+    part = "accelerators" if varies("cluster.node.accelerator", varied) else _document_name(facts.accelerator)
+    used = "" if partly or facts.accelerators == facts.built else f" ({_used_accelerators(facts)})"
+    return f"{_count_times(ranks, part)}, {_count_times(nodes, _document_name(facts.node))}{used}"
 
 
-def _times(count: str, words: str) -> str:
+def _count_times(count: str, words: str) -> str:
     return f"{count} × {words}" if count else words
 
 
-def _used(facts: Subject) -> str:
-    """How many accelerators of each node the job uses, if the node has another number."""
+def _used_accelerators(facts: Subject) -> str:
+    """How many accelerators of each node the job uses, in words; empty if it uses all."""
     each = counted(facts.accelerators)
     return f"{each} of {counted(facts.built)} in use" if facts.accelerators < facts.built else f"{each} in each"
 
 
-def _settings(facts: Subject, varied: Collection[str]) -> Iterator[str]:
-    """Batch, precision, optimizer, tuning and software, of a workload that has such sizes, without what varies."""
+def _training_settings(facts: Subject, varied: Collection[str]) -> Iterator[str]:
+    """Batch, precision, optimizer, tuning and software of a training in words, without what varies."""
     if not facts.sizes:
         return
     batch, sequence = (
@@ -205,7 +214,7 @@ def _settings(facts: Subject, varied: Collection[str]) -> Iterator[str]:
     )
     yield f"batch {batch} × {sequence} tokens"
     for path, chosen in (*facts.choices.values(), ("stack", facts.stack)):
-        words = chosen if isinstance(chosen, str) else _called(chosen)
+        words = chosen if isinstance(chosen, str) else _document_name(chosen)
         if words and not varies(path, varied):
             yield words
 
@@ -214,46 +223,43 @@ def _settings(facts: Subject, varied: Collection[str]) -> Iterator[str]:
 
 
 def price_varies(varied: Collection[str]) -> bool:
-    """Whether rows of an answer can have different prices."""
+    """Whether a varied key can change the price."""
     return any(varies(path, varied) for path in ("assume.price", *_PRICED_BY))
 
 
 def price_lines(price: AcceleratorPrice, indent: str = "", *, shown: bool = True) -> list[Text]:
-    """The price that costs use and its origin; prices that were left out.
+    """Lines with the price behind the costs, its origin, and prices that were left out.
 
     shown: whether a short answer has a price that the user stated
     """
-    found = [styled(f"{indent}{words}", style) for words, style in _lines(price)]
+    found = [styled(f"{indent}{words}", style) for words, style in _price_and_source(price)]
     if price.known and price.assumed and price.listed is not None:
-        short = f"{indent}at {hourly(price)} (assumed: {price.node}, {price.listed.sold}; --price sets another)"
+        short = f"{indent}at {hourly_price(price)} (assumed: {price.node}, {price.listed.sold}; --price sets another)"
         found[0] = Abridged(found[0].plain, short=short, added="origin of the price")
     elif price.known and not price.assumed and not shown:
         found[0] = Abridged(found[0].plain, short="", added="the price")
     return found
 
 
-def _lines(price: AcceleratorPrice) -> Iterator[tuple[str, str]]:
+def _price_and_source(price: AcceleratorPrice) -> Iterator[tuple[str, str]]:
     yield price_words(price), ""
     yield from ((left_out_words(left), WARN) for left in price.foreign)
 
 
 def left_out_words(left: ForeignPrice) -> str:
-    """A price that was stated for another machine, with the machine."""
+    """A price that was stated for another machine, in words."""
     return f"{left.text} is the price for {left.of} and was left out"
 
 
-def prices(found: Iterable[AcceleratorPrice]) -> list[Text]:
-    """The distinct prices of an answer whose rows differ in price, and prices that were left out.
-
-    With several nodes, each price names the nodes it applies to, or the nodes for which it is left out.
-    """
+def price_lines_of_all(found: Iterable[AcceleratorPrice]) -> list[Text]:
+    """Lines with every distinct price of an answer whose rows differ in price, and the nodes it applies to."""
     nodes: dict[tuple[str, str], dict[str, None]] = {}
     priced = list(found)
     for price in priced:
-        for line in _lines(price):
+        for line in _price_and_source(price):
             nodes.setdefault(line, {})[price.job or price.node] = None
     several = len({price.job or price.node for price in priced}) > 1
-    lines = [(_of_nodes(words, of, style) if several else words, style) for (words, style), of in nodes.items()]
+    lines = [(_price_of_nodes(words, of, style) if several else words, style) for (words, style), of in nodes.items()]
     shown = lines[:_SHOWN]
     more = [("and more: --json has the price of each row", DIM)] if len(lines) > len(shown) else []
     short = {WARN: "  {}", DIM: "", "": ""}  # a price that is left out is part of a short answer
@@ -263,7 +269,7 @@ def prices(found: Iterable[AcceleratorPrice]) -> list[Text]:
     ]
 
 
-def _of_nodes(words: str, nodes: Iterable[str], style: str) -> str:
+def _price_of_nodes(words: str, nodes: Iterable[str], style: str) -> str:
     """A price with the nodes it applies to; a line that no price is known already names its nodes."""
     named = ", ".join(nodes)
     if style == WARN:
@@ -272,14 +278,14 @@ def _of_nodes(words: str, nodes: Iterable[str], style: str) -> str:
 
 
 def price_words(price: AcceleratorPrice) -> str:
-    """A price in one line."""
+    """A price in one line of words."""
     if not price.known:
-        return _unknown(price)
-    assumed = f"assumed: {price_source(price)}{others_words(price)}; --price sets another"
-    return f"at {hourly(price)} ({assumed if price.assumed else price_source(price)})"
+        return _unknown_price_words(price)
+    assumed = f"assumed: {price_source(price)}{other_prices_words(price)}; --price sets another"
+    return f"at {hourly_price(price)} ({assumed if price.assumed else price_source(price)})"
 
 
-def others_words(price: AcceleratorPrice) -> str:
+def other_prices_words(price: AcceleratorPrice) -> str:
     """The range of prices of other offers for the same accelerator."""
     if price.others is None:
         return ""
@@ -287,18 +293,18 @@ def others_words(price: AcceleratorPrice) -> str:
     return f"; others {low}" if low == high else f"; others {low} to {high}"
 
 
-def _unknown(price: AcceleratorPrice) -> str:
+def _unknown_price_words(price: AcceleratorPrice) -> str:
     return f"no price known for {price.node}; --price 2.50USD/GPU/h sets one"
 
 
-def hourly(price: AcceleratorPrice) -> str:
+def hourly_price(price: AcceleratorPrice) -> str:
     """The rent of an accelerator in use."""
     dollars = price.each * _HOUR
     return f"{f'{dollars:,.2f}' if dollars >= 1 else significant(dollars)} USD/GPU/h" if price.known else "unknown"
 
 
 def price_source(price: AcceleratorPrice) -> str:
-    """The origin of a price: the node's list, the scenario or the command line."""
+    """The origin of a price in words: the node's list of prices, the scenario or the command line."""
     place, listed = price.place, price.listed
     if price.stated:
         return price.stated
@@ -308,30 +314,30 @@ def price_source(price: AcceleratorPrice) -> str:
         return "assume.price of the scenario"
     where = f" in {listed.region}" if listed.region else ""
     known = ", unverified" if listed.check == "known" else ""
-    part = "" if listed.per == "accelerator" or price.accelerators == price.built else _whole(price)
-    return f"{price.node}, {_sold(price, listed)}{where}, {listed.date}, {listed.source}{known}{part}"
+    part = "" if listed.per == "accelerator" or price.accelerators == price.built else _whole_price(price)
+    return f"{price.node}, {_offer_words(price, listed)}{where}, {listed.date}, {listed.source}{known}{part}"
 
 
-def _sold(price: AcceleratorPrice, listed: ListPrice) -> str:
+def _offer_words(price: AcceleratorPrice, listed: ListPrice) -> str:
     """How the node is sold; for a purchase, its capital, or the job's if the number of nodes is known."""
     if listed.bought is None:
-        return listed.sold if listed.term is None else f"{listed.sold} for {years_of(listed.term)}"
+        return listed.sold if listed.term is None else f"{listed.sold} for {term_words(listed.term)}"
     one, nodes = listed.bought.capital, price.nodes
     capital = f"{rounded_dollars(one)} a node" if nodes is None else rounded_dollars(nodes * one)
-    return f"bought for {capital}, {written_off(listed.bought)}"
+    return f"bought for {capital}, {write_off_words(listed.bought)}"
 
 
-def written_off(bought: Ownership) -> str:
-    """The years and the share of them over which a purchase is used, and what it is sold for then."""
+def write_off_words(bought: Ownership) -> str:
+    """The years over which a purchase is used, and the share for which it is sold then, in words."""
     sold = f", then sold for {rounded_dollars(bought.resale)} a node" if bought.resale else ""
     idle = f", {percent(1 - bought.utilisation, 2)} of them idle and paid for" if bought.utilisation < 1 else ""
-    return f"used for {years_of(bought.life)}{idle}{sold}"
+    return f"used for {term_words(bought.life)}{idle}{sold}"
 
 
-def years_of(time: float) -> str:
+def term_words(time: float) -> str:
     """A term of years, or of months below a year.
 
-    >>> years_of(5 * 365 * 86400), years_of(365 * 86400), years_of(30 * 86400)
+    >>> term_words(5 * 365 * 86400), term_words(365 * 86400), term_words(30 * 86400)
     ('5 years', '1 year', '1 month')
     """
     count, kind = time / (365 * 86400), "year"
@@ -340,7 +346,7 @@ def years_of(time: float) -> str:
     return f"{count:.3g} {kind}{'' if count == 1 else 's'}"
 
 
-def _whole(price: AcceleratorPrice) -> str:
+def _whole_price(price: AcceleratorPrice) -> str:
     return f"; the whole node for {counted(price.accelerators)} of {counted(price.built)}"
 
 
@@ -348,12 +354,12 @@ def _whole(price: AcceleratorPrice) -> str:
 
 
 def fact_fields(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
-    """Facts of the head as plain values, for rows and the whole answer; a value that varies between rows is null."""
+    """The facts at the head of an answer as plain values; null for what varies between rows."""
     found: dict[str, tuple[str, Any]] = {
         "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
         "accelerators": ("cluster.node.accelerators", without_point(facts.accelerators)),
         "stack": ("stack", facts.stack.name),
-        **{name: (path, _plainly(value)) for name, (path, value) in facts.choices.items()},
+        **{name: (path, _name_or_word(value)) for name, (path, value) in facts.choices.items()},
     }
     price = price_fields(facts.price)
     return {
@@ -365,11 +371,11 @@ def fact_fields(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
 
 
 def with_facts(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with the identifying columns before the results."""
+    """The rows with identifying facts before their results."""
     return [{**facts, **row} for row in rows]
 
 
-def _plainly(chosen: NamedDocument | str) -> str | None:
+def _name_or_word(chosen: NamedDocument | str) -> str | None:
     """The name of a document, or the chosen word; None if it is empty."""
     return (chosen if isinstance(chosen, str) else chosen.name) or None
 
@@ -378,7 +384,7 @@ _DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")
 
 
 def price_fields(price: AcceleratorPrice) -> dict[str, Any]:
-    """A price as plain values: per accelerator in use, with its origin and date."""
+    """A price as plain values in USD: per accelerator in use, with its origin and date."""
     listed = price.listed
     return {
         "price_usd_per_gpu_h": price.each * _HOUR if price.known else None,
@@ -398,22 +404,22 @@ _MACHINE = {"--gpu", "--node"}
 def command(
     case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
 ) -> str:
-    """A command line; later settings replace earlier ones of the same path.
+    """A command of costmodel for this scenario, as text.
 
-    free: a search that fixes no key of the plan.
+    settings: for --set; later ones replace earlier ones of the same path. free: a search that fixes no key of the plan
     """
-    named, options = around(case, verb, settings or {}, free=free)
+    named, options = scenario_arguments(case, verb, settings or {}, free=free)
     for at in reversed(range(len(named))):
         if named[at].startswith("--") and named[at] in words:  # the command has this flag's option with other values
             del named[at : at + 2]
     return shlex.join(["costmodel", verb, *named, *words, *options])
 
 
-def around(
+def scenario_arguments(
     case: LoadedScenario, verb: str, settings: Mapping[str, str], *, free: bool = False
 ) -> tuple[list[str], list[str]]:
     """The words of a command that name the scenario, and the --set options that change it."""
-    asked, settings = _in_flags(case, settings)
+    asked, settings = _flags_for_settings(case, settings)
     ahead = [(full(item.partition("=")[0].strip()), item) for item in case.assignments]
     dropped = {*(["plan"] if free else []), *([] if verb == "search" else ["search"])}
     kept = [item for path, item in ahead if path not in settings and path.split(".")[0] not in dropped]
@@ -423,29 +429,31 @@ def around(
     return named, options
 
 
-def options_of(case: LoadedScenario, settings: Iterable[str]) -> str:
-    """Options that make some settings, to add to a command: its flags with other values where it has such flags."""
+def setting_options(case: LoadedScenario, settings: Iterable[str]) -> str:
+    """The options that make these settings: flags with other values where flags set these keys, else --set."""
     stated = dict(setting.split("=", 1) for setting in settings)
-    asked, rest = _in_flags(case, stated)
-    before = _flags(case.asked.words)
-    flags = (word for flag, value in _flags(asked).items() if before.get(flag) != value for word in (flag, value))
+    asked, rest = _flags_for_settings(case, stated)
+    before = _flags_with_values(case.asked.words)
+    flags = (
+        word for flag, value in _flags_with_values(asked).items() if before.get(flag) != value for word in (flag, value)
+    )
     return shlex.join([*flags, *(part for path, value in rest.items() for part in ("--set", f"{path}={value}"))])
 
 
-def _flags(words: Sequence[str]) -> dict[str, str]:
+def _flags_with_values(words: Sequence[str]) -> dict[str, str]:
     """Flags with their values."""
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-def _in_flags(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+def _flags_for_settings(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """The flags, with other values where settings are of their keys, and the other settings."""
     if not case.asked.words:
         return (), settings
-    flags, keys = _flags(case.asked.words), keys_of(case.kind)
+    flags, keys = _flags_with_values(case.asked.words), keys_of(case.kind)
     held = {full(item.partition("=")[0].strip()) for item in case.assignments}
     node = settings.get(_NODE, "") if _NODE not in held and _MACHINE & flags.keys() else ""
-    made = _flags_of_node(node) if node else {}
-    sizes = _sizes(case, flags, settings, node) if held.isdisjoint(_SIZE) else {}
+    made = _node_flags(node) if node else {}
+    sizes = _size_flag(case, flags, settings, node) if held.isdisjoint(_SIZE) else {}
     done = {*([_NODE] if node else ()), *(_SIZE if sizes else ())}
     rest = {path: value for path, value in settings.items() if path not in done}
     flags = {flag: value for flag, value in flags.items() if not node or flag not in _MACHINE - made.keys()}
@@ -455,14 +463,16 @@ def _in_flags(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[
     return tuple(word for pair in (flags | made | sizes).items() for word in pair), rest
 
 
-def _flags_of_node(node: str) -> dict[str, str]:
+def _node_flags(node: str) -> dict[str, str]:
     """The flags that name a node."""
     from costmodel.explore.default_node import flags_of_node
 
     return flags_of_node(node)
 
 
-def _sizes(case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str, str], node: str) -> dict[str, str]:
+def _size_flag(
+    case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str, str], node: str
+) -> dict[str, str]:
     """The --gpus option for the size of the cluster, if --gpus set the size or its node was a default."""
     nodes, part = (settings.get(path, "") for path in _SIZE)
     assumed = any(item.path == _SIZE[0] for item in case.asked.assumed)
@@ -480,7 +490,7 @@ def _sizes(case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str
 
 
 def assumed_lines(assumed: Sequence[Assumption], *, shown: bool = True) -> list[Line]:
-    """Values that the user did not state, and where each came from; in a short answer the first ones in a line.
+    """Lines with the values that the user did not state, and their origins.
 
     shown: whether a short answer has this line
     """
@@ -488,38 +498,37 @@ def assumed_lines(assumed: Sequence[Assumption], *, shown: bool = True) -> list[
         return []
     rows = [("" if index else "assumed", item.path, item.value, item.origin) for index, item in enumerate(assumed)]
     whole = CellTable(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)
-    line = as_many("  assumed  ", [f"{item.path} {item.value}" for item in assumed], " · ")
+    line = cut_list("  assumed  ", [f"{item.path} {item.value}" for item in assumed], " · ")
     words = number_of(len(assumed), "assumption")
-    return [Text(), *shorter([styled(line, DIM)] if shown else [], [whole], words)]
+    return [Text(), *short_or_full([styled(line, DIM)] if shown else [], [whole], words)]
 
 
-def assumed_of_all(answers: Iterable[Sequence[Assumption]]) -> list[Line]:
+def assumed_lines_of_all(answers: Iterable[Sequence[Assumption]]) -> list[Line]:
     """The assumptions of answers at several sizes: each key once, with its values."""
     found: dict[str, list[Assumption]] = {}
     for item in itertools.chain.from_iterable(answers):
         found.setdefault(item.path, []).append(item)
-    values = {path: _of_sizes([item.value for item in items]) for path, items in found.items()}
+    values = {path: _values_by_size([item.value for item in items]) for path, items in found.items()}
     whole = [replace(items[0], value=values[path]) for path, items in found.items()]
     return assumed_lines(whole, shown=False)
 
 
-def _of_sizes(values: Sequence[str]) -> str:
+def _values_by_size(values: Sequence[str]) -> str:
     """Values from size to size; of more than three the first and the last."""
     distinct = list(dict.fromkeys(values))
     return ", ".join(distinct) if len(distinct) <= 3 else f"{distinct[0]} … {distinct[-1]}"
 
 
-def remarks(
+def remarks_of_plans(
     plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]] = (), nodes: Sequence[str] = ()
 ) -> list[Line]:
-    """Every remark on the plans once, with the number of plans if not all have it; with `costs`, also whether the
-    order of calibrated and uncalibrated accelerators is certain.
+    """Every remark on the plans once, with the number of plans if not all have it.
 
-    nodes: the node of each plan, for remarks on accelerators
+    costs: results of the plans, for a remark on the order of uncalibrated accelerators. nodes: the node of each plan
     """
     counted = remark_counts(plans, nodes)
-    few = [f"{code} {REMARKS[code].title}{_counted(some)}" for code, some in counted.items()]
-    short = [as_many("  ▲ ", few, " · ") if few else "", *[""] * len(few)]
+    few = [f"{code} {REMARKS[code].title}{_count_words(some)}" for code, some in counted.items()]
+    short = [cut_list("  ▲ ", few, " · ") if few else "", *[""] * len(few)]
     lines: list[Line] = [
         Abridged(
             f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}",
@@ -530,17 +539,19 @@ def remarks(
         for (code, some), words in zip(counted.items(), short, strict=False)
     ]
     if 0 < sum("N005" in codes for codes in plans) < len(plans):
-        lines.append(Abridged(f"  ▲ N005 ranking: {_order(plans, costs)}", WARN, short="", added="what ▲ means"))
+        lines.append(
+            Abridged(f"  ▲ N005 ranking: {_uncertain_order(plans, costs)}", WARN, short="", added="what ▲ means")
+        )
     return lines
 
 
-def _counted(some: str) -> str:
+def _count_words(some: str) -> str:
     """On how many plans a remark is, without their machines."""
     return f" ({some.strip(' ()').partition(':')[0]})" if " of " in some else ""
 
 
 def remark_counts(plans: Sequence[Sequence[str]], nodes: Sequence[str] = ()) -> dict[str, str]:
-    """For each remark, how many plans it applies to if not all, and on which machines.
+    """For each code of a remark, on how many plans it is if not on all, and on which machines, in words.
 
     nodes: the node of each plan
     """
@@ -557,7 +568,7 @@ def remark_counts(plans: Sequence[Sequence[str]], nodes: Sequence[str] = ()) -> 
 _OF_MACHINES = ("N002", "N005", "N040", "N056")  # remarks on an accelerator, or on its software
 
 
-def _order(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]]) -> str:
+def _uncertain_order(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]]) -> str:
     """A sentence on whether the order of calibrated and uncalibrated accelerators is certain."""
     who = "one GPU or more is not calibrated"
     bands = [(found.get("step_time_low"), found.get("step_time_high")) for found in costs]

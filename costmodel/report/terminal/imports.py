@@ -1,4 +1,4 @@
-"""What was read from a file in another tool's format, where each value is from, and what is left out."""
+"""What `import` shows: the document, the origin of each value, what was left out, and measured rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.explore.import_export.import_file import ImportedFile, is_fixed, 
 from costmodel.explore.import_export.import_logs import ImportedResults, ImportedRun
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent
-from costmodel.report.terminal.layout import DIM, HEAD, WARN, CellTable, Line, drawn, head, styled
+from costmodel.report.terminal.layout import DIM, HEAD, WARN, CellTable, Line, schema_head, styled, unwrapped
 
 _KINDS: tuple[LossKind, ...] = ("not expressible", "approximated", "ignored")
 _WORDS = {
@@ -24,9 +24,9 @@ _WORDS = {
 }
 
 
-def document(read: ImportedFile) -> list[Line]:
+def document_lines_of(read: ImportedFile) -> list[Line]:
     """The imported document as lines of YAML."""
-    return [drawn(line) for line in read.text_of(None).splitlines()]
+    return [unwrapped(line) for line in read.text_of(None).splitlines()]
 
 
 def summary(read: ImportedFile, written: Path | None) -> list[Line]:
@@ -44,7 +44,7 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
         after = "fill in what is missing first" if found.missing else f"costmodel {verb} {written}"
         if list(found.document) == ["cluster"]:
             after = "replace the cluster of a scenario with it"
-        lines += [Text(), drawn(f"Next: {after}")]
+        lines += [Text(), unwrapped(f"Next: {after}")]
     return lines
 
 
@@ -87,11 +87,11 @@ def _losses(found: Imported | ImportedResults, kind: LossKind) -> list[Line]:
     return [title, CellTable(("", ""), rows, "kl", headed=False, indent="    ", style=WARN)]
 
 
-def as_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:
+def import_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:
     """An imported document as plain values: origin of each value, losses by class, warnings, what is missing."""
     found = read.found
     return {
-        **head("costmodel/import/v1"),
+        **schema_head("costmodel/import/v1"),
         "file": read.file,
         "format": found.format,
         "parameters": None if read.parameters is None else int(read.parameters),
@@ -129,8 +129,8 @@ def run_summary(found: ImportedRun) -> list[Line]:
     cells = [(name, _cell_text(value), COLUMNS[name].meaning) for name, value in found.row.items()]
     stated: list[Line] = [
         styled(f"{found.file}: log of {run.format}", HEAD),
-        drawn(f"{lines}; the slowest takes {percent(run.spread)} longer than the fastest"),
-        *([drawn(run.remark)] if run.remark else []),
+        unwrapped(f"{lines}; the slowest takes {percent(run.spread)} longer than the fastest"),
+        *([unwrapped(run.remark)] if run.remark else []),
         Text(),
         CellTable(("column", "value", ""), cells, "kll"),
     ]
@@ -138,7 +138,7 @@ def run_summary(found: ImportedRun) -> list[Line]:
     if found.open:
         names = ", ".join(found.open)
         stated.append(styled(f"  ? neither the log nor a file beside it states {names}: --config train.sh", WARN))
-    return [*stated, Text(), drawn("With -o runs.csv a table. Next: costmodel validate runs.csv")]
+    return [*stated, Text(), unwrapped("With -o runs.csv a table. Next: costmodel validate runs.csv")]
 
 
 def _cell_text(value: Any) -> str:
@@ -151,7 +151,7 @@ def results_summary(found: ImportedResults) -> list[Line]:
     cells = [tuple(_cell_text(row.get(name, "")) for name in names) for row in found.rows]
     stated: list[Line] = [
         styled(f"{found.file}: {number_of(len(found.rows), 'result')} of {found.program}", HEAD),
-        *map(drawn, found.remarks),
+        *map(unwrapped, found.remarks),
         Text(),
         CellTable(tuple(names), cells, "l" * len(names)),
         *_keys_read(found),
@@ -162,13 +162,13 @@ def results_summary(found: ImportedResults) -> list[Line]:
             f"neither the results nor a file beside them state {', '.join(found.open)}: --config serve.sh --gpu NAME"
         )
         stated.append(styled(f"  ? {sentence}", WARN))
-    return [*stated, Text(), drawn("With -o runs.csv a table. Next: costmodel validate runs.csv")]
+    return [*stated, Text(), unwrapped("With -o runs.csv a table. Next: costmodel validate runs.csv")]
 
 
 def results_json(found: ImportedResults) -> dict[str, Any]:
     """The rows under the names of a table of serving runs."""
     return {
-        **head("costmodel/import-runs/v1"),
+        **schema_head("costmodel/import-runs/v1"),
         "file": found.file,
         "format": found.program,
         "runs": list(found.rows),
@@ -182,7 +182,7 @@ def run_json(found: ImportedRun) -> dict[str, Any]:
     """The row under the names of a table of measured runs, and how it came about."""
     run = found.run
     return {
-        **head("costmodel/import-runs/v1"),
+        **schema_head("costmodel/import-runs/v1"),
         "file": found.file,
         "format": run.format,
         "runs": [found.row],

@@ -1,4 +1,4 @@
-"""Layout of lines in a terminal, and its colours."""
+"""The layout of lines in a terminal: tables, wrapping, colours, and short or verbose answers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @record
-class Filed:
-    """A document for a file: its text and the lines to print, both for a path, or for None without a file.
+class FileOutput:
+    """A document for a file: its text, and the lines to print for a path, or for None without a file.
 
     A reply whose answer is no is not written.
     """
@@ -52,12 +52,12 @@ class Reply:
     yes: bool = True
     others: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
     stopped: bool = False
-    filed: Filed | None = None
+    filed: FileOutput | None = None
     again: Callable[[], Reply] | None = None
     found: object = None
 
 
-def head(schema: str) -> dict[str, str]:
+def schema_head(schema: str) -> dict[str, str]:
     """The first fields of a result for programs: its schema and costmodel's version."""
     return {"schema": schema, "costmodel": costmodel.__version__}
 
@@ -77,17 +77,17 @@ _NO_LETTERS = "\ufffe\uffff"  # which XML does not have
 _switches = {"colour": True}
 
 
-def colour(*, on: bool) -> None:
+def set_colour(*, on: bool) -> None:
     """Whether answers may be coloured at all; NO_COLOR, FORCE_COLOR and TERM count besides."""
     _switches["colour"] = on
 
 
-def is_plain() -> bool:
+def is_colourless() -> bool:
     """Whether --no-color, NO_COLOR or the terminal wants text without colours or other attributes."""
     return not _switches["colour"] or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
-def console(*, stderr: bool = False) -> Console:
+def text_console(*, stderr: bool = False) -> Console:
     """A console that neither cuts nor wraps; without colour it writes plain text."""
     return _new_console(stderr=stderr, width=10_000, height=50, soft_wrap=True)
 
@@ -100,7 +100,7 @@ def live_console() -> Console:
 def _new_console(*, stderr: bool, **layout: Any) -> Console:
     """A rich console for standard output or error, in few colours if the terminal has few."""
     stream = sys.stderr if stderr else sys.stdout
-    system: Literal["auto"] | None = None if is_plain() else "auto"
+    system: Literal["auto"] | None = None if is_colourless() else "auto"
     screen = Console(file=stream, color_system=system, highlight=False, markup=False, **layout)
     screen.push_theme(Theme(FEW_COLOURS if screen.color_system in ("standard", "windows") else PALETTE))
     return screen
@@ -130,7 +130,9 @@ def bar(share: float, width: int = 36) -> str:
     return "█" * full + (_EIGHTHS[rest] if rest else "")
 
 
-def columns(rows: Sequence[Sequence[str]], *, right: Sequence[bool], gap: str = "  ", indent: str = "  ") -> list[str]:
+def aligned_columns(
+    rows: Sequence[Sequence[str]], *, right: Sequence[bool], gap: str = "  ", indent: str = "  "
+) -> list[str]:
     """Rows of cells as aligned lines, each column as wide as its widest cell."""
     widths = [max((cell_len(row[index]) for row in rows), default=0) for index in range(len(right))]
     lines = []
@@ -153,10 +155,10 @@ def styled(line: str, style: str = "") -> Text:
     return Text(line, style=style)
 
 
-def visible(text: str) -> str:
+def visible_text(text: str) -> str:
     """A line of text without characters that move the cursor, hide text or reverse it.
 
-    >>> visible("a\\x1b[31m\\tb\\u202e")
+    >>> visible_text("a\\x1b[31m\\tb\\u202e")
     'a�[31m b�'
     """
     return text if text.isprintable() else "".join(map(_visible_letter, text))
@@ -169,9 +171,9 @@ def _visible_letter(letter: str) -> str:
     return "�" if category in _HARMFUL or letter in _NO_LETTERS else letter
 
 
-def harmless(text: str) -> str:
+def safe_text(text: str) -> str:
     """Text of several lines without anything that moves the cursor, hides or reverses it."""
-    return "\n".join(map(visible, text.split("\n")))
+    return "\n".join(map(visible_text, text.split("\n")))
 
 
 NARROWEST = 24
@@ -210,7 +212,7 @@ class CellTable:
         kept = self.kept(width)
         words = self.legend_words(kept)
         below = [styled(f"{self.indent}{words}", DIM)] if words and self.rows else []
-        return [*self._aligned(kept, width), *(part for line in below for part in _laid(line, width))]
+        return [*self._aligned(kept, width), *(part for line in below for part in _wrapped(line, width))]
 
     def legend_words(self, kept: Sequence[int]) -> str:
         """The legend of columns; columns with equal legends share an entry."""
@@ -249,7 +251,7 @@ class CellTable:
 
     def _drawn(self, rows: Sequence[Sequence[str]], kept: Sequence[int]) -> list[Text]:
         right = [self.align[index] == "r" for index in kept]
-        return [self._styled(line) for line in columns(rows, right=right, gap=self.gap, indent=self.indent)]
+        return [self._styled(line) for line in aligned_columns(rows, right=right, gap=self.gap, indent=self.indent)]
 
     def _styled(self, line: str) -> Text:
         text = styled(line, self.style)
@@ -264,7 +266,7 @@ class CellTable:
             inset = self.indent + ("  " if place else "")
             cells = [self._cells(row, group) for row in self.all_rows()]
             right = [self.align[index] == "r" for index in group]
-            for row, line in zip(parts, columns(cells, right=right, gap=self.gap, indent=inset), strict=True):
+            for row, line in zip(parts, aligned_columns(cells, right=right, gap=self.gap, indent=inset), strict=True):
                 row += [line] if line.strip() else []
         lines = (self._styled(line) for row in parts for line in row)
         return [part for line in lines for part in _fit_line(line, width)]
@@ -353,25 +355,25 @@ class Abridged(Text):
         self.short, self.added = short, added
 
 
-def shorter(short: Sequence[Line], whole: Sequence[Line], words: str) -> list[Line]:
+def short_or_full(short: Sequence[Line], whole: Sequence[Line], words: str) -> list[Line]:
     """Lines for a short answer and lines for -v; only the latter if both are equal."""
     return [*whole] if [*short] == [*whole] else [Detail(short, brief=True), Detail(whole, words)]
 
 
-def of_length(items: Iterable[Line], *, verbose: bool = True, spared: float = math.inf) -> list[PlainLine]:
+def lines_of_length(items: Iterable[Line], *, verbose: bool = True, spared: float = math.inf) -> list[PlainLine]:
     """The lines of an answer with -v, or those of a short answer and a line on what -v adds.
 
     spared: the number from which on parts that a short answer can spare are left out
 
-    >>> found = of_length([Text("a"), MORE, Detail([Text("b")], "assumptions"), Text("c")], verbose=False)
+    >>> found = lines_of_length([Text("a"), MORE, Detail([Text("b")], "assumptions"), Text("c")], verbose=False)
     >>> [line.plain for line in found]
     ['a', '  More with -v: assumptions', 'c']
     """
     left = dict[str, None]()
-    found = [*_shown(items, spared, left, verbose=verbose)]
+    found = [*_lines_shown(items, spared, left, verbose=verbose)]
     if not left:
         return [item for item in found if item is not MORE]
-    more = styled(as_many("  More with -v: ", [*filter(None, left)], ", ") if any(left) else "  More with -v", DIM)
+    more = styled(cut_list("  More with -v: ", [*filter(None, left)], ", ") if any(left) else "  More with -v", DIM)
     place = next((place for place, item in enumerate(found) if item is MORE), len(found))
     found[place:] = [more, *(item for item in found[place:] if item is not MORE)]
     while place and is_blank(found[place - 1]):
@@ -381,7 +383,7 @@ def of_length(items: Iterable[Line], *, verbose: bool = True, spared: float = ma
     return [item for before, item in pairs if not (is_blank(before) and is_blank(item))]
 
 
-def _shown(items: Iterable[Line], spared: float, left: dict[str, None], *, verbose: bool) -> Iterator[PlainLine]:
+def _lines_shown(items: Iterable[Line], spared: float, left: dict[str, None], *, verbose: bool) -> Iterator[PlainLine]:
     """The lines of an answer of a length; left: filled with the words for what only the other length has."""
     for item in items:
         if isinstance(item, Abridged) and not verbose:
@@ -390,16 +392,16 @@ def _shown(items: Iterable[Line], spared: float, left: dict[str, None], *, verbo
         elif not isinstance(item, Detail):
             yield item
         elif item.brief != verbose or (not item.brief and item.spare and item.spare < spared):
-            yield from _shown(item.lines, spared, left, verbose=verbose)
+            yield from _lines_shown(item.lines, spared, left, verbose=verbose)
         elif not item.brief:
             left[item.words] = None
-            yield from _shown(item.instead, spared, left, verbose=verbose)
+            yield from _lines_shown(item.instead, spared, left, verbose=verbose)
 
 
-def as_many(before: str, words: Sequence[str], between: str, width: int | None = _LINE) -> str:
+def cut_list(before: str, words: Sequence[str], between: str, width: int | None = _LINE) -> str:
     """The words that fit in a line, of a usual terminal unless a width is given, and the number of the others.
 
-    >>> as_many("more: ", ["a" * 40, "b" * 40, "c"], ", ")[40:]
+    >>> cut_list("more: ", ["a" * 40, "b" * 40, "c"], ", ")[40:]
     'aaaaaa, 2 more'
     """
     line, last, width = before + words[0], len(words) - 1, width or _LINE
@@ -416,14 +418,14 @@ def is_blank(item: Line | None) -> bool:
     return isinstance(item, Text) and not item.plain
 
 
-def drawn(line: str, style: str = "") -> Text:
+def unwrapped(line: str, style: str = "") -> Text:
     """A line that must not be wrapped, such as of a document or a figure."""
     return Text(line, style=style, no_wrap=True)
 
 
-def typed(before: str, command: str) -> WidthDrawing:
+def shell_line(before: str, command: str) -> WidthDrawing:
     """A command to paste, after a word; if it is broken, the shell continues it on the next line."""
-    return WidthDrawing(lambda width: [drawn(line) for line in _command_lines(before, command, width)])
+    return WidthDrawing(lambda width: [unwrapped(line) for line in _command_lines(before, command, width)])
 
 
 def _command_lines(before: str, command: str, width: int | None) -> Iterator[str]:
@@ -447,7 +449,7 @@ def _command_lines(before: str, command: str, width: int | None) -> Iterator[str
     yield line
 
 
-def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> Iterator[Text]:
+def laid_out(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> Iterator[Text]:
     """All items as printable lines of text, wrapped to the terminal's width if there is one.
 
     A line beneath a table, and with -v the last line of all, names the columns that have no room. A short answer in a
@@ -455,24 +457,24 @@ def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> I
     """
     width = None if width is None else max(width, NARROWEST)
     if verbose or width is None:
-        yield from _laid_all(of_length(items, verbose=verbose), width, verbose=verbose)
+        yield from _lines_of_width(lines_of_length(items, verbose=verbose), width, verbose=verbose)
         return
     items, lines = [*items], list[Text]()
-    for spared in (math.inf, *sorted({*_spares(items)} - {0}, reverse=True)):
-        lines = [*_laid_all(of_length(items, verbose=False, spared=spared), width, verbose=False)]
+    for spared in (math.inf, *sorted({*_spare_numbers(items)} - {0}, reverse=True)):
+        lines = [*_lines_of_width(lines_of_length(items, verbose=False, spared=spared), width, verbose=False)]
         if len(lines) <= SCREEN:
             break
     yield from lines
 
 
-def _spares(items: Iterable[Line]) -> Iterator[int]:
+def _spare_numbers(items: Iterable[Line]) -> Iterator[int]:
     """The numbers of the parts that a short answer can spare, of parts inside others too."""
     for item in items:
         if isinstance(item, Detail):
-            yield from (item.spare, *_spares([*(() if callable(item.inner) else item.inner), *item.instead]))
+            yield from (item.spare, *_spare_numbers([*(() if callable(item.inner) else item.inner), *item.instead]))
 
 
-def _laid_all(items: Iterable[PlainLine], width: int | None, *, verbose: bool) -> Iterator[Text]:
+def _lines_of_width(items: Iterable[PlainLine], width: int | None, *, verbose: bool) -> Iterator[Text]:
     """The lines of an answer as a terminal of this width shows them."""
     narrow = dict[str, None]()
     for item in items:
@@ -480,16 +482,16 @@ def _laid_all(items: Iterable[PlainLine], width: int | None, *, verbose: bool) -
             narrow |= dict.fromkeys(filter(None, item.left_out(width)))
         for line in [item] if isinstance(item, Text) else item.lines(width):
             if not line.plain.isprintable():
-                line.plain = visible(line.plain)
-            yield from _laid(line, width)
+                line.plain = visible_text(line.plain)
+            yield from _wrapped(line, width)
         if narrow and not verbose:
-            yield drawn(as_many(f"  {LEFT_OUT} ", [*narrow], ", ", width), DIM)
+            yield unwrapped(cut_list(f"  {LEFT_OUT} ", [*narrow], ", ", width), DIM)
             narrow.clear()
     if narrow:
-        yield from _laid(styled(f"{LEFT_OUT} {', '.join(narrow)}.", DIM), width)
+        yield from _wrapped(styled(f"{LEFT_OUT} {', '.join(narrow)}.", DIM), width)
 
 
-def _laid(line: Text, width: int | None) -> Iterator[Text]:
+def _wrapped(line: Text, width: int | None) -> Iterator[Text]:
     """A line, wrapped if it is too wide for the terminal and may be wrapped."""
     yield from [line] if width is None or line.no_wrap else _fit_line(line, width)
 
@@ -506,7 +508,7 @@ def _wrap_line(line: Text, width: int) -> Iterator[Text]:
     inset = guides.translate(_RAILS) + ("" if guides.strip() else "  ")
     if len(inset) > width - _LEAST_ROOM:
         inset = "  "
-    for position, (start, end) in enumerate(_breaks(line.plain, width, len(inset))):
+    for position, (start, end) in enumerate(_line_breaks(line.plain, width, len(inset))):
         part = line[start:end]
         part.rstrip()
         room = width - cell_len(part.plain)  # a word may fit only where it is set in by less
@@ -514,7 +516,7 @@ def _wrap_line(line: Text, width: int) -> Iterator[Text]:
         yield part[min(ahead, max(0, -room)) :] if position == 0 else Text.assemble(inset[: max(0, room)], part)
 
 
-def _breaks(text: str, width: int, inset: int) -> Iterator[tuple[int, int]]:
+def _line_breaks(text: str, width: int, inset: int) -> Iterator[tuple[int, int]]:
     """The start and end of each wrapped part; a word longer than the width gets its own line."""
     start, room = 0, width
     for word in _WHOLE.finditer(text):
@@ -527,7 +529,7 @@ def _breaks(text: str, width: int, inset: int) -> Iterator[tuple[int, int]]:
 def _wrapped_row(row: Sequence[str], column: int, room: int) -> Iterator[list[str]]:
     """The lines of a row with one wrapped cell; the other cells are empty after the first line."""
     words = row[column]
-    for position, (start, end) in enumerate(_breaks(words, room, 0)):
+    for position, (start, end) in enumerate(_line_breaks(words, room, 0)):
         cells = list(row) if position == 0 else [""] * len(row)
         cells[column] = words[start:end].rstrip()
         yield cells

@@ -1,4 +1,4 @@
-"""A plan in a terminal: its settings, and words for them."""
+"""The training plan in a terminal: its settings, its verdict, and the reasons against it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from costmodel.estimate.training_answer.predict_training import ENDLESS, TOO_LAR
 from costmodel.explore.answer_summaries import degree_words, form_words
 from costmodel.explore.plan_choice_text import choice_words
 from costmodel.ground.units import chance_words, gib, percent, show_time
-from costmodel.report.terminal.formatting import TIME_TERMS, between
-from costmodel.report.terminal.head import head_of, remarks
+from costmodel.report.terminal.formatting import TIME_TERMS, range_of
+from costmodel.report.terminal.head import remarks_of_plans, scenario_head
 from costmodel.report.terminal.layout import BAD, Line, styled
 
 if TYPE_CHECKING:
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.effects import ExplainedAnswer
 
 
-def memory_band(costs: dict[str, float]) -> str:
+def memory_band_text(costs: dict[str, float]) -> str:
     """The P10–P90 band of peak memory."""
-    return between(f"{gib(costs['memory_peak_low'])} GiB", f"{gib(costs['memory_peak_high'])} GiB")
+    return range_of(f"{gib(costs['memory_peak_low'])} GiB", f"{gib(costs['memory_peak_high'])} GiB")
 
 
 def verdict_words(costs: Mapping[str, float]) -> str:
-    """Whether a plan fits; where the P90 of its memory does not, its chance to."""
+    """Whether a plan fits in memory, in words; its chance if its P90 does not fit."""
     if costs["memory_share"] > 1 or fits_at_p90(costs):
         return verdict(costs["memory_share"])
     return f"at risk: {chance_words(costs['fit_chance'])} to fit"
 
 
 def plan_words(answer: Answer) -> str:
-    """The plan in one line."""
+    """The degrees and choices of a plan in one line."""
     block, structure = answer.evaluation.block, answer.evaluation.block.structure
     sizes = degree_words(block)
     if float(block.etp[0]) < usual_etp(answer.inputs, float(block.tp[0])):
@@ -57,12 +57,12 @@ _RARER = "no single key fixes this; state rarer failures under run.failures, or 
 _NOTHING = "no single key fixes this; costmodel search shows whether several together do"
 
 
-def titled(answer: Answer) -> list[Line]:
-    """The head of the scenario, and its plan."""
-    return [*head_of(answer.inputs.case), styled(plan_words(answer))]
+def plan_head_lines(answer: Answer) -> list[Line]:
+    """The head of an answer about one plan: the scenario, then the plan."""
+    return [*scenario_head(answer.inputs.case), styled(plan_words(answer))]
 
 
-def against(answer: ExplainedAnswer, codes: Iterable[str] = (*TOO_LARGE, ENDLESS)) -> list[Line]:
+def reason_lines(answer: ExplainedAnswer, codes: Iterable[str] = (*TOO_LARGE, ENDLESS)) -> list[Line]:
     """A line for each reason against a plan whose code is in `codes`."""
     found = (code for code in answer.refused or answer.broken if code in codes)
     return [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason_against(answer, code)}", BAD) for code in found]
@@ -75,26 +75,26 @@ def reason_against(answer: Answer, code: str) -> str:
     return reason(answer, code)
 
 
-def problems(answer: ExplainedAnswer) -> list[Line]:
+def problem_lines(answer: ExplainedAnswer) -> list[Line]:
     """Reasons against a plan with remedies, and remarks, with their codes."""
     lines: list[Line] = []
     if codes := answer.refused or answer.broken:
         from costmodel.report.terminal.refusals import remedy_lines
     for found, alike in itertools.groupby(codes, key=answer.fixes.__getitem__):
-        lines += against(answer, named := [*alike])
-        nothing = _missing_for_limit(answer) or (_RARER if ENDLESS in named else _NOTHING)
+        lines += reason_lines(answer, named := [*alike])
+        nothing = _missing_input(answer) or (_RARER if ENDLESS in named else _NOTHING)
         lines += remedy_lines(found, indent="    ") or [styled(f"    {nothing}")]
-    lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
+    lines += [] if answer.refused else remarks_of_plans([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
 
 
-def _missing_for_limit(answer: Answer) -> str:
+def _missing_input(answer: Answer) -> str:
     """The missing input for a limit on an unknown result; empty if there is none."""
     limits = () if answer.refused else stated_limits(answer.inputs.case.scenario.limits)
     return next((wanted for limit in limits if (wanted := missing_input(answer.inputs, limit.column))), "")
 
 
-def conclusion(answer: Answer) -> str:
+def plan_conclusion(answer: Answer) -> str:
     """The answer in a sentence or two."""
     inputs = answer.inputs
     if answer.refused:

@@ -1,4 +1,4 @@
-"""How far long work is: count, rate, best so far, time left, on one line that goes away."""
+"""One line on standard error that shows how far long work is: count, rate, best result and time left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ProgressMark:
     best: str = ""
 
 
-def of_search(sight: SearchProgress, objective: str, result: Callable[[str, float], str]) -> ProgressMark:
+def search_progress(sight: SearchProgress, objective: str, result: Callable[[str, float], str]) -> ProgressMark:
     """The progress of a search; result: formats a figure."""
     words = f"{sight.evaluated:,} valid of {sight.candidates:,} plans"
     best = f"best {result(objective, sight.best.costs[objective])}" if sight.best else ""
@@ -38,8 +38,8 @@ def of_search(sight: SearchProgress, objective: str, result: Callable[[str, floa
 BAR, TIME_LEFT = 12, len(" 0:00:00")
 
 
-class Meter:
-    """A line that follows the work, drawn from the first mark on; never wider than the terminal."""
+class ProgressLine:
+    """A line that shows the progress of work; never wider than the terminal."""
 
     def __init__(self, screen: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -58,7 +58,7 @@ class Meter:
         if self.first is None:
             self.first = now, mark.counted
             self.progress.start()
-        words = fitting((mark.words, mark.best, self.rate(mark, now)), self.screen.width - BAR - TIME_LEFT - 2)
+        words = parts_that_fit((mark.words, mark.best, self.rate(mark, now)), self.screen.width - BAR - TIME_LEFT - 2)
         self.progress.update(self.task, total=mark.total, completed=mark.done, description=words, refresh=True)
 
     def rate(self, mark: ProgressMark, now: float) -> str:
@@ -67,12 +67,12 @@ class Meter:
         return f"{(mark.counted - before) / (now - began):,.0f}/s" if now > began else ""
 
     def close(self) -> None:
-        """Take the line away."""
+        """Removes the line from the terminal."""
         self.progress.stop()
 
 
-def waiting_line(screen: Console, words: str, began: float) -> Progress:
-    """A line that is drawn at once, with the current work and its time so far."""
+def show_current_work(screen: Console, words: str, began: float) -> Progress:
+    """Shows a line with the current work and its time so far, until the work ends."""
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
@@ -86,10 +86,10 @@ def waiting_line(screen: Console, words: str, began: float) -> Progress:
     return progress
 
 
-def fitting(parts: Sequence[str], room: int) -> str:
+def parts_that_fit(parts: Sequence[str], room: int) -> str:
     """The first parts of a line that fit into its width; at least one.
 
-    >>> fitting(["1 of 4", "best 812", "3/s"], 20), fitting(["1 of 4", "best 812", "3/s"], 10)
+    >>> parts_that_fit(["1 of 4", "best 812", "3/s"], 20), parts_that_fit(["1 of 4", "best 812", "3/s"], 10)
     ('1 of 4 · best 812', '1 of 4')
     """
     words, *others = filter(None, parts)

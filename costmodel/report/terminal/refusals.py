@@ -1,4 +1,4 @@
-"""What is wrong with one plan, or speaks against it for the whole run, in its own figures; and what would fix it."""
+"""Sentences on why a training plan is rejected, with its numbers, and the table of changes that would fix it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from costmodel.estimate.training_answer.evaluate_training import memory_of_one_k
 from costmodel.estimate.training_answer.predict_training import NOT_SAFE, Answer
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, counted, gib, percent, show, show_time
-from costmodel.report.terminal.formatting import joined, listed, result
+from costmodel.report.terminal.formatting import and_list, or_list, result
 from costmodel.report.terminal.layout import CellTable, Detail, Line, styled
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 # --- what speaks against a plan for the whole run, in its own figures
 
 
-_HOST = {"link": "its host link", "capacity": "the host's memory", "bandwidth": "the rate of that memory"}
-_DRIVES = {"drives": "drives", "read": "how fast they read", "write": "how fast they write"}
+_HOST_PROPERTIES = {"link": "its host link", "capacity": "the host's memory", "bandwidth": "the rate of that memory"}
+_DRIVE_PROPERTIES = {"drives": "drives", "read": "how fast they read", "write": "how fast they write"}
 
 
-def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
-    """Why no replica can leave the job without loss of states."""
+def _no_replica_can_leave(inputs: TrainingInputs, block: Block) -> str:
+    """Why no replica can leave the job after a failure without a loss of training states."""
     dp, together = float(block.dp[0]), number(replicas_together(block))
     if block.structure.zero >= 1 and block.dp_replicate[0] == 1:
         stated = f"zero {block.structure.zero} cuts the states over all of dp {counted(dp)}"
@@ -70,7 +70,7 @@ def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
     return f"{held}{counted(number(whole_replicas(block)))} that can leave, and {node} has ranks of {lost}"
 
 
-def not_scattered(inputs: TrainingInputs, block: Block) -> str:
+def _gradients_not_whole(inputs: TrainingInputs, block: Block) -> str:
     """Why this compression of gradients does not work: ranks do not have whole gradients."""
     structure = block.structure
     sharded = f"zero {structure.zero} shards them" if structure.zero else ""
@@ -79,11 +79,11 @@ def not_scattered(inputs: TrainingInputs, block: Block) -> str:
     return f"{structure.compression} needs whole gradients on each rank, and {sharded}"
 
 
-def spans_kinds(inputs: TrainingInputs, block: Block) -> str:
+def _unsuitable_node_kinds(inputs: TrainingInputs, block: Block) -> str:
     """Why a plan does not suit nodes of several kinds."""
     structure = block.structure
     if structure.shares == "stages":
-        return _not_over_groups(inputs, block)
+        return _stages_unlike_node_groups(inputs, block)
     inner = float(block.tp[0] * block.cp[0] * block.pp[0])
     each = float(inputs.case.node.accelerators)
     for nodes, kind in inputs.groups:
@@ -103,8 +103,8 @@ def spans_kinds(inputs: TrainingInputs, block: Block) -> str:
     return f"{structure.schedule} needs the same number of micro-batches on each replica"
 
 
-def _not_over_groups(inputs: TrainingInputs, block: Block) -> str:
-    """Why pipeline stages do not match the groups of nodes."""
+def _stages_unlike_node_groups(inputs: TrainingInputs, block: Block) -> str:
+    """Why the pipeline stages do not match the groups of nodes of one kind."""
     structure, pp = block.structure, float(block.pp[0])
     for nodes, kind in inputs.groups:
         part = float(nodes / inputs.case.cluster.nodes)
@@ -121,8 +121,8 @@ def _not_over_groups(inputs: TrainingInputs, block: Block) -> str:
     return f"split {structure.split} states the layers of stages, which follow from the speeds of the groups"
 
 
-def not_asynchronous(inputs: TrainingInputs, block: Block) -> str:
-    """Why replicas cannot continue without each other."""
+def _dependent_replicas(inputs: TrainingInputs, block: Block) -> str:
+    """Why replicas cannot train asynchronously: which settings make them depend on each other."""
     structure, stated = block.structure, []
     stated += [f"pp {counted(float(block.pp[0]))} ties stages together"] if block.pp[0] > 1 else []
     stated += [f"zero {structure.zero} shards the states over them"] if structure.zero else []
@@ -132,7 +132,7 @@ def not_asynchronous(inputs: TrainingInputs, block: Block) -> str:
     return f"sync {structure.sync} needs independent replicas, but {', and '.join(stated)}"
 
 
-def not_served(inputs: TrainingInputs, block: Block) -> str:
+def _unsuitable_for_parameter_servers(inputs: TrainingInputs, block: Block) -> str:
     """Why parameter servers cannot sum these gradients."""
     structure, stated = block.structure, []
     stated += [f"zero {structure.zero} shards them"] if structure.zero else []
@@ -143,8 +143,8 @@ def not_served(inputs: TrainingInputs, block: Block) -> str:
     return f"sync {structure.sync} sums whole gradients of replicas, but {', and '.join(stated)}"
 
 
-def not_resharded(inputs: TrainingInputs, block: Block) -> str:
-    """Why a job cannot continue with this number of ranks."""
+def _unsuitable_restart_ranks(inputs: TrainingInputs, block: Block) -> str:
+    """Why a job cannot continue with the stated number of ranks after a failure."""
     assert inputs.run is not None
     left, each = inputs.run.restart.ranks, float(inputs.case.node.accelerators)
     assert left is not None
@@ -159,19 +159,21 @@ def not_resharded(inputs: TrainingInputs, block: Block) -> str:
     return f"{rule}{counted(nodes - 1)} are left when one fails; {remedy}"
 
 
-def _overlap_reason(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+def _slow_checkpoint(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+    """Why the checkpoint interval is too short: writing one takes longer."""
     every, write = costs["checkpoint_interval"], costs["checkpoint_write"]
     needed = show(costs["checkpoint_size"] / (every + costs["checkpoint_blocking"]), "B/s")
     return f"a checkpoint every {show_time(every)} takes {show_time(write)} to write; use {needed}"
 
 
-def _copies_reason(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+def _checkpoints_exceed_host(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+    """Why checkpoints in host memory do not fit there."""
     taken, holds = costs["checkpoint_host"] + costs["host_memory"], float(inputs.host.capacity)
     mode = inputs.run.checkpoint.mode if inputs.run is not None else ""
     return f"mode {mode} takes {gib(taken)} GiB on each host, {gib(taken - holds)} GiB over the {gib(holds)} GiB it has"
 
 
-def _endless_reason(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+def _endless_run(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     """Why the run never ends: failures come sooner than it makes progress."""
     apart, restart, stop = (show_time(costs[name]) for name in ("mtbf", "restart_time", "checkpoint_blocking"))
     said = f"failures are {apart} apart, a restart takes {restart} and a checkpoint stops it for {stop}"
@@ -183,8 +185,8 @@ def _endless_reason(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     return f"{said}; {most} takes {percent(taken[most])} of the time" if taken[most] > 0.5 else said
 
 
-def no_step_in_backward(inputs: TrainingInputs, block: Block) -> str:
-    """Why backward cannot update each layer."""
+def _no_update_in_backward(inputs: TrainingInputs, block: Block) -> str:
+    """Why the optimizer cannot update each layer during backward."""
     if not inputs.stack.states.in_backward:
         return f"{inputs.stack.name} does not offer in_backward; torchtune does"
     if "optimizer" in block.structure.offload:
@@ -192,15 +194,15 @@ def no_step_in_backward(inputs: TrainingInputs, block: Block) -> str:
     return f"zero {block.structure.zero} shards the optimizer but not the weights"
 
 
-def adds_up(inputs: TrainingInputs, block: Block) -> str:
+def _several_micro_batches(inputs: TrainingInputs, block: Block) -> str:
     """Why an update during backward needs a single micro-batch."""
     batches = float(inputs.global_batch) / float(block.dp[0] * block.micro_batch[0])
     size = counted(float(block.micro_batch[0]))
     return f"micro_batch {size} makes {counted(batches)} micro-batches, whose gradients are summed before a step"
 
 
-def tied_layers(inputs: TrainingInputs, block: Block) -> str:
-    """Why layers that share outputs cannot be split over stages."""
+def _layers_read_earlier_ones(inputs: TrainingInputs, block: Block) -> str:
+    """Why layers that read the outputs of earlier layers cannot be split over pipeline stages."""
     stages = counted(float(block.pp[0]))
     return (
         f"layers of {inputs.model.name} read the outputs of earlier layers, which would be on other stages "
@@ -208,13 +210,13 @@ def tied_layers(inputs: TrainingInputs, block: Block) -> str:
     )
 
 
-def scans_cut(inputs: TrainingInputs, block: Block) -> str:
-    """Why cp cannot split a selective scan."""
+def _context_parallel_scan(inputs: TrainingInputs, block: Block) -> str:
+    """Why context parallelism cannot split a selective scan."""
     return f"cp {counted(float(block.cp[0]))} would split the sequence of the selective scans of {inputs.model.name}"
 
 
-def cuts(inputs: TrainingInputs, block: Block) -> str:
-    """Why gradients cannot be projected (GaLore, Muon): a rank does not have whole matrices."""
+def _matrices_not_whole(inputs: TrainingInputs, block: Block) -> str:
+    """Why gradients cannot be projected (GaLore, Muon): ranks do not have whole matrices."""
     structure = block.structure
     stated = [f"tp {counted(float(block.tp[0]))} cuts matrices"] if block.tp[0] > 1 else []
     stated += [f"zero {structure.zero} shards states"] if structure.zero else []
@@ -222,32 +224,32 @@ def cuts(inputs: TrainingInputs, block: Block) -> str:
     return f"{inputs.optimizer.name} projects whole gradients, but {', and '.join(stated)}"
 
 
-def unknown_host(inputs: TrainingInputs, block: Block) -> str:
-    """The properties of the host that no document states."""
-    wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
-    lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(inputs.host, name)))
+def _unknown_host(inputs: TrainingInputs, block: Block) -> str:
+    """Which properties of the host that offload needs are stated by no document."""
+    wanted = {**_HOST_PROPERTIES, **(_DRIVE_PROPERTIES if block.structure.offload_to == "nvme" else {})}
+    lacking = and_list(said for name, said in wanted.items() if math.isnan(getattr(inputs.host, name)))
     offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"
     return f"offload of {offload}, and the node {inputs.case.node.name} does not state {lacking}"
 
 
-PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
-    "L043": unknown_host,
-    "L035": tied_layers,
-    "L036": scans_cut,
-    "L045": no_step_in_backward,
-    "L046": adds_up,
-    "L047": cuts,
-    "R003": nothing_leaves,
-    "R004": not_scattered,
-    "R005": spans_kinds,
-    "R006": not_asynchronous,
-    "R009": not_served,
-    "R013": not_resharded,
+_RUN_CONSTRAINTS: dict[str, Callable[[TrainingInputs, Block], str]] = {
+    "L043": _unknown_host,
+    "L035": _layers_read_earlier_ones,
+    "L036": _context_parallel_scan,
+    "L045": _no_update_in_backward,
+    "L046": _several_micro_batches,
+    "L047": _matrices_not_whole,
+    "R003": _no_replica_can_leave,
+    "R004": _gradients_not_whole,
+    "R005": _unsuitable_node_kinds,
+    "R006": _dependent_replicas,
+    "R009": _unsuitable_for_parameter_servers,
+    "R013": _unsuitable_restart_ranks,
 }
-RUN_SENTENCES: dict[str, Callable[[TrainingInputs, dict[str, float]], str]] = {
-    "R001": _overlap_reason,
-    "R002": _copies_reason,
-    "R007": _endless_reason,
+_RUN_RESULTS: dict[str, Callable[[TrainingInputs, dict[str, float]], str]] = {
+    "R001": _slow_checkpoint,
+    "R002": _checkpoints_exceed_host,
+    "R007": _endless_run,
 }
 
 
@@ -258,19 +260,19 @@ _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
 
 
 def reason(answer: Answer, code: str) -> str:
-    """A reason against a plan, with its numbers."""
+    """The reason behind a code against a plan, as a sentence with the plan's numbers."""
     return reason_of(answer.inputs, answer.evaluation.block, answer.evaluation.costs.row(), code)
 
 
 def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], code: str) -> str:
-    """A reason against a plan in a search, with its numbers."""
+    """The reason behind a code against a plan of a search, as a sentence; costs: the plan's results by name."""
     if code in _SENTENCES:
         return _SENTENCES[code](inputs, block)
     if code == "M001":
         peak, usable = costs["memory_peak"], float(inputs.usable_memory)
         usable = peak / costs["memory_share"] if inputs.groups else usable
         over = f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
-        return f"{over}{largest_part(inputs, block)}"
+        return f"{over}{largest_line_words(inputs, block)}"
     if code == NOT_SAFE:
         chance = chance_words(costs["fit_chance"])
         return f"{gib(costs['memory_peak'])} of {gib(inputs.usable_memory)} GiB fit with a chance of {chance}"
@@ -279,14 +281,14 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
         if block.structure.offload_to == "cpu":
             return f"{gib(taken)} GiB on the host, {gib(taken - holds)} GiB over the {gib(holds)} GiB of a node"
         return f"{gib(taken)} GiB on the host, memory or drives {percent(costs['host_share'] - 1)} too full"
-    if code in RUN_SENTENCES:
-        return RUN_SENTENCES[code](inputs, costs)
+    if code in _RUN_RESULTS:
+        return _RUN_RESULTS[code](inputs, costs)
     broken = _broken_limits(inputs, costs, code)
-    return "; ".join(_missed(inputs, limit, costs.get(limit.column, math.nan)) for limit in broken)
+    return "; ".join(_missed_limit(inputs, limit, costs.get(limit.column, math.nan)) for limit in broken)
 
 
-def largest_part(inputs: TrainingInputs, block: Block) -> str:
-    """Words on the largest line of the memory of a plan on its worst stage; none for accelerators of several kinds."""
+def largest_line_words(inputs: TrainingInputs, block: Block) -> str:
+    """The largest line of the memory breakdown on the worst stage, in words; empty for several kinds of nodes."""
     if inputs.groups:
         return ""
     ledger = memory_of_one_kind(inputs, block)
@@ -303,7 +305,7 @@ def _broken_limits(inputs: TrainingInputs, costs: dict[str, float], code: str) -
             yield limit
 
 
-def _missed(inputs: TrainingInputs, limit: Limit, value: float) -> str:
+def _missed_limit(inputs: TrainingInputs, limit: Limit, value: float) -> str:
     """A sentence on a missed limit: the result, the difference, and the limit."""
     name, bound = limit.column, float(limit.value)
     if math.isnan(value):
@@ -319,12 +321,12 @@ def _missed(inputs: TrainingInputs, limit: Limit, value: float) -> str:
 
 
 def _size(block: Block, name: str) -> float:
-    """A size of a block's only plan, such as "tp"."""
+    """The size of an axis in a block with a single plan, such as that of "tp"."""
     return float(getattr(block, name)[0])
 
 
 def _product(block: Block, names: str, *, ahead: float = 1.0) -> str:
-    """The product of a plan's sizes in words with its value, such as "tp 8 · pp 4 = 32"."""
+    """The product of a plan's sizes as text with its value, such as "tp 8 × pp 4 = 32"."""
     sizes = [(name, _size(block, name)) for name in names.split()]
     said = [f"{name} {counted(size)}" for name, size in sizes if size != 1] or [f"{sizes[0][0]} 1"]
     said = [counted(ahead), *said] if ahead != 1 else said
@@ -346,7 +348,7 @@ def _indivisible_layers(inputs: TrainingInputs, block: Block) -> str:
     over = _product(block, "pp vpp")
     if structure.split == "stated":
         stated = {"first": structure.first_stage_layers, "last": structure.last_stage_layers}
-        said = joined(f"{counted(held)} on the {name} stage" for name, held in stated.items() if held is not None)
+        said = and_list(f"{counted(held)} on the {name} stage" for name, held in stated.items() if held is not None)
         return f"{counted(layers)} layers, {said}, do not make whole chunks of layers over {over}"
     if structure.split in ("spread", "full-chunks"):
         empty = f"leaves a chunk without any of {counted(layers)} layers"
@@ -365,28 +367,32 @@ def _indivisible_heads(inputs: TrainingInputs, block: Block) -> str:
     wrong = {heads for kind in inputs.model.kinds for heads in kind.head_counts if heads % tp}
     grouped = any(kind.compressed is not None for kind in inputs.model.kinds)
     what = "groups of heads" if grouped else "heads"
-    return f"{joined(map(counted, sorted(wrong)))} {what} are not divisible by tp {counted(tp)}"
+    return f"{and_list(map(counted, sorted(wrong)))} {what} are not divisible by tp {counted(tp)}"
 
 
 def _indivisible_kv_heads(inputs: TrainingInputs, block: Block) -> str:
+    """Why the key-value heads do not divide over tp."""
     tp = _size(block, "tp")
     held = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
     wrong = sorted(count for count in held if count % tp and tp % count)
-    return f"{joined(map(counted, wrong))} key-value heads are neither divisible by tp {counted(tp)} nor divide it"
+    return f"{and_list(map(counted, wrong))} key-value heads are neither divisible by tp {counted(tp)} nor divide it"
 
 
 def _indivisible_widths(inputs: TrainingInputs, block: Block) -> str:
+    """Which inner widths of layers do not divide over tp."""
     tp, inner = _size(block, "tp"), {*dense_inner_widths(inputs.model.kinds)}
     widths = [("hidden", inputs.model.hidden), *(("ffn_hidden", width) for width in sorted(inner))]
     said = [f"{name} {counted(width)}" for name, width in widths if width % tp]
-    return f"{joined(said)} {'is' if len(said) == 1 else 'are'} not divisible by tp {counted(tp)}"
+    return f"{and_list(said)} {'is' if len(said) == 1 else 'are'} not divisible by tp {counted(tp)}"
 
 
 def _indivisible_sequence(inputs: TrainingInputs, block: Block) -> str:
+    """Why the sequence does not divide over tp and cp."""
     return f"a sequence of {counted(number(inputs.sequence))} tokens is not divisible by {_product(block, 'tp cp')}"
 
 
 def _indivisible_batch(inputs: TrainingInputs, block: Block) -> str:
+    """Why the global batch does not divide over replicas and micro-batches."""
     return f"global batch {counted(number(inputs.global_batch))} is no multiple of {_product(block, 'dp micro_batch')}"
 
 
@@ -399,7 +405,7 @@ def _unsuitable_micro_batches(inputs: TrainingInputs, block: Block) -> str:
     needs += [wanted[form.unit]] if wanted[form.unit] else []
     has = f"{counted(number(micro_batches(inputs, block)))} micro-batches"
     made = f"global batch {counted(number(inputs.global_batch))} over {_product(block, 'dp micro_batch')}"
-    return f"{schedule} on pp {counted(pp)} needs {joined(needs)}, not {has}: {made}"
+    return f"{schedule} on pp {counted(pp)} needs {and_list(needs)}, not {has}: {made}"
 
 
 def _unsuitable_chunks(inputs: TrainingInputs, block: Block) -> str:
@@ -408,7 +414,7 @@ def _unsuitable_chunks(inputs: TrainingInputs, block: Block) -> str:
     stages = "an even pp" if schedule in BOTH_WAYS else "pp ≥ 2" if is_later(schedule) or schedule in LOOPED else ""
     chunks = "vpp ≥ 2" if schedule in LOOPED else "vpp 2" if schedule in FOLDED else "vpp 1"
     has = f"pp {counted(_size(block, 'pp'))} and vpp {counted(_size(block, 'vpp'))}"
-    return f"{schedule} needs {joined([*([stages] if stages else []), chunks])}, not {has}"
+    return f"{schedule} needs {and_list([*([stages] if stages else []), chunks])}, not {has}"
 
 
 def _choices_not_offered(inputs: TrainingInputs, block: Block) -> str:
@@ -431,28 +437,32 @@ def _choices_not_offered(inputs: TrainingInputs, block: Block) -> str:
         lacking = [str(value) for value in wanted if value not in [*offered]]
         there = [str(value) for value in offered]
         if lacking:
-            said.append(f"{f'{key} {listed(there)}' if there else f'no {key}'}, not {listed(lacking)}")
+            said.append(f"{f'{key} {or_list(there)}' if there else f'no {key}'}, not {or_list(lacking)}")
     return f"{stack.name} offers {'; '.join(said)}"
 
 
 def _too_long_sequence(inputs: TrainingInputs, block: Block) -> str:
+    """Why a sequence is longer than the positions that the model has learned."""
     sequence, known = number(inputs.sequence), number(inputs.model.max_sequence)
     return f"{counted(sequence)} tokens, and {inputs.model.name} has learned {counted(known)} positions"
 
 
 def _sharded_too_far(inputs: TrainingInputs, block: Block) -> str:
-    offered = listed([str(zero) for zero in sorted(inputs.stack.pipelined_zero or inputs.stack.zero)])
+    """Why the software does not offer this ZeRO stage in a pipeline."""
+    offered = or_list([str(zero) for zero in sorted(inputs.stack.pipelined_zero or inputs.stack.zero)])
     pp = counted(_size(block, "pp"))
     return f"{inputs.stack.name} takes zero {offered} in a pipeline of pp {pp}, not {block.structure.zero}"
 
 
 def _indivisible_experts(inputs: TrainingInputs, block: Block) -> str:
+    """Why the experts do not divide over ep."""
     counts = {kind.experts.count for kind in inputs.model.kinds if kind.experts is not None}
     wrong = sorted(count for count in counts if count % _size(block, "ep"))
-    return f"{joined(map(counted, wrong))} experts are not divisible by ep {counted(_size(block, 'ep'))}"
+    return f"{and_list(map(counted, wrong))} experts are not divisible by ep {counted(_size(block, 'ep'))}"
 
 
 def _indivisible_expert_ranks(inputs: TrainingInputs, block: Block) -> str:
+    """Why the ranks of a stage do not divide into groups of experts."""
     groups = "ep etp dp_replicate" if inputs.experts is not None else "ep etp"
     return f"{_product(block, 'tp cp dp')} ranks of a stage are not divisible by {_product(block, groups)}"
 
@@ -462,26 +472,30 @@ def _indivisible_expert_widths(inputs: TrainingInputs, block: Block) -> str:
     widths = {kind.experts.ffn_hidden for kind in inputs.model.kinds if kind.experts is not None}
     wrong = sorted(width for width in widths if width % _size(block, "etp"))
     etp = f"etp {counted(_size(block, 'etp'))}"
-    return f"an expert's inner width {joined(map(counted, wrong))} is not divisible by {etp}"
+    return f"an expert's inner width {and_list(map(counted, wrong))} is not divisible by {etp}"
 
 
 def _indivisible_adapters(inputs: TrainingInputs, block: Block) -> str:
+    """Why the rank of adapters does not divide over tp or etp."""
     rank = 0.0 if inputs.tuning is None else float(inputs.tuning.rank)
     name = "tp" if rank % _size(block, "tp") else "etp"
     return f"adapters of rank {counted(rank)} are not divisible by {name} {counted(_size(block, name))}"
 
 
 def _missing_sequence_parallel(inputs: TrainingInputs, block: Block) -> str:
+    """Why experts with tp need sequence parallelism."""
     tp = f"tp {counted(_size(block, 'tp'))}"
     return f"all of {tp} would send the same tokens to the experts, because sequence_parallel is false"
 
 
 def _no_experts(inputs: TrainingInputs, block: Block) -> str:
+    """Why ep and etp do not suit a model without experts."""
     cut = [f"{name} {counted(size)}" for name in ("ep", "etp") if (size := _size(block, name)) > 1]
-    return f"{joined(cut)}, but {inputs.model.name} has no experts"
+    return f"{and_list(cut)}, but {inputs.model.name} has no experts"
 
 
 def _indivisible_context_chunks(inputs: TrainingInputs, block: Block) -> str:
+    """Why the sequence does not divide into the chunks of context parallelism."""
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
     sequence = counted(number(inputs.sequence))
     cut = _product(block, "cp", ahead=chunks)
@@ -500,7 +514,7 @@ def _indivisible_exchanged_heads(inputs: TrainingInputs, block: Block) -> str:
         held = 0.0 if cached is None else number(kv_heads_per_rank(cached.kv_heads, block.tp))
         if held % cp:
             said[f"{counted(held)} key and value heads of a rank are not divisible by cp {counted(cp)}"] = None
-    return joined(said)
+    return and_list(said)
 
 
 def _indivisible_replicas(inputs: TrainingInputs, block: Block) -> str:
@@ -512,18 +526,19 @@ def _indivisible_replicas(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _missing_context_parallel(inputs: TrainingInputs, block: Block) -> str:
+    """Why the software does not offer this context parallelism."""
     offered = inputs.stack.context_parallel if inputs.stack.has("cp") else []
     cp = counted(_size(block, "cp"))
-    has = f"{listed(offered)} alone" if offered else f"no context parallelism{_elsewhere(inputs, 'cp')}"
+    has = f"{or_list(offered)} alone" if offered else f"no context parallelism{_stacks_with(inputs, 'cp')}"
     return f"cp {cp} by {block.structure.cp_type}, and {inputs.stack.name} has {has}"
 
 
-def _axis_missing(inputs: TrainingInputs, block: Block) -> str:
-    """Which axis of parallelism the software lacks."""
-    lacking = [axis for axis in _AXES if _size(block, axis) > 1 and not inputs.stack.has(axis)]
+def _missing_axes(inputs: TrainingInputs, block: Block) -> str:
+    """Which axes of parallelism the software lacks."""
     said = (
-        f"{axis} {counted(_size(block, axis))}, but {inputs.stack.name} has no {_AXES[axis]}{_elsewhere(inputs, axis)}"
-        for axis in lacking
+        f"{axis} {counted(_size(block, axis))}, but {inputs.stack.name} has no {name}{_stacks_with(inputs, axis)}"
+        for axis, name in _AXES.items()
+        if _size(block, axis) > 1 and not inputs.stack.has(axis)
     )
     return "; ".join(said)
 
@@ -540,18 +555,18 @@ _SUGGESTED_STACKS = (  # the first two that run on the accelerators and have the
 )
 
 
-def _elsewhere(inputs: TrainingInputs, axis: Axis) -> str:
-    """Up to two of the usual stacks on these accelerators whose software has an axis, with the release it came with."""
+def _stacks_with(inputs: TrainingInputs, axis: Axis) -> str:
+    """Up to two usual stacks on these accelerators whose software offers an axis, in words."""
     reader, found = DocumentReader(), []
     for name in _SUGGESTED_STACKS:
         stack = reader.document("stack", name)
         if inputs.case.accelerator.vendor in stack.makers and stack.layouts is not None and stack.has(axis):
             found.append(f"{name} (since {getattr(stack.layouts, axis)})")
-    return f"; {listed(found[:2])} have it" if found else ""
+    return f"; {or_list(found[:2])} have it" if found else ""
 
 
-def _not_gathered(inputs: TrainingInputs, block: Block) -> str:
-    """Why context parallelism would hide tokens from sparse attention."""
+def _tokens_not_gathered(inputs: TrainingInputs, block: Block) -> str:
+    """Why sparse attention would not see all tokens with context parallelism."""
     ranks, kind = counted(_size(block, "cp")), block.structure.cp_type
     name = inputs.model.name
     if any(kind.compressed is not None for kind in inputs.model.layers):
@@ -559,17 +574,17 @@ def _not_gathered(inputs: TrainingInputs, block: Block) -> str:
     return f"the indexer of {name} selects among all tokens, but no rank of cp {ranks} by {kind} has all of them"
 
 
-def _wrong_keys(inputs: TrainingInputs, block: Block) -> str:
+def _unsuitable_recompute_keys(inputs: TrainingInputs, block: Block) -> str:
     """Which recompute keys do not suit the recompute mode."""
     structure, said = block.structure, []
     if structure.recompute_modules is not None and structure.recompute != "selective":
         said.append(f"recompute_modules [{', '.join(structure.recompute_modules)}] need recompute selective")
     if structure.recompute_layers is not None and structure.recompute != "full":
         said.append(f"recompute_layers {counted(structure.recompute_layers)} need recompute full")
-    return f"{joined(said)}, not {structure.recompute}"
+    return f"{and_list(said)}, not {structure.recompute}"
 
 
-def _wrong_layers(inputs: TrainingInputs, block: Block) -> str:
+def _unsuitable_recompute_layers(inputs: TrainingInputs, block: Block) -> str:
     """Why the number of recomputed layers is impossible."""
     if not block.structure.recompute_layers:
         return "recompute_layers 0, but recompute_method uniform recomputes at least 1 at once"
@@ -578,7 +593,7 @@ def _wrong_layers(inputs: TrainingInputs, block: Block) -> str:
     return f"recompute_layers {asked}, and the most loaded chunk of {_product(block, 'pp vpp')} has {chunk}"
 
 
-def _wrong_offload(inputs: TrainingInputs, block: Block) -> str:
+def _contradicting_offload(inputs: TrainingInputs, block: Block) -> str:
     """Which offload keys contradict each other or the ZeRO stage."""
     structure, kept = block.structure, set(block.structure.offload)
     said = []
@@ -620,12 +635,12 @@ _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L031": _indivisible_exchanged_heads,
     "L032": _indivisible_replicas,
     "L033": _missing_context_parallel,
-    "L034": _not_gathered,
-    "L040": _wrong_keys,
-    "L041": _wrong_layers,
-    "L042": _wrong_offload,
-    "L048": _axis_missing,
-    **PLAN_SENTENCES,
+    "L034": _tokens_not_gathered,
+    "L040": _unsuitable_recompute_keys,
+    "L041": _unsuitable_recompute_layers,
+    "L042": _contradicting_offload,
+    "L048": _missing_axes,
+    **_RUN_CONSTRAINTS,
 }
 
 
@@ -633,13 +648,13 @@ NONE_ALONE = "no single key is enough; these together are"
 
 
 def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
-    """A row for each remedy; a short answer over a screen leaves out the remarks on them, then the last ones."""
+    """Lines with a table of changes that fix a plan; a short answer leaves out remarks and the last changes first."""
     if not found:
         return []
     priced = any(remedy.price for remedy in found)
     own = [remedy for remedy in found if remedy.price not in ("money", "job")]
     together = bool(own) and all(len(remedy.settings) > 1 and not remedy.note for remedy in own)
-    rows = [_row(remedy, first=not place, priced=priced) for place, remedy in enumerate(found)]
+    rows = [_remedy_row(remedy, first=not place, priced=priced) for place, remedy in enumerate(found)]
     names = ("costs" if priced else "", "what to set", "memory", "step", "")
     grid = CellTable(names, rows, "llrrl", headed=priced, indent=indent)
     small = [(mark, memory, step, words) for mark, words, memory, step, _ in rows]
@@ -652,22 +667,22 @@ def remedy_lines(found: Sequence[Remedy], *, indent: str) -> list[Line]:
     return [*([styled(f"{indent}{NONE_ALONE}")] if together else []), Detail([grid], remarks, spare=5, instead=[shown])]
 
 
-def _row(remedy: Remedy, *, first: bool, priced: bool) -> tuple[str, ...]:
+def _remedy_row(remedy: Remedy, *, first: bool, priced: bool) -> tuple[str, ...]:
     """The table row of a remedy."""
     mark = remedy.price if priced else "try" if first else ""
     memory = "" if remedy.memory_peak is None else f"{gib(remedy.memory_peak)} GiB"
     step = "" if remedy.step_time is None else show_time(remedy.step_time)
-    return mark, settings_text(remedy), memory, step, _aside(remedy)
+    return mark, settings_text(remedy), memory, step, _remedy_remark(remedy)
 
 
 def settings_text(remedy: Remedy) -> str:
-    """The first alternative as one would type it, and the values of the others."""
+    """The settings of a remedy as options to type, and the values of its alternatives."""
     text = " ".join(f"--set {shlex.quote(setting)}" for setting in remedy.settings)
     others = [settings[0].partition("=")[2] for settings in remedy.alternatives[1:]]
-    return f"{text} (or {listed(others)})" if others else text
+    return f"{text} (or {or_list(others)})" if others else text
 
 
-def _aside(remedy: Remedy) -> str:
+def _remedy_remark(remedy: Remedy) -> str:
     """The remark on a remedy: what it leaves, how many plans are valid, its chance to fit."""
     if remedy.left:
         return f"leaves {', '.join(remedy.left)}"
@@ -679,7 +694,7 @@ def _aside(remedy: Remedy) -> str:
 
 
 def remedies_json(found: Sequence[Remedy]) -> list[dict[str, Any]]:
-    """The remedies as plain values: the alternatives as lists of assignments, and the figures of the first."""
+    """The remedies as plain values: the settings of every alternative, and the figures of the first."""
     return [
         {
             "set": list(settings),

@@ -1,4 +1,4 @@
-"""An iteration of reinforcement learning in a terminal."""
+"""The estimate of an RL iteration in a terminal: results, phases, cost, and reasons against the plan."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from costmodel.ground.units import (
     significant,
 )
 from costmodel.report.answers.plan_parts import TimePart
-from costmodel.report.document import made_of, traced
-from costmodel.report.terminal.formatting import BAND, ENDS, between, joined
-from costmodel.report.terminal.head import job_lines, origin_lines, price_lines, remarks, subject_words
+from costmodel.report.document import computed, traced
+from costmodel.report.terminal.formatting import BAND, ENDS, and_list, range_of
+from costmodel.report.terminal.head import job_lines, origin_lines, price_lines, remarks_of_plans, subject_words
 from costmodel.report.terminal.layout import BAD, HEAD, CellTable, Line, styled
 from costmodel.report.terminal.refusals import reason as training_reason
 
@@ -64,21 +64,21 @@ def result(name: str, value: float, digits: int = 3) -> str:
     return percent(value, digits) if unit == "1" else show(value, unit, digits)
 
 
-def fit_words(costs: Mapping[str, float]) -> str:
-    """Whether a plan fits; its chance to where that is too small."""
+def fit_verdict(costs: Mapping[str, float]) -> str:
+    """Whether a plan fits in memory, in words; its chance if that is small."""
     if costs["memory_share"] > 1:
         return "does not fit"
     chance = costs["fit_chance"]
     return "fits" if chance >= SAFE else f"at risk: {chance_words(chance)} to fit"
 
 
-def band(results: Mapping[str, float], name: str) -> str:
+def band_text(results: Mapping[str, float], name: str) -> str:
     """The P10–P90 band of a result, with one unit; empty if it has none."""
     ends = [results[key] for key in (f"{name}_{end}" for end in ENDS) if key in results]
-    return between(*(result(name, value) for value in ends)) if len(ends) == len(ENDS) else ""
+    return range_of(*(result(name, value) for value in ends)) if len(ends) == len(ENDS) else ""
 
 
-def titled(case: RlCase, answer: RlAnswer | None = None, *, price: bool = False) -> list[Line]:
+def rl_head_lines(case: RlCase, answer: RlAnswer | None = None, *, price: bool = False) -> list[Line]:
     """The head: model, machine, iteration, and the plan if there is one."""
     subject, job = subject_of(case), job_lines(case.asked.assumed)
     lines: list[Line] = [*job, styled(subject_words(subject), HEAD), styled(iteration_words(case))]
@@ -101,11 +101,11 @@ def iteration_words(case: RlCase) -> str:
     return " · ".join(parts)
 
 
-def problems(answer: RlAnswer) -> list[Line]:
+def problem_lines(answer: RlAnswer) -> list[Line]:
     """Reasons against a plan, and remarks, with their codes."""
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
-    lines += [] if answer.refused else remarks([answer.remarked])
+    lines += [] if answer.refused else remarks_of_plans([answer.remarked])
     return [Text(), *lines] if lines else []
 
 
@@ -118,13 +118,13 @@ def reason(answer: RlAnswer, code: str) -> str:
     if code == "M003" or code in answer.inputs.trainer.refused:
         return training_reason(answer.inputs.trainer, code)
     if code in ("M002", "T001"):
-        return "; ".join(_missed(answer, code))
+        return "; ".join(_missed_limits(answer, code))
     if code in OWN:
-        return f"{REFUSALS[code].meaning} {_own(answer, code)}".strip()
+        return f"{REFUSALS[code].meaning} {_reason_details(answer, code)}".strip()
     return REFUSALS[code].meaning
 
 
-def _own(answer: RlAnswer, code: str) -> str:
+def _reason_details(answer: RlAnswer, code: str) -> str:
     """The end of a reason: what the software offers, or the numbers of the split."""
     stack = answer.inputs.case.stack
     if code == "R010" and not answer.inputs.case.parts:
@@ -140,7 +140,7 @@ def _own(answer: RlAnswer, code: str) -> str:
     return f"{stack.name} has {', '.join(stack.rollouts)}." if code == "R012" else ""
 
 
-def _missed(answer: RlAnswer, code: str) -> list[str]:
+def _missed_limits(answer: RlAnswer, code: str) -> list[str]:
     """For each limit behind a reason code, a sentence on the result that misses it."""
     stated = []
     for limit in stated_limits(answer.inputs.case.scenario.limits):
@@ -154,8 +154,8 @@ def _missed(answer: RlAnswer, code: str) -> list[str]:
 def estimate_lines(answer: RlAnswer) -> list[Line]:
     """The main results of an iteration, two per line."""
     costs, workload = answer.costs, answer.inputs.case.scenario.workload
-    band = between(*(result("iteration_time", costs[f"iteration_time_{end}"]) for end in ENDS))
-    used = f"{gib(answer.memory.peak)} of {gib(answer.memory.usable)} GiB, {fit_words(costs)}"
+    band = range_of(*(result("iteration_time", costs[f"iteration_time_{end}"]) for end in ENDS))
+    used = f"{gib(answer.memory.peak)} of {gib(answer.memory.usable)} GiB, {fit_verdict(costs)}"
     rows = [
         (
             "iteration",
@@ -164,24 +164,25 @@ def estimate_lines(answer: RlAnswer) -> list[Line]:
             result("answers_per_s", costs["answers_per_s"]),
         ),
         (BAND, band, "per GPU", result("tokens_per_s_per_gpu", costs["tokens_per_s_per_gpu"])),
-        ("memory", used, "cost", _cost(answer)),
+        ("memory", used, "cost", _cost_line(answer)),
     ]
     lines: list[Line] = [CellTable([""] * 4, rows, "llll", headed=False)]
     if workload.iterations is not None and not math.isnan(costs["run_time"]):
         stated = f"{counted(workload.iterations)} iterations as stated"
-        lines.append(styled(f"  run         {show_time(costs['run_time'])}{_rent(costs)}: {stated}"))
+        lines.append(styled(f"  run         {show_time(costs['run_time'])}{_run_cost_text(costs)}: {stated}"))
     return lines
 
 
-def _rent(costs: dict[str, float]) -> str:
+def _run_cost_text(costs: dict[str, float]) -> str:
     """The rent of a run with its band, as text."""
     if math.isnan(costs["run_cost"]):
         return ""
     middle, low, high = (rounded_dollars(costs[name]) for name in ("run_cost", "run_cost_low", "run_cost_high"))
-    return f", {middle} ({BAND} {between(low, high)})"
+    return f", {middle} ({BAND} {range_of(low, high)})"
 
 
-def _cost(answer: RlAnswer) -> str:
+def _cost_line(answer: RlAnswer) -> str:
+    """A line with the cost of an iteration and of the run; empty if no price is known."""
     cost = answer.costs["iteration_cost"]
     if "M001" in answer.broken:
         return "—"
@@ -198,18 +199,18 @@ def phase_parts(answer: RlAnswer) -> list[TimePart]:
             NAMES[name],
             costs[name],
             traced(show_time(costs[name]), costs[name], machine_name(name), name),
-            made_of("part", f"{costs[name] / whole * 100:.1f} %", costs[name] / whole, how, names),
+            computed("part", f"{costs[name] / whole * 100:.1f} %", costs[name] / whole, how, names),
         )
         for name in names
     ]
 
 
-def of_generation(answer: RlAnswer) -> list[str]:
+def generation_sentences(answer: RlAnswer) -> list[str]:
     """Sentences on generation: the longest answers, and the time that GPUs wait."""
     costs, found = answer.costs, answer.iteration.generated
     workload, engines = answer.inputs.case.scenario.workload, answer.inputs.engines
     assert engines is not None
-    words = [f"longest answer {counted(round(costs['longest']), 6)} tokens; {_at_a_time(answer)}"]
+    words = [f"longest answer {counted(round(costs['longest']), 6)} tokens; {_requests_at_a_time(answer)}"]
     if workload.rollouts == "batch":
         refilled = show_time(float(found.refilled))
         words.append(
@@ -223,7 +224,7 @@ def of_generation(answer: RlAnswer) -> list[str]:
         words.append("the same for any staleness over 0; no law gives the iterations to a score")
     beside = float(answer.iteration.beside)
     if beside:
-        words.append(f"{show_time(beside)} hidden: the GPUs of {joined(answer.inputs.apart)} work at the same time")
+        words.append(f"{show_time(beside)} hidden: the GPUs of {and_list(answer.inputs.apart)} work at the same time")
     if workload.staleness and costs["overlapped"] > beside:
         words.append(f"{show_time(costs['overlapped'] - beside)} hidden: training and generation run at the same time")
     elif not answer.inputs.split.colocated:
@@ -233,14 +234,15 @@ def of_generation(answer: RlAnswer) -> list[str]:
     return words
 
 
-def _at_a_time(answer: RlAnswer) -> str:
+def _requests_at_a_time(answer: RlAnswer) -> str:
+    """How many answers an engine generates at a time, in words."""
     engines = answer.inputs.engines
     assert engines is not None
     return f"{engines.together:,.0f} of {engines.answers:,.0f} answers of an engine at a time"
 
 
 def bound_by(answer: RlAnswer) -> str:
-    """The longest part of the iteration."""
+    """The longest part of the iteration, in words."""
     costs = answer.costs
     name, value = max(((name, costs[name]) for name in PHASES), key=lambda item: item[1])
     share = significant(value / costs["iteration_time"] * 100, 2)

@@ -1,4 +1,4 @@
-"""A serving plan's estimate: conclusion first, figures with units, at home in 80 columns."""
+"""The estimate of a serving plan in a terminal: times, rates, memory, cost, and what limits them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ from costmodel.explore.answer_summaries import layout_words, one
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, gib, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart
-from costmodel.report.document import made_of, traced
+from costmodel.report.document import computed, traced
 from costmodel.report.terminal.formatting import BAND
-from costmodel.report.terminal.head import command, options_of, origin_lines, price_lines, remarks, subject_words
+from costmodel.report.terminal.head import (
+    command,
+    origin_lines,
+    price_lines,
+    remarks_of_plans,
+    setting_options,
+    subject_words,
+)
 from costmodel.report.terminal.layout import (
     BAD,
     DIM,
@@ -30,23 +37,23 @@ from costmodel.report.terminal.layout import (
     Detail,
     Line,
     chance_style,
-    shorter,
+    shell_line,
+    short_or_full,
     styled,
-    typed,
 )
 from costmodel.report.terminal.serving_formatting import (
     TERMS,
-    band,
-    chance_of,
+    band_text,
+    batch_limits_warning,
+    chance_meaning,
     has_limits,
-    limits_of_batch,
-    limits_on,
+    limit_verdicts,
     load_words,
     never_kept_line,
     plan_words,
     reason,
     result,
-    unpaid_words,
+    unused_gpus_note,
     waiting_lines,
 )
 
@@ -68,11 +75,11 @@ def estimate_lines(answer: ServingAnswer, benchmark: Mapping[str, float] | None 
 
     benchmark: the times that a benchmark of the load prints, if they are known and differ
     """
-    settled = is_settled(answer)
-    return [*_at_most(answer, followed=settled), *(_facts(answer, benchmark or {}) if settled else [])]
+    settled = times_are_known(answer)
+    return [*_overload_line(answer, followed=settled), *(_result_rows(answer, benchmark or {}) if settled else [])]
 
 
-def is_settled(answer: ServingAnswer) -> bool:
+def times_are_known(answer: ServingAnswer) -> bool:
     """Whether the plan's times are known: it fits, and its time per token is finite."""
     single = answer.inputs.case.scenario.workload.single_token
     return (single or math.isfinite(answer.costs["tpot"])) and "M001" not in answer.broken
@@ -80,7 +87,7 @@ def is_settled(answer: ServingAnswer) -> bool:
 
 def has_tokens(answer: ServingAnswer) -> bool:
     """Whether the plan has a known time per token."""
-    return is_settled(answer) and not answer.inputs.case.scenario.workload.single_token
+    return times_are_known(answer) and not answer.inputs.case.scenario.workload.single_token
 
 
 def bound_line(answer: ServingAnswer) -> Line:
@@ -91,12 +98,12 @@ def bound_line(answer: ServingAnswer) -> Line:
         return styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
     limited = has_limits(answer.inputs.case) and not answer.broken
     unsure = limited and not answer.overload and answer.costs[OWN] < SAFE
-    worded = bound_words if has_tokens(answer) else _rate_bound
-    words = f"{worded(answer)} {_met_words(answer)}" if unsure else worded(answer)
+    worded = bound_words if has_tokens(answer) else _rate_limit_words
+    words = f"{worded(answer)} {_chance_sentence(answer)}" if unsure else worded(answer)
     return Abridged(words, short=worded(answer, brief=True), added="")
 
 
-def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
+def _overload_line(answer: ServingAnswer, *, followed: bool) -> list[Line]:
     """A line for a load above capacity: figures are at the highest rate that the plan can serve."""
     if not answer.overload:
         return []
@@ -106,7 +113,7 @@ def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
     return [Abridged(f"{whole}:", BAD, short=short, added=words) if followed else styled(f"{whole}.", BAD)]
 
 
-def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
+def serving_head_lines(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
     """The head: model, machine, the plan, and the price."""
     case = answer.inputs.case
     subject = subject_of(case)
@@ -114,13 +121,13 @@ def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
     return [styled(subject_words(subject), HEAD), styled(plan_words(answer)), *priced, *origin_lines(case)]
 
 
-def problems(answer: ServingAnswer) -> list[Line]:
+def problem_lines(answer: ServingAnswer) -> list[Line]:
     """Reasons against a plan with remedies, and remarks, with their codes."""
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
     lines += [] if answer.refused else waiting_lines(answer.inputs.case.scenario.workload, answer.costs)
-    lines += [*(limits_of_batch(answer.inputs.case) if codes else []), *_remedy_lines(answer)]
-    lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
+    lines += [*(batch_limits_warning(answer.inputs.case) if codes else []), *_remedy_lines(answer)]
+    lines += [] if answer.refused else remarks_of_plans([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
 
 
@@ -132,30 +139,30 @@ def _remedy_lines(answer: ServingAnswer) -> list[Line]:
         alone = answer.alone
         words = "" if alone is None else layout_words(alone)
         return [never_kept_line(answer.inputs, None if alone is None else alone.costs, words)]
-    aim = chance_of(answer.inputs.case)
+    aim = chance_meaning(answer.inputs.case)
     lines: list[Line] = []
     for place, ((first, *others), chance) in enumerate(zip(answer.remedies, answer.chances, strict=True)):
-        options = options_of(answer.inputs.case, first)
+        options = setting_options(answer.inputs.case, first)
         values = " or ".join(
             " ".join(setting.partition("=")[2] for setting in each) for each in others if len(each) == 1
         )
-        aside = f"{f' (or {values})' if values else ''}{_chance_of_remedy(answer, chance)}"
+        aside = f"{f' (or {values})' if values else ''}{_remedy_chance_words(answer, chance)}"
         if answer.partial and place in (0, answer.partial):
             lines.append(styled(f"    with these it {f'might {aim}' if place else f'fits, but would not {aim}'}:", BAD))
         mark = "try" if place in (0, answer.partial) else "   "
         tried = CellTable(("", ""), [(mark, f"{options}{aside}")], "kl", headed=False, indent="    ")
         lines.append(tried if place in (0, answer.partial) else Detail([tried], "further changes", spare=1))
     if answer.more:
-        lines.append(typed("    more with:", command(answer.inputs.case, "search", free=True)))
+        lines.append(shell_line("    more with:", command(answer.inputs.case, "search", free=True)))
     return lines
 
 
-def _chance_of_remedy(answer: ServingAnswer, chance: float | None) -> str:
+def _remedy_chance_words(answer: ServingAnswer, chance: float | None) -> str:
     """The chance after a remedy; one that searches prefer only of limits."""
     case = answer.inputs.case
     if chance is None or (chance >= SAFE and not has_limits(case)):
         return ""
-    return f"   chance {'' if chance >= SAFE else f'to {chance_of(case)}: '}{chance_words(chance)}"
+    return f"   chance {'' if chance >= SAFE else f'to {chance_meaning(case)}: '}{chance_words(chance)}"
 
 
 Row = tuple[str, str, str, str, str]
@@ -165,13 +172,13 @@ _PER_USER = ("per user", "tokens_per_s_per_user")
 _NO_GAPS = ("per token", "none: an answer is one token", "", "", "")
 
 
-def _between_tokens(answer: ServingAnswer) -> Iterator[Row]:
-    """The times between the tokens of an answer, and until its last one."""
-    yield from _pair(answer, ("per token", "tpot"), ("p99", "tpot_p99"), marks=("tpot", "tpot_p99"))
-    yield from _pair(answer, ("whole answer", "latency"), ("worst gap", "worst_gap"))
+def _token_times(answer: ServingAnswer) -> Iterator[Row]:
+    """Rows with the time between tokens, and the time until the last token."""
+    yield from _two_results(answer, ("per token", "tpot"), ("p99", "tpot_p99"), marks=("tpot", "tpot_p99"))
+    yield from _two_results(answer, ("whole answer", "latency"), ("worst gap", "worst_gap"))
 
 
-def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
+def _result_rows(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
     """The main results, two per line, each with its limit and, below, its error band."""
     costs, total = answer.costs, gib(float(answer.evaluation.memory.total))
     of_one = "replica" if answer.plan.prefill is None else "decode"
@@ -183,42 +190,46 @@ def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
     beside = ("saturation", "saturation_per_s") if limited else _NONE
     single = answer.inputs.case.scenario.workload.single_token
     rows = [
-        *_pair(answer, ("first token", "ttft"), ("p99", "ttft_p99"), marks=("ttft_p99", "ttft")),
-        *([_NO_GAPS] if single else _between_tokens(answer)),
-        *([_benchmark(benchmark)] if benchmark else []),
-        *_pair(answer, ("requests", "requests_per_s"), most, mark=_chance(answer)),
+        *_two_results(answer, ("first token", "ttft"), ("p99", "ttft_p99"), marks=("ttft_p99", "ttft")),
+        *([_NO_GAPS] if single else _token_times(answer)),
+        *([_benchmark_line(benchmark)] if benchmark else []),
+        *_two_results(answer, ("requests", "requests_per_s"), most, mark=_chance_row(answer)),
         *_in_time_rows(answer),
-        *_pair(answer, ("load", "saturation_share", _load_words(costs)), beside),
-        *_pair(
+        *_two_results(answer, ("load", "saturation_share", _load_words(costs)), beside),
+        *_two_results(
             answer, _NONE if answer.groups else ("in flight", "concurrency", flying), _NONE if single else _PER_USER
         ),
-        *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
+        *_two_results(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
     ]
     if not answer.groups:
-        rows.append(("memory", held, "cache pool", _pool_words(costs), limits_on(answer, "memory_peak")))
-        rows += _pair(answer, _NONE, ("which holds", "concurrency_steady", fits))
+        rows.append(("memory", held, "cache pool", _pool_words(costs), limit_verdicts(answer, "memory_peak")))
+        rows += _two_results(answer, _NONE, ("which holds", "concurrency_steady", fits))
         rows += [
-            *_memory_before_requests(answer),
-            *_offline(answer),
-            *_beginnings(answer),
-            *_speculation(answer),
+            *_memory_limit_row(answer),
+            *_batch_rows(answer),
+            *_prefix_cache_rows(answer),
+            *_speculation_lines(answer),
             *_disaggregated_lines(answer),
         ]
-    chance = _chance(answer)
+    chance = _chance_row(answer)
     marked = {chance: chance_style(costs[OWN])} if chance and math.isfinite(costs[OWN]) else {}
-    main, whole = (CellTable([""] * 5, each, "lllll", headed=False, marked=marked) for each in ([*_main(rows)], rows))
+    main, whole = (
+        CellTable([""] * 5, each, "lllll", headed=False, marked=marked) for each in ([*_main_lines(rows)], rows)
+    )
     return [
-        *shorter([main], [whole], "other figures"),
+        *short_or_full([main], [whole], "other figures"),
         Detail(
-            money_and_energy(answer) if not answer.inputs.case.kinds else [*_costs(costs), *_rent(answer)],
+            cost_and_energy_lines(answer)
+            if not answer.inputs.case.kinds
+            else [*_cost_lines(costs), *_rent_line(answer)],
             "what it costs",
             spare=1,
         ),
-        *_groups(answer),
+        *_node_kind_rows(answer),
     ]
 
 
-def _main(rows: Sequence[Row]) -> Iterator[Row]:
+def _main_lines(rows: Sequence[Row]) -> Iterator[Row]:
     """The rows of a short answer: times with their bands, rates, memory."""
     banded = False
     for row in rows:
@@ -232,14 +243,14 @@ def _main(rows: Sequence[Row]) -> Iterator[Row]:
             )
 
 
-def _benchmark(printed: Mapping[str, float]) -> Row:
+def _benchmark_line(printed: Mapping[str, float]) -> Row:
     """The mean times that a benchmark prints, which starts all users at once; other figures are of a steady load."""
     first, token = (result(name, printed[name]) for name in ("ttft", "tpot"))
     between = f"{token} mean TPOT" if math.isfinite(printed["tpot"]) else ""
     return "benchmark", f"{first} mean TTFT", "", between, "all start at once"
 
 
-def _groups(answer: ServingAnswer) -> list[Line]:
+def _node_kind_rows(answer: ServingAnswer) -> list[Line]:
     """Rows for each kind of nodes: its plan, its share of the load, its rate and its rent."""
     if not answer.groups:
         return []
@@ -254,17 +265,17 @@ def _groups(answer: ServingAnswer) -> list[Line]:
         )
         for each in answer.groups
     ]
-    return [Text(), CellTable(heads, rows, "llrrrrrr"), *_idle_kinds(answer)]
+    return [Text(), CellTable(heads, rows, "llrrrrrr"), *_idle_nodes_line(answer)]
 
 
-def _idle_kinds(answer: ServingAnswer) -> list[Line]:
+def _idle_nodes_line(answer: ServingAnswer) -> list[Line]:
     """A line on kinds of nodes that answer no request within the limits."""
     used = {each.inputs.case.node.name for each in answer.groups}
     idle = [group.node.name for _, group in answer.inputs.case.groups if group.node.name not in used]
     return [styled(f"  no request: {', '.join(idle)}, which cannot answer one within the limits", BAD)] if idle else []
 
 
-def _pair(
+def _two_results(
     answer: ServingAnswer, left: tuple[str, ...], right: tuple[str, ...], marks: tuple[str, ...] = (), mark: str = ""
 ) -> Iterator[Row]:
     """Two results in one row, with labels and units; their error bands in the next row.
@@ -272,41 +283,43 @@ def _pair(
     marks: columns whose limits follow the figures and their bands; by default, the column of the second figure
     """
     texts = [each[2] if len(each) > 2 else result(each[1], answer.costs[each[1]]) for each in (left, right)]
-    first, below = (*(limits_on(answer, name) for name in marks or (right[1],)), "")[:2]
+    first, below = (*(limit_verdicts(answer, name) for name in marks or (right[1],)), "")[:2]
     yield left[0], texts[0], right[0], texts[1], mark or first
-    bands = [band(answer.costs, each[1]) for each in (left, right)]
+    bands = [band_text(answer.costs, each[1]) for each in (left, right)]
     labels = [BAND if each else "" for each in bands]
     if any(bands) or below:
         yield labels[0], bands[0], labels[1], bands[1], below
 
 
 def _in_time_rows(answer: ServingAnswer) -> list[Row]:
-    """Rows on the share of requests that meet their limits; empty without such limits."""
+    """Rows with the share and the rate of requests that meet their limits; empty without such limits."""
     if math.isnan(answer.costs["in_time_share"]):
         return []
-    share = f"{result('in_time_share', answer.costs['in_time_share'])} {limits_on(answer, 'in_time_share')}".rstrip()
-    return [*_pair(answer, ("in time", "in_time_share", share), ("goodput", "in_time_per_s"))]
+    share = (
+        f"{result('in_time_share', answer.costs['in_time_share'])} {limit_verdicts(answer, 'in_time_share')}".rstrip()
+    )
+    return [*_two_results(answer, ("in time", "in_time_share", share), ("goodput", "in_time_per_s"))]
 
 
-def _memory_before_requests(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+def _memory_limit_row(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     """Memory that is used before requests arrive, if a limit is on it."""
-    limits = limits_on(answer, "memory_share")
+    limits = limit_verdicts(answer, "memory_share")
     if not limits:
         return []
     share = percent(answer.costs["memory_share"])
     return [("least memory", f"{share} of {gib(one(answer.evaluation.memory.allowed))} GiB", "", "", limits)]
 
 
-def _chance(answer: ServingAnswer) -> str:
-    """The chance that all limits are met; without limits, that the rate is answered.
+def _chance_row(answer: ServingAnswer) -> str:
+    """A row with the chance that all limits are met; without limits, that the load is answered.
 
-    Empty if the plan breaks a limit on a result without a band, such as rent, whose line shows that.
+    Empty if the plan breaks a limit on a result without a band, such as rent, as another line shows that.
     """
     if breaks_exact_limit(answer.inputs, answer.costs):
         return ""
     case, chance = answer.inputs.case, result(OWN, answer.costs[OWN])
     if has_limits(case):
-        return f"chance {chance} {limits_on(answer, OWN)}".rstrip()
+        return f"chance {chance} {limit_verdicts(answer, OWN)}".rstrip()
     workload = case.scenario.workload
     if (
         workload.rate is not None
@@ -317,16 +330,16 @@ def _chance(answer: ServingAnswer) -> str:
     return f"chance {chance} to answer all" if workload.rate is not None else ""
 
 
-def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+def _batch_rows(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     """The time of a whole offline batch, and the share of it that is lost in its tail."""
     costs, requests = answer.costs, answer.inputs.case.scenario.workload.requests
     if requests is None:
         return []
     lost = f"{result('tail_share', costs['tail_share'])} of it"
-    return [*_pair(answer, ("whole batch", "makespan"), ("lost in its tail", "", lost))]
+    return [*_two_results(answer, ("whole batch", "makespan"), ("lost in its tail", "", lost))]
 
 
-def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+def _prefix_cache_rows(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     """Rows on prefix-cache hits, and on how long a prefix stays in the cache."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     if not workload.shared_prefix and not workload.beginnings and workload.turns == 1:
@@ -335,10 +348,10 @@ def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     late = float(workload.think_time or 0.0) + costs["latency"] > stays
     words = f"{show_time(stays)} after its use" + (", users return later" if late and workload.turns > 1 else "")
     hits = ("prefix hits", result("prefix_hit", costs["prefix_hit"]), "kept for", words, "")
-    return [hits, *_on_host(answer)]
+    return [hits, *_host_cache_rows(answer)]
 
 
-def _on_host(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+def _host_cache_rows(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     """Rows on hits in the host's KV cache, how long entries stay, and whether loading is faster than prefill."""
     costs, gain = answer.costs, answer.costs["host_load_gain"]
     if answer.inputs.host_pool is None:
@@ -353,7 +366,7 @@ def _on_host(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     return [*rows, ("loading adds", f"{delay}, link {busy} busy", "which is", word, "")]
 
 
-def _speculation(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
+def _speculation_lines(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     """The tokens and the gain of speculative decoding, and up to which batch it gains."""
     if answer.plan.speculation is None:
         return []
@@ -374,17 +387,19 @@ def _disaggregated_lines(answer: ServingAnswer) -> list[tuple[str, str, str, str
     ratio = f"{significant(costs['prefill_per_decode'])} a decode"
     hidden = f"{show_time(costs['transfer_exposed'])} after the prompt"
     return [
-        *_pair(answer, ("cache sent", "transfer_time"), ("exposed", "transfer_exposed", hidden)),
+        *_two_results(answer, ("cache sent", "transfer_time"), ("exposed", "transfer_exposed", hidden)),
         ("prefill busy", result("prefill_utilisation", costs["prefill_utilisation"]), "balance", ratio, ""),
         *([] if math.isnan(gain) else [("gain", pays, "", "", "")]),
     ]
 
 
 def _load_words(costs: dict[str, float]) -> str:
+    """The load of a plan in words: its share of the highest rate, and the requests in flight."""
     return f"{result('saturation_share', costs['saturation_share'])} of saturation"
 
 
 def _pool_words(costs: dict[str, float]) -> str:
+    """The tokens in the KV-cache pool in words."""
     return f"{gib(costs['cache_pool'])} GiB, {significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens"
 
 
@@ -396,27 +411,27 @@ def token_parts(answer: ServingAnswer) -> list[TimePart]:
             name,
             costs[key],
             traced(show_time(costs[key]), costs[key], machine_name(key), key),
-            made_of(
+            computed(
                 "part", f"{costs[key] / costs['tpot'] * 100:.1f} %", costs[key] / costs["tpot"], " / ", [key, "tpot"]
             ),
-            band(costs, key),
+            band_text(costs, key),
         )
         for name, key in TERMS
         if key not in _OF_SOME or costs[key]
     ]
 
 
-def without_bands(answer: ServingAnswer) -> list[Line]:
+def terms_without_band(answer: ServingAnswer) -> list[Line]:
     """Lines on which terms have no error band."""
     costs = answer.costs
     parts = (*TERMS, *((("cache sent", "transfer_time"),) if answer.plan.prefill is not None else ()))
-    without = [name for name, key in parts if costs[key] > 0 and not band(costs, key)]
+    without = [name for name, key in parts if costs[key] > 0 and not band_text(costs, key)]
     words = f"    {', '.join(without)}: no range, never measured"
     return [Abridged(words, DIM, short="", added="what ranges rest on")] if without else []
 
 
 def bound_words(answer: ServingAnswer, *, brief: bool = False) -> str:
-    """A sentence on the longest term of the time per token, and on the bottleneck of the rate.
+    """The longest term of the time per token, and the bottleneck of the rate, as a sentence.
 
     brief: without the rate within limits, which the table above has
     """
@@ -424,20 +439,20 @@ def bound_words(answer: ServingAnswer, *, brief: bool = False) -> str:
     longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])
     share = f"{value / costs['tpot'] * 100:.0f} % of a token's time" if costs["tpot"] else ""
     words = {"prompts between": "other requests' prefill"}.get(longest, longest)
-    chance, stated = costs[OWN], bool(_chance(answer)) and has_limits(answer.inputs.case)
+    chance, stated = costs[OWN], bool(_chance_row(answer)) and has_limits(answer.inputs.case)
     known = stated and math.isfinite(chance)
     sure = f"The chance to meet all limits is {chance_words(chance)}. " if known else ""
-    return f"{sure}{words[0].upper()}{words[1:]} takes {share}. {_rate_bound(answer, brief=brief)}"
+    return f"{sure}{words[0].upper()}{words[1:]} takes {share}. {_rate_limit_words(answer, brief=brief)}"
 
 
-def _rate_bound(answer: ServingAnswer, *, brief: bool = False) -> str:
+def _rate_limit_words(answer: ServingAnswer, *, brief: bool = False) -> str:
     """The bottleneck of the rate; for a fixed number of users or requests, whether more would raise the rate."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     more = "users" if workload.users is not None else "requests in flight" if workload.concurrency is not None else ""
     if not more:
         allowed, most = costs["rate_within_slo_per_s"], costs["saturation_per_s"]
         if not has_limits(answer.inputs.case) or not allowed < _FULL * most:
-            return f"{_limit_of_rate(answer)} the rate."
+            return f"{_rate_limit(answer)} the rate."
         kept, served = result("rate_within_slo_per_s", allowed), result("saturation_per_s", most)
         limit = f"{BINDS[answer.binding]} the rate at {served}."
         return f"{limit[0].upper()}{limit[1:]}" if brief else f"Limits are met to {kept} as predicted; {limit}"
@@ -450,18 +465,18 @@ def _rate_bound(answer: ServingAnswer, *, brief: bool = False) -> str:
     return f"More {more} would not raise the rate, {shown}: {BINDS[answer.binding]} it."
 
 
-def _limit_of_rate(answer: ServingAnswer) -> str:
+def _rate_limit(answer: ServingAnswer) -> str:
     """The start of a sentence on what limits the rate."""
     words = BINDS[answer.binding]
     return f"{words[0].upper()}{words[1:]}"
 
 
-def money_and_energy(answer: ServingAnswer) -> list[Line]:
+def cost_and_energy_lines(answer: ServingAnswer) -> list[Line]:
     """Cost of tokens, rent of all replicas, and energy of a token."""
-    return [*_costs(answer.costs), *_rent(answer), *_energy(answer.costs)]
+    return [*_cost_lines(answer.costs), *_rent_line(answer), *_energy_line(answer.costs)]
 
 
-def _costs(costs: dict[str, float]) -> list[Line]:
+def _cost_lines(costs: dict[str, float]) -> list[Line]:
     """Lines on the rent per million tokens, with its error band."""
     if math.isnan(costs["cost_per_mtoken"]):
         return [styled("  cost          no price known; --price 2.50USD/GPU/h sets one")]
@@ -469,7 +484,7 @@ def _costs(costs: dict[str, float]) -> list[Line]:
     whole = f"  cost          {words}; or {every} per M generated, prompts counted as free"
     lines: list[Line] = [Abridged(whole, short=f"  cost          {words}", added="other figures")]
     named = (("prompt", "cost_per_minput"), ("cached", "cost_per_mcached"), ("generated", "cost_per_moutput"))
-    bands = [(words, band(costs, name)) for words, name in (*named, ("all rent", "cost_per_mtoken"))]
+    bands = [(words, band_text(costs, name)) for words, name in (*named, ("all rent", "cost_per_mtoken"))]
     stated = " · ".join(f"{words} {found}" for words, found in bands if found)
     return [*lines, Abridged(f"  {BAND}     {stated}", short="", added="other figures")] if stated else lines
 
@@ -481,7 +496,7 @@ def _cost_words(costs: dict[str, float]) -> str:
     return f"{prompts} per M prompt tokens and {answers} per M generated"
 
 
-def _rent(answer: ServingAnswer) -> list[Line]:
+def _rent_line(answer: ServingAnswer) -> list[Line]:
     """The rent of all replicas, and of an offline batch; empty if no price is known."""
     costs = answer.costs
     if math.isnan(costs["rent_per_month"]):
@@ -491,20 +506,20 @@ def _rent(answer: ServingAnswer) -> list[Line]:
         return [styled(f"  rent          {month} a month of 730 h, {hour} an hour: {number_of(costs['gpus'], 'GPU')}")]
     fleet = fleet_of(answer.inputs, costs["gpus"])
     used, nodes = number_of(fleet.gpus, "GPU"), number_of(fleet.nodes, "node")
-    paid = f"{used} in {nodes}, rented whole" if fleet.by_node else f"{used}{unpaid_words(fleet)}"
+    paid = f"{used} in {nodes}, rented whole" if fleet.by_node else f"{used}{unused_gpus_note(fleet)}"
     month, batch = (rounded_dollars(costs[name]) for name in ("rent_per_month", "cost_of_batch"))
     whole = [styled(f"  batch rent    {batch}")] if answer.inputs.case.scenario.workload.requests is not None else []
     hour = rounded_dollars(costs["rent_per_month"] * 3600 / MONTH)
     return [styled(f"  rent          {month} a month of 730 h, {hour} an hour: {paid}"), *whole]
 
 
-def _energy(costs: dict[str, float]) -> list[Line]:
+def _energy_line(costs: dict[str, float]) -> list[Line]:
     """Energy per generated token, and the power of all replicas."""
     if math.isnan(costs["energy_per_token"]):
         return [styled("  energy        no power known; --set 'assume.power=900 W' sets that of an accelerator")]
     each = result("energy_per_token", costs["energy_per_token"])
     power = show(costs["energy_per_token"] * costs["output_tokens_per_s"], "J/s")
-    words = f"  energy        {each} per generated token ({band(costs, 'energy_per_token')}), {power} in total"
+    words = f"  energy        {each} per generated token ({band_text(costs, 'energy_per_token')}), {power} in total"
     return [Abridged(words, short="", added="other figures")]
 
 
@@ -521,19 +536,19 @@ def serving_conclusion(answer: ServingAnswer) -> str:
         return f"This plan cannot answer what arrives: it answers at most {most}, and queues grow without end."
     times = f"the first token after {result('ttft', costs['ttft'])} and a further one every"
     rate = f"{significant(costs['requests_per_s'])} requests a second are answered, {times} "
-    rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} {_limit_of_rate(answer)} the rate."
+    rate += f"{result('tpot', costs['tpot'])}. {_longest_term(answer)} {_rate_limit(answer)} the rate."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_met_words(answer)} {rate}"
+    return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_chance_sentence(answer)} {rate}"
 
 
-def _met_words(answer: ServingAnswer) -> str:
+def _chance_sentence(answer: ServingAnswer) -> str:
     """A sentence with the chance that all limits are met, or that all requests are answered."""
     chance = answer.costs[OWN]
     met = "All limits are met" if has_limits(answer.inputs.case) else "All requests are answered"
     return f"{met}." if math.isnan(chance) else f"{met}, with a chance of {chance_words(chance)}."
 
 
-def _largest(answer: ServingAnswer) -> str:
+def _longest_term(answer: ServingAnswer) -> str:
     """The longest term of the time per token."""
     costs = answer.costs
     words, value = max(((words, costs[name]) for words, name in TERMS), key=lambda item: item[1])

@@ -1,4 +1,4 @@
-"""Words and numbers of serving in a terminal: fleets, loads, and reasons."""
+"""Words of a service in a terminal: GPUs, loads, lengths and limits as text, and reasons against a plan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from costmodel.ground.units import (
     show_time,
     significant,
 )
-from costmodel.report.terminal.formatting import ENDS, between
+from costmodel.report.terminal.formatting import ENDS, range_of
 from costmodel.report.terminal.layout import BAD, DIM, WARN, styled
 
 UNKNOWN = "No price known; --price 2.50USD/GPU/h adds their rent"
@@ -73,10 +73,10 @@ def rent_words(inputs: ServingInputs, gpus: float) -> str:
     if math.isnan(fleet.month):
         return UNKNOWN
     counted = number_of(fleet.nodes, "whole node") if fleet.by_node else number_of(fleet.gpus, "GPU")
-    return f"Their rent is {rounded_dollars(fleet.month)} a month of 730 h for {counted}{unpaid_words(fleet)}"
+    return f"Their rent is {rounded_dollars(fleet.month)} a month of 730 h for {counted}{unused_gpus_note(fleet)}"
 
 
-def unpaid_words(fleet: Fleet) -> str:
+def unused_gpus_note(fleet: Fleet) -> str:
     """A remark if accelerators are paid one by one and do not fill their nodes; else empty."""
     if fleet.by_node or math.isnan(fleet.month):
         return ""
@@ -133,10 +133,10 @@ def bound_words(name: str, bound: float, digits: int = 0) -> str:
     return percent(bound, most) if is_share(name) else result(name, bound, most)
 
 
-def digits_apart(name: str, value: float, bound: float) -> int:
+def distinct_digits(name: str, value: float, bound: float) -> int:
     """The fewest digits that show a difference between a result and its bound, or the digits of the bound.
 
-    >>> digits_apart("tpot", 0.02503, 0.025), digits_apart("tpot", 0.03, 0.025)
+    >>> distinct_digits("tpot", 0.02503, 0.025), distinct_digits("tpot", 0.03, 0.025)
     (4, 3)
     """
     least = _stated_digits(bound)
@@ -175,14 +175,14 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     return counted(round(value, 1), 4) if abs(value) >= 100 or value.is_integer() else significant(value, digits)
 
 
-def band(costs: Mapping[str, float], name: str) -> str:
+def band_text(costs: Mapping[str, float], name: str) -> str:
     """The P10–P90 band of a figure, with one unit; empty if it has none, or if both ends look equal."""
     low, high = (costs.get(f"{name}_{end}", math.nan) for end in ENDS)
     if math.isnan(low) or math.isnan(high) or low == high:
         return ""
     plain = name.startswith("concurrency")
     first, last = (significant(end) if plain else result(name, end) for end in (low, high))
-    return "" if first == last else between(first, last)
+    return "" if first == last else range_of(first, last)
 
 
 def rate_words(rate: float, shown: str) -> str:
@@ -191,10 +191,10 @@ def rate_words(rate: float, shown: str) -> str:
 
 
 def load_words(workload: Serving) -> str:
-    """The load in a few words."""
+    """The load in a few words, such as `10 requests/s`."""
     if workload.rate is not None:
         words = rate_words(workload.rate, significant(workload.rate, 3).removesuffix(".00").removesuffix(".0"))
-        words += burst_words(workload)
+        words += arrival_words(workload)
         return words if workload.concurrency is None else f"{words}, at most {workload.concurrency:,.0f} in flight"
     if workload.concurrency is not None:
         burst = ", all started at once" if workload.traffic == "burst" else ""
@@ -204,7 +204,7 @@ def load_words(workload: Serving) -> str:
     return f"{workload.users:,.0f} users who think for {show_time(workload.think_time or 0.0)}"
 
 
-def burst_words(workload: Serving) -> str:
+def arrival_words(workload: Serving) -> str:
     """The burstiness or spread of arrivals; empty for random arrivals."""
     if workload.burstiness is not None and workload.burstiness != 1:
         return f", burstiness {workload.burstiness:g}"
@@ -217,16 +217,16 @@ def length_words(workload: Serving) -> list[str]:
     return [f"prompt {workload.mean('prompt'):,.0f}", f"output {several}{workload.mean('output'):,.0f}"]
 
 
-def lengths_words(workload: Serving) -> str:
+def lengths_with_note(workload: Serving) -> str:
     """Mean prompt and answer lengths in words, with a note if all requests have them."""
     lengths = length_words(workload)
     same = [name for name in ("prompt", "output") if not workload.spread(name)]
-    lengths += turn_words(workload)
+    lengths += conversation_words(workload)
     alike = {2: "spread 0", 1: f"spread 0 of {same[0]}s" if same else ""}
     return " · ".join([*lengths, *([alike[len(same)]] if same else [])])
 
 
-def turn_words(workload: Serving) -> list[str]:
+def conversation_words(workload: Serving) -> list[str]:
     """The turns of a conversation and its shared beginning; empty for single requests."""
     if workload.turns == 1:
         return []
@@ -240,11 +240,13 @@ _USUAL = "bf16"
 def plan_words(answer: ServingAnswer) -> str:
     """The engine, the plan and the load in one line."""
     inputs, workload = answer.inputs, answer.inputs.case.scenario.workload
-    lengths = [*type_words(workload), *length_words(workload)]
-    return " · ".join([inputs.engine.name, layout_words(answer), *lengths, *turn_words(workload), load_words(workload)])
+    lengths = [*number_type_words(workload), *length_words(workload)]
+    return " · ".join(
+        [inputs.engine.name, layout_words(answer), *lengths, *conversation_words(workload), load_words(workload)]
+    )
 
 
-def type_words(workload: Serving) -> list[str]:
+def number_type_words(workload: Serving) -> list[str]:
     """The data types of products, weights and cache that are not bf16, or not those of the products."""
     weights = workload.weights or workload.precision
     found: list[str] = [] if workload.precision == _USUAL else [workload.precision]
@@ -252,7 +254,7 @@ def type_words(workload: Serving) -> list[str]:
     return [*found, *([] if workload.cache == _USUAL else [f"{workload.cache} cache"])]
 
 
-def unlimited(inputs: ServingInputs) -> list[Text]:
+def no_limits_warning(inputs: ServingInputs) -> list[Text]:
     """A warning that replicas are sized by saturation, if neither limits on times nor headroom are set."""
     if inputs.case.scenario.assume.headroom or service_limits(inputs):
         return []
@@ -262,7 +264,7 @@ def unlimited(inputs: ServingInputs) -> list[Text]:
     return [styled(f"  No limit on times: replicas are sized for {sized}; {more}", WARN)]
 
 
-def limits_of_batch(case: ServingCase) -> list[Text]:
+def batch_limits_warning(case: ServingCase) -> list[Text]:
     """A warning that limits on times from arrival do not suit an offline batch."""
     if not (found := waits_in_batch(case)):
         return []
@@ -270,7 +272,7 @@ def limits_of_batch(case: ServingCase) -> list[Text]:
     return [styled(f"  {words}", WARN)]
 
 
-def chance_of(case: ServingCase) -> str:
+def chance_meaning(case: ServingCase) -> str:
     """What a chance refers to: all limits, or without limits the load."""
     return "meet all limits" if has_limits(case) else "answer all that arrives"
 
@@ -289,12 +291,12 @@ def never_kept_line(inputs: ServingInputs, alone: Mapping[str, float] | None, pl
     limits = (limit for limit in service_limits(inputs) if costs and not limit.holds(costs[limit.column]))
     missed = ", ".join(f"{limit.key} {result(limit.column, costs[limit.column])}" for limit in limits)
     if not missed:
-        return styled(f"  No lever found: nothing that costmodel tries would {chance_of(inputs.case)}.", BAD)
+        return styled(f"  No lever found: nothing that costmodel tries would {chance_meaning(inputs.case)}.", BAD)
     nearest = f"the nearest, {plan}, has {missed}"
     return styled(f"  No plan keeps the limits, even of one request at a time: {nearest}", BAD)
 
 
-def without_room(inputs: ServingInputs) -> list[Text]:
+def no_headroom_warning(inputs: ServingInputs) -> list[Text]:
     """A line that replicas are sized for the average prediction, if limits exist without a chance or headroom."""
     limits = {limit.column for limit in service_limits(inputs)}
     if inputs.case.scenario.assume.headroom or OWN in limits or not limits:
@@ -302,7 +304,7 @@ def without_room(inputs: ServingInputs) -> list[Text]:
     return [styled("  Sized for the average prediction. Add --safe 90% to allow for its error", DIM)]
 
 
-def counted_for(case: ServingCase) -> list[Text]:
+def headroom_line(case: ServingCase) -> list[Text]:
     """A line on what replicas are sized for beside the rate: headroom, growth, availability."""
     assume = case.scenario.assume
     parts = [f"{1 + assume.headroom:g} times the rate" if assume.headroom else "the rate"]
@@ -315,7 +317,7 @@ def counted_for(case: ServingCase) -> list[Text]:
     return [styled(f"  Counted for {' and '.join([', '.join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)}")]
 
 
-def limits_on(answer: ServingAnswer, column: str) -> str:
+def limit_verdicts(answer: ServingAnswer, column: str) -> str:
     """Whether a result meets the limits on it, and which these are."""
     stated = []
     for limit in stated_limits(answer.inputs.case.scenario.limits):
@@ -329,7 +331,7 @@ def limits_on(answer: ServingAnswer, column: str) -> str:
     return " ".join(stated)
 
 
-def joined(parts: Iterable[str]) -> str:
+def joined_parts(parts: Iterable[str]) -> str:
     """The non-empty parts of a line, joined."""
     return "   ".join(part for part in parts if part)
 
@@ -341,32 +343,32 @@ def reason(answer: ServingAnswer, code: str) -> str:
     """A reason against a plan, with its numbers."""
     if code in _SENTENCES:
         return _SENTENCES[code](answer)
-    broken = (_missed(limit, answer.costs) for limit in _broken(answer, code))
+    broken = (_missed_limit(limit, answer.costs) for limit in _broken_limits(answer, code))
     return "; ".join(broken)
 
 
-def _broken(answer: ServingAnswer, code: str) -> Iterator[Limit]:
+def _broken_limits(answer: ServingAnswer, code: str) -> Iterator[Limit]:
     """The limits that the plan breaks, of the kind that the code stands for."""
     for limit in stated_limits(answer.inputs.case.scenario.limits):
         if code_of(limit) == code and not limit.holds(answer.costs[limit.column]):
             yield limit
 
 
-def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
+def _missed_limit(limit: Limit, costs: Mapping[str, float]) -> str:
     """A sentence on a result that misses its limit."""
     value, bound = costs[limit.column], float(limit.value)
     if math.isnan(value):
         return f"the limit on {limit.key} cannot be checked: {limit.key} is unknown"
     if limit.column == OWN:
-        return _unsure(value, bound)
-    digits = digits_apart(limit.column, value, bound)
+        return _low_chance(value, bound)
+    digits = distinct_digits(limit.column, value, bound)
     stated, allowed = result(limit.column, value, digits), bound_words(limit.column, bound, digits)
     just = "just " if stated == allowed else ""
     missed = f"{limit.key} {stated} is {just}{_OVER[limit.kind]} its {limit.kind} {allowed}"
-    return missed + past_bandwidth(limit, costs["bandwidth_bound"])
+    return missed + faster_than_memory(limit, costs["bandwidth_bound"])
 
 
-def _unsure(value: float, asked: float) -> str:
+def _low_chance(value: float, asked: float) -> str:
     """A sentence that the chance to meet all limits is lower than requested."""
     wanted = percent(asked, 2)
     if bound_words(OWN, value, 3) == bound_words(OWN, asked, 3):
@@ -374,7 +376,7 @@ def _unsure(value: float, asked: float) -> str:
     return f"the chance to meet all limits is {result(OWN, value)}, under the {wanted} asked for"
 
 
-def past_bandwidth(limit: Limit, most: float) -> str:
+def faster_than_memory(limit: Limit, most: float) -> str:
     """A note that no engine meets a limit on the time per token: reading weights takes longer; else empty."""
     rates = {("tokens_per_s_per_user", "at_least"): limit.value, ("tpot", "at_most"): 1.0 / max(limit.value, 1e-12)}
     if not rates.get((limit.column, limit.kind), 0.0) > most:
@@ -383,7 +385,7 @@ def past_bandwidth(limit: Limit, most: float) -> str:
     return f"; no engine can: reading the weights allows {allowed} for one user (explain bandwidth_bound)"
 
 
-def _small(answer: ServingAnswer) -> str:
+def _does_not_fit(answer: ServingAnswer) -> str:
     """A sentence on what does not fit: weights, a step, the runtime and one request against the memory."""
     memory, inputs = answer.evaluation.memory, answer.inputs
     need = [
@@ -394,28 +396,28 @@ def _small(answer: ServingAnswer) -> str:
     return f"{', '.join(need)} and {request} GiB a GPU, of {gib(one(memory.allowed))} GiB that the engine may use"
 
 
-def _over(answer: ServingAnswer) -> str:
+def _over_capacity(answer: ServingAnswer) -> str:
     """A sentence on a load above capacity, and on the replicas that it needs."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     arriving, most = float(workload.rate or 0.0), costs["saturation_per_s"]
     rate = rate_words(arriving, significant(arriving))
     if answer.binding == "transfer":
-        return f"{rate} on {_instances(answer)}{_full_links(answer)}"
+        return f"{rate} on {_instance_rates(answer)}{_overloaded_links(answer)}"
     if answer.plan.prefill is not None:
         needed = instances_words(answer) if math.isfinite(costs["gpus_needed"]) else "no number of instances"
-        kept = " within the limits" if service_limits(answer.inputs) else _share_words(answer)
+        kept = " within the limits" if service_limits(answer.inputs) else _saturation_share_words(answer)
         verb = "answer" if math.isfinite(costs["gpus_needed"]) else "answers"
-        return f"{rate} on {_instances(answer)}; {needed} {verb} it{kept}"
-    taken = _replicas_for_it(answer, arriving)
+        return f"{rate} on {_instance_rates(answer)}; {needed} {verb} it{kept}"
+    taken = _needed_replicas(answer, arriving)
     plural = "s" if costs["replicas"] > 1 else ""
     fleet = f"{costs['replicas']:.0f} replica{plural}"
     return f"{rate} on {fleet}, at most {significant(most)}; {taken}"
 
 
-def _replicas_for_it(answer: ServingAnswer, arriving: float) -> str:
+def _needed_replicas(answer: ServingAnswer, arriving: float) -> str:
     """Replicas that answer the load, and replicas that also meet the limits or the headroom."""
     costs, limited = answer.costs, bool(service_limits(answer.inputs))
-    least, kept = costs["replicas_needed"], "" if limited else _share_words(answer)
+    least, kept = costs["replicas_needed"], "" if limited else _saturation_share_words(answer)
     if answer.inputs.case.scenario.workload.turns > 1:
         kept = " within the limits" if limited else kept
         if not math.isfinite(least):
@@ -428,13 +430,13 @@ def _replicas_for_it(answer: ServingAnswer, arriving: float) -> str:
     return f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, gpus)}) answer it{inside}"
 
 
-def _share_words(answer: ServingAnswer) -> str:
+def _saturation_share_words(answer: ServingAnswer) -> str:
     """The share of saturation that replicas are sized for, if it is below 1; else empty."""
     share = share_of_saturation(answer.inputs)
     return f" at {percent(share, 2)} of saturation" if share < 1 else ""
 
 
-def _instances(answer: ServingAnswer) -> str:
+def _instance_rates(answer: ServingAnswer) -> str:
     """Prefill and decode instances in words, with the highest rate of each kind."""
     evaluation, plan = answer.evaluation, answer.plan
     assert isinstance(evaluation, ApartEvaluation)
@@ -446,7 +448,7 @@ def _instances(answer: ServingAnswer) -> str:
     return f"{' and '.join(words)} instances"
 
 
-def _full_links(answer: ServingAnswer) -> str:
+def _overloaded_links(answer: ServingAnswer) -> str:
     """Which links between instances are full, and what they carry."""
     near, case = answer.costs["gpus"] <= one(answer.inputs.domain), answer.inputs.case
     most = answer.costs["saturation_per_s"]
@@ -461,7 +463,7 @@ def instances_words(answer: ServingAnswer) -> str:
     return f"{kinds} instances ({gpus_words(answer.inputs, costs['gpus_needed'])})"
 
 
-def _invalid(answer: ServingAnswer, code: str) -> str:
+def _invalid_plan(answer: ServingAnswer, code: str) -> str:
     """An invalid plan's reason, with the sizes that do not go together."""
     plan, model, inputs = answer.plan, answer.inputs.model, answer.inputs
     if plan.prefill is not None and code == "L050":
@@ -490,7 +492,7 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
             return f"{share} of the prompts are longer than a step of {budget:,.0f} tokens, which computes each whole"
         return f"a prompt of {prompt:,.0f} tokens is computed in one step, which holds {budget:,.0f}"
     if code in ("L063", "L064", "L065"):
-        return _undivided(answer, code)
+        return _indivisible_cache(answer, code)
     if code == "L055":
         return f"pp {plan.pp:g} is more than the {one(layer_count(model)):,.0f} layers of the model"
     if code not in counts:
@@ -500,7 +502,7 @@ def _invalid(answer: ServingAnswer, code: str) -> str:
     return REFUSALS[code].meaning if undivided is None else f"{undivided:,.0f} {what} are not divisible by {tp}"
 
 
-def _undivided(answer: ServingAnswer, code: str) -> str:
+def _indivisible_cache(answer: ServingAnswer, code: str) -> str:
     """Why ranks do not divide the cache of a sequence by tokens."""
     plan, engine = answer.plan, answer.inputs.engine
     if code == "L063":
@@ -522,8 +524,8 @@ def _undivided(answer: ServingAnswer, code: str) -> str:
     return f"{engine.name} divides caches of {caches} by tokens; a layer has another, a window, a state or an indexer"
 
 
-_SENTENCES = {"M001": _small, "S003": _over, "S004": _over, "S005": _over} | {
-    code: (lambda answer, code=code: _invalid(answer, code)) for code in REFUSALS if code.startswith("L")
+_SENTENCES = {"M001": _does_not_fit, "S003": _over_capacity, "S004": _over_capacity, "S005": _over_capacity} | {
+    code: (lambda answer, code=code: _invalid_plan(answer, code)) for code in REFUSALS if code.startswith("L")
 }
 
 
@@ -537,7 +539,7 @@ def waiting_lines(workload: Serving, costs: Mapping[str, float], before: str = "
     return [styled(f"  {words}", WARN)]
 
 
-def at_most_lines(answer: ServingAnswer) -> list[Text]:
+def overload_lines(answer: ServingAnswer) -> list[Text]:
     """A line for a load above capacity: figures are at the highest rate that the plan can serve."""
     if not answer.overload:
         return []
@@ -546,6 +548,6 @@ def at_most_lines(answer: ServingAnswer) -> list[Text]:
     return [styled(f"  ✗ {' '.join(answer.overload)}: {words}", BAD)]
 
 
-def brief(name: str, value: float) -> str:
+def short_result(name: str, value: float) -> str:
     """A result as text for a table; an infinite one as "no end"."""
     return result(name, value).replace("without end", "no end")

@@ -1,4 +1,4 @@
-"""Memory of an engine on the terminal: what takes it, what the pool holds, what each lever would buy."""
+"""The memory of an engine in a terminal: its breakdown, the KV-cache pool, and what each change would gain."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from costmodel.explore.serving.remedy_trials import CacheLever
 from costmodel.ground.units import gib, percent, show, show_memory, show_time, significant
 from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
-from costmodel.report.data_formats.answer_fields import known
-from costmodel.report.terminal.formatting import listed
-from costmodel.report.terminal.layout import BAD, GOOD, CellTable, Line, shorter, styled
+from costmodel.report.data_formats.answer_fields import finite
+from costmodel.report.terminal.formatting import or_list
+from costmodel.report.terminal.layout import BAD, GOOD, CellTable, Line, short_or_full, styled
 from costmodel.report.terminal.training_memory import cache_rows
 
 _PLACES = {"memory": "host memory", "drives": "the host's drives", "store": "a store"}
@@ -33,29 +33,29 @@ def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> Memor
         libraries += f", {gib(one(graphs))} of captured graphs"
     lines = [
         LedgerLine("weights", [one(use.weights)], _width_note(answer), "weights"),
-        LedgerLine("activations", [one(use.activations)], _step_note(answer), "activations"),
+        LedgerLine("activations", [one(use.activations)], _largest_step_note(answer), "activations"),
         LedgerLine("runtime", [one(use.runtime)], libraries, "runtime"),
         LedgerLine("cache", [max(one(use.pool), 0.0)], tokens, "third"),
     ]
-    fits, note = "M001" not in answer.broken, _asked_note(answer)
+    fits, note = "M001" not in answer.broken, _memory_share_note(answer)
     note = note if fits else f"of {gib(one(use.allowed))} GiB that the engine may use: {note}"
     short = f"  {room_words(one(use.asked), one(use.allowed))}   does not fit"
     return MemoryLedger(
-        _memory_head(answer),
+        _usable_memory_head(answer),
         ["fullest"],
         lines,
         [LedgerSum("asked" if fits else "needed", len(lines), note)],
         one(use.total),
         "of the GPU",
         styled("  fits", GOOD) if fits else styled(short, BAD),
-        [Text(), *_holds(answer, levers)],
+        [Text(), *_capacity_rows(answer, levers)],
         cache_table(answer),
-        _host_json(answer),
+        _host_cache_fields(answer),
         fits,
     )
 
 
-def _host_json(answer: ServingAnswer) -> dict[str, Any]:
+def _host_cache_fields(answer: ServingAnswer) -> dict[str, Any]:
     """The host's KV cache as plain values."""
     kept = host_cache(answer)
     if kept is None:
@@ -67,12 +67,12 @@ def _host_json(answer: ServingAnswer) -> dict[str, Any]:
             "tokens": kept.tokens,
             "prompt_tokens": kept.prompt,
             "load_s": kept.load,
-            "recompute_s": known(kept.recompute),
+            "recompute_s": finite(kept.recompute),
         }
     }
 
 
-def _memory_head(answer: ServingAnswer) -> str:
+def _usable_memory_head(answer: ServingAnswer) -> str:
     """The head of the memory table: which memory the engine may use."""
     engine, use = answer.inputs.engine, answer.evaluation.memory
     share = f"{one(use.fraction) * 100:.3g} %"
@@ -94,7 +94,8 @@ def _width_note(answer: ServingAnswer) -> str:
     return f"{weight:.4g} B a parameter of the layers{experts}{copies}"
 
 
-def _step_note(answer: ServingAnswer) -> str:
+def _largest_step_note(answer: ServingAnswer) -> str:
+    """A note on the tokens of the largest step, for the line of activations."""
     inputs = answer.inputs
     if not inputs.engine.memory.logit:
         return "activations and graphs: what the engine's rule leaves"
@@ -110,7 +111,7 @@ def _block_words(answer: ServingAnswer) -> str:
     return f"{held / block:,.0f} blocks of {block:.0f}" + "".join(where)
 
 
-def _asked_note(answer: ServingAnswer) -> str:
+def _memory_share_note(answer: ServingAnswer) -> str:
     """The engine's option for its memory share, with its value."""
     words = {
         "share-of-total": "gpu_memory_utilization",
@@ -120,44 +121,42 @@ def _asked_note(answer: ServingAnswer) -> str:
     return f"{words} {one(answer.evaluation.memory.fraction):.3g}"
 
 
-def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
+def _capacity_rows(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     """Rows on cache bytes per token, and on how many requests fit in the pool."""
     costs, load = answer.costs, answer.inputs.load
-    held = _mebibyte_words(one(answer.evaluation.memory.one_request))
+    held = _mib_text(one(answer.evaluation.memory.one_request))
     longest = f"{float(load.longest):,.0f}"
     own = answer.inputs.engine.memory.definition == "share-of-total"
     logged = f" (vLLM logs: Maximum concurrency for {longest} tokens per request)" if own else ""
     worst, steady = significant(costs["concurrency_worst"], 4), significant(costs["concurrency_steady"])
     flying = "" if "M001" in answer.broken else f"; {significant(costs['concurrency'])} are in flight at this load"
-    token = _within_windows(answer) or f"{show_memory(costs['kv_bytes_per_token'])} per token"
-    aside = _set_aside(answer)
+    token = _window_cache_words(answer) or f"{show_memory(costs['kv_bytes_per_token'])} per token"
+    aside = _reserved_cache_rows(answer)
     blocks = f", {significant(one(answer.evaluation.memory.logged) / 1e3, 4)} k in whole blocks" if aside else ""
     rows = [
         ("cache", f"{token}; one GPU holds {held} of {longest} tokens"),
         *aside,
         ("requests", f"{worst} of {longest} tokens at worst{blocks}{logged}"),
         ("", f"{steady} mean requests at a time{flying}"),
-        ("context", _context(answer)),
-        *_start(answer),
-        *_host(answer),
-        *_levers(answer, levers),
+        ("context", _longest_request_rows(answer)),
+        *_start_row(answer),
+        *_host_rows(answer),
+        *_lever_rows(answer, levers),
     ]
     main = [(words, text.replace(logged, "")) for words, text in rows if words in ("cache", "requests", "context")]
     short, whole = (CellTable(("", ""), each, "ll", headed=False) for each in (main, rows))
-    return shorter([short], [whole], "mean requests, host memory and what if")
+    return short_or_full([short], [whole], "mean requests, host memory and what if")
 
 
-def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
+def _reserved_cache_rows(answer: ServingAnswer) -> list[tuple[str, str]]:
     """Rows on cache that is reserved for windows and states, and on the pool that vLLM then logs."""
     kinds = cache_by_kind(answer.inputs, answer.evaluation.layout)
-    fixed = _kinds_of_fixed_size(kinds)
+    fixed = _fixed_cache_layers(kinds)
     if not fixed:
         return []
     growing = sum(kind.layers for kind in kinds if kind.held[0])
-    aside = " and ".join(
-        f"{_mebibyte_words(kind.held[1])} for {kind.layers:.0f} layers ({kind.name})" for kind in fixed
-    )
-    rest = "a token beyond adds nothing" if _within_windows(answer) else "a token adds nothing"
+    aside = " and ".join(f"{_mib_text(kind.held[1])} for {kind.layers:.0f} layers ({kind.name})" for kind in fixed)
+    rest = "a token beyond adds nothing" if _window_cache_words(answer) else "a token adds nothing"
     rest = f"a token adds to the other {growing:.0f}" if growing else rest
     rows = [("", f"of that {aside}; {rest}")]
     engine = answer.inputs.engine
@@ -169,7 +168,7 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
     return [*rows, ("", logs)]
 
 
-def _within_windows(answer: ServingAnswer) -> str:
+def _window_cache_words(answer: ServingAnswer) -> str:
     """Cache per token inside the windows, if all layers have windows; else empty."""
     if any(kind.held[0] for kind in cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return ""
@@ -177,25 +176,26 @@ def _within_windows(answer: ServingAnswer) -> str:
     return " and ".join(f"{show_memory(kind.held[0])} per token within the {kind.name}" for kind in added)
 
 
-def _kinds_of_fixed_size(kinds: Sequence[CacheKind]) -> list[CacheKind]:
+def _fixed_cache_layers(kinds: Sequence[CacheKind]) -> list[CacheKind]:
     """Kinds of layers with a window or a state, whose cache does not grow with further tokens."""
     return [kind for kind in kinds if not kind.held[0] and kind.held[1]]
 
 
-def _mebibyte_words(nbytes: float) -> str:
+def _mib_text(nbytes: float) -> str:
+    """Bytes in MiB as text."""
     return f"{significant(nbytes / 2**20)} MiB"
 
 
-def _context(answer: ServingAnswer) -> str:
+def _longest_request_rows(answer: ServingAnswer) -> str:
     """The longest request that the model allows, and the longest that fits in the KV-cache pool."""
     longest = f"at most {answer.inputs.model.max_sequence:,.0f} tokens by the model"
-    if _kinds_of_fixed_size(cache_by_kind(answer.inputs, answer.evaluation.layout)):
+    if _fixed_cache_layers(cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return longest
     most = one(answer.costs["cache_pool_tokens"]) / float(answer.evaluation.layout.dp_attention[0])
     return f"{longest}, {most:,.0f} by the cache"
 
 
-def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
+def _host_rows(answer: ServingAnswer) -> list[tuple[str, str]]:
     """Experts and KV cache in host memory, and whether loading from there is faster than computing."""
     kept, own = host_cache(answer), answer.inputs.host_experts
     experts = list[tuple[str, str]]()
@@ -224,7 +224,7 @@ def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
     ]
 
 
-def _start(answer: ServingAnswer) -> list[tuple[str, str]]:
+def _start_row(answer: ServingAnswer) -> list[tuple[str, str]]:
     """The time until a replica answers, and the part that reads weights; empty if it is not known."""
     start, whole = answer.inputs.engine.start, answer.costs["start_time"]
     if start is None or "M001" in answer.broken:
@@ -234,17 +234,18 @@ def _start(answer: ServingAnswer) -> list[tuple[str, str]]:
     return [("start", f"{show_time(whole)} until a replica answers, of that {words}")]
 
 
-def _levers(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[tuple[str, str]]:
+def _lever_rows(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[tuple[str, str]]:
     """The KV-cache pool after each change that was tried; if the plan does not fit, only changes that make it fit."""
     helping = [each for each in levers if each.tokens or "M001" not in answer.broken]
-    words = [f"--set {each.assignment}: {_pool_words(each.tokens)}" for each in helping]
+    words = [f"--set {each.assignment}: {_pool_text(each.tokens)}" for each in helping]
     if levers and not helping:
         tried = [each.assignment for each in levers]
-        words = [f"it does not fit with {listed(tried)} either"]
+        words = [f"it does not fit with {or_list(tried)} either"]
     return [("" if place else "what if", each) for place, each in enumerate(words)]
 
 
-def _pool_words(tokens: float) -> str:
+def _pool_text(tokens: float) -> str:
+    """A number of tokens in the KV-cache pool as text; for none, that no request fits."""
     return f"{significant(tokens / 1e3, 4)} k tokens of a replica" if tokens else "does not fit"
 
 

@@ -1,4 +1,4 @@
-"""What scale states of a service beside its table: what a replica answers, what is rented, what is at risk."""
+"""What the answer of `scale` shows of a service below its table: replicas for a rate, rents, and risks."""
 
 from __future__ import annotations
 
@@ -19,45 +19,55 @@ from costmodel.explore.serving.scale_by_rate import FewerGpus, trial_at
 from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import chance_words, percent, rounded_dollars, significant
-from costmodel.report.data_formats.answer_fields import known
+from costmodel.report.data_formats.answer_fields import finite
 from costmodel.report.terminal.head import command
-from costmodel.report.terminal.layout import BAD, DIM, WARN, Line, styled, typed
+from costmodel.report.terminal.layout import BAD, DIM, WARN, Line, shell_line, styled
 from costmodel.report.terminal.serving_formatting import (
-    counted_for,
     has_limits,
+    headroom_line,
+    no_limits_warning,
     rate_words,
     reason,
     replica_words,
-    unlimited,
-    unpaid_words,
+    unused_gpus_note,
 )
 
 _SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to a half is called a coin toss
 
 
-def lines(found: Scaled) -> list[Line]:
+def lines_below_sizes(found: Scaled) -> list[Line]:
     """Lines below the table of `scale` for a service."""
     case = serving(found.asked.case)
     trials = [trial_at(row.found) for row in found.rows]
     kept, fewer = [trial for trial in trials if trial.works], found.more
     if not kept or kept[0].answer is None:
-        return _never_kept(case, trials)
-    stated = [*_never_kept(case, trials), *_rate_of_replica(kept), *_with_fewer(case, fewer), *_on_whole_nodes(kept)]
-    stated += [*counted_for(case), *unlimited(kept[0].answer.inputs), *_without_safety(kept), *_at_risk(case, kept)]
+        return _unreachable_limits(case, trials)
+    stated = [
+        *_unreachable_limits(case, trials),
+        *_replica_rate(kept),
+        *_fewer_gpus_line(case, fewer),
+        *_whole_nodes_line(kept),
+    ]
+    stated += [
+        *headroom_line(case),
+        *no_limits_warning(kept[0].answer.inputs),
+        *_expected_gpus_line(kept),
+        *_low_chance_warning(case, kept),
+    ]
     return stated
 
 
-def more(row: ScaledSize) -> dict[str, Any]:
+def size_fields(row: ScaledSize) -> dict[str, Any]:
     """Further fields of a row of `scale` for a service."""
     trial = trial_at(row.found)
     few, alone = None if trial.expected is None else trial.expected.costs, trial.alone
     return {
-        "without_safe": None if few is None else {name: known(few[name]) for name in ("gpus", OWN)},
-        "alone": None if alone is None else {"codes": list(alone.broken), **_alone_values(alone)},
+        "without_safe": None if few is None else {name: finite(few[name]) for name in ("gpus", OWN)},
+        "alone": None if alone is None else {"codes": list(alone.broken), **_single_request_results(alone)},
     }
 
 
-def _rate_of_replica(kept: Sequence[ServingTrial]) -> list[Line]:
+def _replica_rate(kept: Sequence[ServingTrial]) -> list[Line]:
     """The rate up to which one replica meets the limits; for separate instances, the meaning of their numbers."""
     answers = [trial.answer for trial in kept if trial.answer is not None]
     if answers[0].plan.prefill is not None:
@@ -81,43 +91,43 @@ def _rate_of_replica(kept: Sequence[ServingTrial]) -> list[Line]:
     return [styled(f"Each replica, {number_of(gpus, 'GPU')} ({plan}), {verb} {up_to}.")]
 
 
-def _with_fewer(case: ServingCase, fewer: object) -> list[Line]:
+def _fewer_gpus_line(case: ServingCase, fewer: object) -> list[Line]:
     """The command for a plan with fewer accelerators, if a search found one."""
     if not isinstance(fewer, FewerGpus) or fewer.trial.answer is None:
         return []
     taken = number_of(fewer.trial.answer.costs["gpus"], "GPU")
-    words, rate = f"Another plan takes {taken} at {_rate_of(fewer.trial)}:", _rate_of(fewer.trial)
+    words, rate = f"Another plan takes {taken} at {_rate_text(fewer.trial)}:", _rate_text(fewer.trial)
     if "--rate" in case.asked.words:
-        return [typed(words, command(case, "scale", settings={**fewer.settings, "workload.rate": rate}))]
-    return [typed(words, command(case, "scale", "--rate", rate, settings=fewer.settings))]
+        return [shell_line(words, command(case, "scale", settings={**fewer.settings, "workload.rate": rate}))]
+    return [shell_line(words, command(case, "scale", "--rate", rate, settings=fewer.settings))]
 
 
-def _on_whole_nodes(kept: Sequence[ServingTrial]) -> list[Line]:
+def _whole_nodes_line(kept: Sequence[ServingTrial]) -> list[Line]:
     """Which GPUs the rents count, if the GPUs of a rate do not fill their nodes."""
     answers = [(trial, trial.answer) for trial in kept if trial.answer is not None]
-    fleets = [(_rate_of(trial), fleet_of(answer.inputs, answer.costs["gpus"])) for trial, answer in answers]
+    fleets = [(_rate_text(trial), fleet_of(answer.inputs, answer.costs["gpus"])) for trial, answer in answers]
     if any(each.by_node and each.gpus < each.whole for _, each in fleets):
         return [styled("  a month: rent of whole nodes; rent/M out: of the GPUs in use")]
-    open_ = [(rate, each) for rate, each in fleets if unpaid_words(each)]
+    open_ = [(rate, each) for rate, each in fleets if unused_gpus_note(each)]
     if not open_:
         return []
     months = ", ".join(f"{rounded_dollars(each.month_whole)} at {rate}" for rate, each in open_)
     first = open_[0][1]
-    more = unpaid_words(first) if first.each < first.built else f"; of whole nodes {months}"
+    more = unused_gpus_note(first) if first.each < first.built else f"; of whole nodes {months}"
     return [styled(f"  a month: rent of the GPUs in use{more}")]
 
 
-def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
+def _unreachable_limits(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]:
     """The limits that no number of replicas keeps, since requests one at a time break them."""
     alone = next((trial.alone for trial in trials if trial.alone is not None), None)
     if alone is None:
         return []
     missed = ", ".join(reason(alone, code) for code in alone.broken)
     words = f"No number of replicas meets the limits. Even for one request: {missed}."
-    return [styled(f"  {words}", BAD), typed("  other plans:", command(case, "search"))]
+    return [styled(f"  {words}", BAD), shell_line("  other plans:", command(case, "search"))]
 
 
-def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
+def _low_chance_warning(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
     """A warning on the chance to meet the limits, if it is low and the scenario requires none."""
     if not has_limits(case) or any(limit.column == OWN for limit in stated_limits(case.scenario.limits)):
         return []
@@ -132,9 +142,9 @@ def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
     return [styled(f"  The limits are met with a chance of {chance_words(lowest)}{toss}; {more}", WARN)]
 
 
-def _without_safety(kept: Sequence[ServingTrial]) -> list[Line]:
+def _expected_gpus_line(kept: Sequence[ServingTrial]) -> list[Line]:
     """The accelerators that expected figures need, with their chance to keep the limits."""
-    sizes = [(_rate_of(trial), trial.answer.costs, trial.expected.costs) for trial in kept
+    sizes = [(_rate_text(trial), trial.answer.costs, trial.expected.costs) for trial in kept
              if trial.answer is not None and trial.expected is not None]  # fmt: skip
     words = (
         f"{few['gpus']:,.0f} GPUs at {chance_words(few[OWN])}, {costs['gpus']:,.0f} at {chance_words(costs[OWN])}"
@@ -144,9 +154,11 @@ def _without_safety(kept: Sequence[ServingTrial]) -> list[Line]:
     return [styled(f"  {'; '.join(words)}: --safe off takes the first", DIM)] if sizes else []
 
 
-def _rate_of(trial: ServingTrial) -> str:
+def _rate_text(trial: ServingTrial) -> str:
+    """The rate of a size as text."""
     return trial.settings[0].partition("=")[2]
 
 
-def _alone_values(alone: ServingAnswer) -> dict[str, Any]:
-    return {machine_name(name): known(alone.costs[name]) for name in ("ttft", "ttft_p99", "tpot", "latency")}
+def _single_request_results(alone: ServingAnswer) -> dict[str, Any]:
+    """The results of a plan with one request at a time, as costs by name."""
+    return {machine_name(name): finite(alone.costs[name]) for name in ("ttft", "ttft_p99", "tpot", "latency")}

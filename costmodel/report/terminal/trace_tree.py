@@ -1,4 +1,4 @@
-"""How figures were made as trees of lines."""
+"""The equations behind a result as a tree of lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costmodel.documents.reader.sources import Provenance
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.ground.record import record
 from costmodel.ground.units import significant
-from costmodel.report.terminal.formatting import TIME_TERMS, figure, is_held
+from costmodel.report.terminal.formatting import TIME_TERMS, figure_text, is_memory
 from costmodel.report.terminal.layout import DIM, HEAD, WARN, styled
 
 _KNOWN = "from general knowledge, page not re-read"
@@ -21,7 +21,7 @@ class TreeDrawing:
     """A tree as lines; a subtree is drawn once. Bytes are of memory or of traffic, as in the root."""
 
     def __init__(self, root: ExplainedFigure) -> None:
-        self.root, self.held = root, root.unit in ("B", "1") and is_held(root.name)
+        self.root, self.held = root, root.unit in ("B", "1") and is_memory(root.name)
         self.told: set[tuple[str, float, str]] = set()
 
     def lines(self, depth: int, stated: str = "", meaning: str = "") -> Iterator[Text]:
@@ -35,7 +35,7 @@ class TreeDrawing:
         for position, node in enumerate(self.root.beneath, 1):
             mark = "└── " if position == len(self.root.beneath) else "├── "
             line = Text(f"{mark}{_title(node)}  {self.value(node)}")
-            by = "" if node.equation is None or joining(node) is not None else f"  {node.equation.name}"
+            by = "" if node.equation is None or combination_of(node) is not None else f"  {node.equation.name}"
             how = by or "  ".join(["", *self.how(node)[:1]])
             line.append(f"  ← {node.written.place}" if node.written is not None else how, style=DIM)
             yield line
@@ -44,11 +44,11 @@ class TreeDrawing:
     def _first_equation(self) -> Iterator[Text]:
         """The equation of the largest figure that counts, such as layers, multiply; nothing for other figures."""
         node: ExplainedFigure | None = self.root if self.root.operation == "product" else None
-        while node is not None and (node.equation is None or joining(node) is not None):
+        while node is not None and (node.equation is None or combination_of(node) is not None):
             largest = [each for each in node.beneath if each.written is None and each.unit == self.root.unit]
             node = max(largest, key=lambda each: each.value, default=None)
         if node is not None and node is not self.root and node not in self.root.beneath:
-            yield Text(f"  largest part  {self.value(node)}{_aside(node)}")
+            yield Text(f"  largest part  {self.value(node)}{_label_and_place(node)}")
             yield from (styled(f"    {text}", DIM) for text in self.how(node))
 
     def top(self, stated: str, meaning: str, *, brief: bool = False) -> Iterator[Text]:
@@ -58,7 +58,7 @@ class TreeDrawing:
         if meaning:
             yield styled(f"  {meaning}")
         if root.written is not None:  # a figure that is a line of a document
-            yield styled(f"  ← {_written_value(root)}", DIM)
+            yield styled(f"  ← {_value_as_written(root)}", DIM)
         how = self.how(root)
         yield from (styled(f"  {text}", DIM) for text in ([*how[:2], how[-1]] if brief and len(how) > 3 else how))
 
@@ -70,10 +70,10 @@ class TreeDrawing:
 
     def branch(self, node: ExplainedFigure, indent: str, mark: str, rest: str, depth: int) -> Iterator[Text]:
         """A node with its formula and inputs; repeated nodes are not expanded again."""
-        line = Text(f"{indent}{mark}{_title(node)}  {self.value(node)}{_aside(node)}")
+        line = Text(f"{indent}{mark}{_title(node)}  {self.value(node)}{_label_and_place(node)}")
         key = (node.name, node.value, node.equation.name if node.equation else node.operation)
         if node.written is not None:
-            line.append(f"  ← {_written_value(node)}", style=WARN if node.written.check == "known" else DIM)
+            line.append(f"  ← {_value_as_written(node)}", style=WARN if node.written.check == "known" else DIM)
         elif key in self.told and node.beneath:
             line.append("  as above", style=DIM)
         else:
@@ -98,21 +98,21 @@ class TreeDrawing:
             return "without end"
         if node.unit == "1/s" and "token" not in node.name:
             return f"{significant(node.value, 4)} /s"
-        return figure(node.value, node.unit, 4, held=self.held)
+        return figure_text(node.value, node.unit, 4, held=self.held)
 
     def title(self, node: ExplainedFigure) -> str:
         """The title of a figure, with the word that `explain` takes for it and its place in the plan."""
-        return f"{_title(node)}{_aside(node)}"
+        return f"{_title(node)}{_label_and_place(node)}"
 
     def place(self, node: ExplainedFigure) -> str:
-        """The place where an input is written, and its source."""
-        return _written_value(node)
+        """The file and line where an input is written, and its source."""
+        return _value_as_written(node)
 
     def how(self, node: ExplainedFigure) -> list[str]:
         """The formula of a figure in one or more lines; for counts, their numbers."""
-        joined = joining(node)
+        joined = combination_of(node)
         if joined is not None:
-            names = _names_of_parts(node)
+            names = _part_names(node)
             return [joined.of([f"{name}{self.value(inner)}" for name, inner in zip(names, node.beneath, strict=True)])]
         if node.equation is None:
             return []
@@ -133,7 +133,7 @@ _TERMS = {key: title for title, key in TIME_TERMS}
 
 
 @record
-class Joining:
+class Combination:
     """Text before, between and after the figures of a combination, such as a sum."""
 
     before: str
@@ -145,18 +145,18 @@ class Joining:
         return f"{self.before}{self.between.join(values)}{self.after}"
 
 
-def joining(node: ExplainedFigure) -> Joining | None:
+def combination_of(node: ExplainedFigure) -> Combination | None:
     """How to write a figure that sums or multiplies its inputs; None for an equation."""
     if node.equation is not None:
-        return Joining("= ", _COUNTING[node.equation.name]) if node.equation.name in _COUNTING else None
+        return Combination("= ", _COUNTING[node.equation.name]) if node.equation.name in _COUNTING else None
     if not node.operation or node.operation in _BETWEEN:
-        return Joining("= ", _BETWEEN[node.operation]) if node.operation else None
+        return Combination("= ", _BETWEEN[node.operation]) if node.operation else None
     if node.operation.startswith("sum of"):
-        return Joining(f"= {node.operation} ", " + ")
-    return Joining(f"= {_BEFORE.get(node.operation, node.operation)}(", ", ", ")")
+        return Combination(f"= {node.operation} ", " + ")
+    return Combination(f"= {_BEFORE.get(node.operation, node.operation)}(", ", ", ")")
 
 
-def _names_of_parts(node: ExplainedFigure) -> list[str]:
+def _part_names(node: ExplainedFigure) -> list[str]:
     """The names before the figures of which the largest or smallest counts, where no two are alike."""
     named = [each.labels[-1] if each.equation is not None and each.labels else _title(each) for each in node.beneath]
     apart = node.operation in _BEFORE and len({*named}) == len(named)
@@ -168,19 +168,20 @@ def _title(node: ExplainedFigure) -> str:
     return _TERMS.get(node.quantity, node.name) if node.name == node.quantity else node.name
 
 
-def _aside(node: ExplainedFigure) -> str:
+def _label_and_place(node: ExplainedFigure) -> str:
     """The label that `explain` takes for a figure, and its place in the plan; empty if the title has both."""
     stated = [node.quantity, *node.labels[-2:]] if node.quantity else node.labels[-2:]
     stated = [word for word in stated if word != _title(node)]
     return f" ({', '.join(stated)})" if stated else ""
 
 
-def _written_value(node: ExplainedFigure) -> str:
+def _value_as_written(node: ExplainedFigure) -> str:
+    """The value of an input as the document states it."""
     assert node.written is not None
-    return written_words(node.written)
+    return written_place(node.written)
 
 
-def written_words(written: Provenance) -> str:
+def written_place(written: Provenance) -> str:
     """The place where an input is written, and its source."""
     words = [str(written.place)]
     if written.source:

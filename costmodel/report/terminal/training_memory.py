@@ -1,4 +1,4 @@
-"""Memory on the terminal: the ledger of a plan's worst stage and what the host holds; of a model alone, its states."""
+"""The memory of training in a terminal: the breakdown of a plan's stages, and the states of a model alone."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
 from costmodel.report.terminal.formatting import BAND
-from costmodel.report.terminal.head import assumed_lines, job_lines, named_models, read_from
-from costmodel.report.terminal.layout import HEAD, VERDICT_STYLE, WARN, CellTable, Line, styled, typed
-from costmodel.report.terminal.plan_lines import memory_band, verdict_words
+from costmodel.report.terminal.head import assumed_lines, imported_files_lines, job_lines, model_name_lines
+from costmodel.report.terminal.layout import HEAD, VERDICT_STYLE, WARN, CellTable, Line, shell_line, styled
+from costmodel.report.terminal.plan_lines import memory_band_text, verdict_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,18 +56,18 @@ def training_ledger(answer: Answer) -> MemoryLedger:
         [
             LedgerSum("allocated", len(ALLOCATED), "torch.cuda.max_memory_allocated"),
             LedgerSum("reserved", len(RESERVED), "+ fragmentation: max_memory_reserved"),
-            LedgerSum("peak", len(LINES), f"+ {_pages(answer)}runtime: nvidia-smi", "memory_peak"),
+            LedgerSum("peak", len(LINES), f"+ {_paged_states_words(answer)}runtime: nvidia-smi", "memory_peak"),
         ],
         float(answer.inputs.usable_memory),
         "usable",
-        _room(answer),
-        _host(answer),
+        _free_memory_line(answer),
+        _host_memory_line(answer),
         fits=verdict(answer.evaluation.costs.row()["memory_share"]) != "does not fit",
-        band=memory_band(answer.evaluation.costs.row()),
+        band=memory_band_text(answer.evaluation.costs.row()),
     )
 
 
-def _host(answer: Answer) -> list[Text]:
+def _host_memory_line(answer: Answer) -> list[Text]:
     """A line on host memory that offload needs; empty without offload."""
     costs = answer.evaluation.costs.row()
     if not costs["host_memory"]:
@@ -82,12 +82,12 @@ def _host(answer: Answer) -> list[Text]:
     return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({tool}), {share} of {held}{band}")]
 
 
-def _pages(answer: Answer) -> str:
+def _paged_states_words(answer: Answer) -> str:
     """Words on paged optimizer states, for the line `runtime`."""
     return "pages and " if answer.inputs.optimizer.paged else ""
 
 
-def _room(answer: Answer) -> Text:
+def _free_memory_line(answer: Answer) -> Text:
     """A line on how much of the usable memory is used and free."""
     costs, usable = answer.evaluation.costs.row(), float(answer.inputs.usable_memory)
     stated = verdict(costs["memory_share"])
@@ -96,7 +96,7 @@ def _room(answer: Answer) -> Text:
     return styled(words, WARN if risky else VERDICT_STYLE[stated])
 
 
-def _active(facts: Alone) -> Iterator[Text]:
+def _active_parameters_line(facts: Alone) -> Iterator[Text]:
     """A line on the parameters of an MoE model that one token uses."""
     if facts.active is not None:
         yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
@@ -108,9 +108,9 @@ def model_memory(facts: Alone) -> AnswerDocument:
     head: list[Line] = [
         *job_lines([facts.assumed]),
         styled(f"{name}: {count}; weights and AdamW states alone", HEAD),
-        *_active(facts),
-        *read_from(facts.foreign),
-        *named_models(facts.hub),
+        *_active_parameters_line(facts),
+        *imported_files_lines(facts.foreign),
+        *model_name_lines(facts.hub),
         *([styled(f"its shape is that of {facts.twin} of the library")] if facts.twin else []),
     ]
     stages = {f"zero {stage}, dp {dp:.0f}": (dp, stage) for dp, stage in facts.recipes[0].kept if stage}
@@ -124,7 +124,7 @@ def model_memory(facts: Alone) -> AnswerDocument:
     served = _cache_lines(facts)
     sections += [Section("cache", "Cache in serving", ahead=served, detail="the cache in serving")] if served else []
     assumed = assumed_lines([item for foreign in facts.foreign.values() for item in foreign.assumed])
-    closing = [typed("Next:", _rank_command(facts))]
+    closing = [shell_line("Next:", _search_command(facts))]
     return AnswerDocument(None, name, head, f"{name} has {count}.", "plain", sections, assumed, closing=closing)
 
 
@@ -136,7 +136,7 @@ def _cache_lines(facts: Alone) -> list[Line]:
     return [table, styled("  in serving: 16 bits, all heads once")]
 
 
-def _rank_command(facts: Alone) -> str:
+def _search_command(facts: Alone) -> str:
     """The command that ranks plans for this model."""
     return shlex.join(["costmodel", "search", "--model", facts.named])
 
@@ -147,11 +147,12 @@ def cache_rows(kinds: Sequence[CacheKind], columns: Sequence[str]) -> CellTable:
     if len(kinds) > 1:
         sums = tuple(map(sum, zip(*(kind.held for kind in kinds), strict=True)))
         shown.append(CacheKind("all", sum(kind.layers for kind in kinds), sums))
-    rows = [(kind.name, counted(kind.layers), *map(_memory_words, kind.held)) for kind in shown]
+    rows = [(kind.name, counted(kind.layers), *map(_gib_text, kind.held)) for kind in shown]
     return CellTable(("cache by layers", "layers", *columns), rows, "lr" + "r" * len(columns), indent="  ")
 
 
-def _memory_words(nbytes: float) -> str:
+def _gib_text(nbytes: float) -> str:
+    """Bytes in GiB as text; a dash for 0."""
     return show_memory(nbytes) if nbytes else "—"
 
 
@@ -180,11 +181,11 @@ _NOTES = {
 
 def ledger_label(answer: Answer, name: str) -> str:
     """The label of a line; `gathered` is called `copies` if no rank gathers weights from another."""
-    gathers = answer.evaluation.block.structure.zero == 3 and _shards(answer)
+    gathers = answer.evaluation.block.structure.zero == 3 and _shards_states(answer)
     return "copies" if name == "gathered" and not gathers else name
 
 
-def _shards(answer: Answer) -> bool:
+def _shards_states(answer: Answer) -> bool:
     """Whether several ranks shard the training states."""
     return number(answer.evaluation.block.shards) > 1
 
@@ -196,7 +197,7 @@ def ledger_note(answer: Answer, name: str) -> str:
     notes = {
         "weights": _weight_words(answer),
         "gradients": _gradient_words(answer),
-        "optimizer": f"{optimizer}, {_sharding_words(answer)}" if _zero(answer) >= 1 else optimizer,
+        "optimizer": f"{optimizer}, {_sharding_words(answer)}" if _effective_zero(answer) >= 1 else optimizer,
         "activations": choice_words(structure)[0],
     }
     if ledger_label(answer, "gathered") == "copies":
@@ -212,12 +213,13 @@ def ledger_note(answer: Answer, name: str) -> str:
     return notes.get(name, _NOTES.get(name, ""))
 
 
-def _zero(answer: Answer) -> int:
+def _effective_zero(answer: Answer) -> int:
     """The effective ZeRO stage: 0 if one rank alone has all states."""
-    return answer.evaluation.block.structure.zero if _shards(answer) else 0
+    return answer.evaluation.block.structure.zero if _shards_states(answer) else 0
 
 
 def _sharding_words(answer: Answer) -> str:
+    """Over how many ranks the states are sharded, in words."""
     replicas = float(answer.evaluation.block.dp_replicate[0])
     return "sharded over dp" if replicas == 1 else "sharded over dp / dp_replicate"
 
@@ -225,7 +227,7 @@ def _sharding_words(answer: Answer) -> str:
 def _weight_words(answer: Answer) -> str:
     """How many bytes weights take per parameter, and how they are sharded."""
     inputs, structure = answer.inputs, answer.evaluation.block.structure
-    states, narrow, zero = inputs.stack.states, inputs.narrow, _zero(answer)
+    states, narrow, zero = inputs.stack.states, inputs.narrow, _effective_zero(answer)
     kept = 0.0 if narrow and narrow.primary else states.weights
     copies = f" + {inputs.recipe.copies:.3g} {inputs.recipe.name}" if narrow and narrow.cached else ""
     words = f"{kept:.0f}{copies} B a parameter"
@@ -239,7 +241,7 @@ def _weight_words(answer: Answer) -> str:
 def _gradient_words(answer: Answer) -> str:
     """How many bytes gradients take per parameter, and how they are sharded."""
     inputs, block = answer.inputs, answer.evaluation.block
-    zero, offload, width = _zero(answer), block.structure.offload, inputs.widths.gradient
+    zero, offload, width = _effective_zero(answer), block.structure.offload, inputs.widths.gradient
     late = bool(np.any(summed_once(inputs, block)))
     words = f"{width:.0f} B a parameter"
     if "optimizer" in offload and zero >= 2 and not late and inputs.stack.offload and inputs.stack.offload.gradients:

@@ -1,4 +1,4 @@
-"""The whole run of one plan: how long, what it costs and emits, where the time goes, and what was assumed."""
+"""The whole run of one training plan in a terminal: time, cost, emissions, losses, and possible improvements."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from costmodel.estimate.training.failed_node import replicas_lost, whole_replica
 from costmodel.estimate.training_answer.evaluate_training import missing_input
 from costmodel.ground.units import counted, percent, rounded_dollars, show, show_time, significant
 from costmodel.report.answers.plan_parts import PlanRun, RunChange, RunFigure
-from costmodel.report.data_formats.answer_fields import known
-from costmodel.report.terminal.formatting import between, result
+from costmodel.report.data_formats.answer_fields import finite
+from costmodel.report.terminal.formatting import range_of, result
 from costmodel.report.terminal.head import price_lines
 from costmodel.report.terminal.layout import styled
 
@@ -49,15 +49,15 @@ _FIGURES = (
 
 def training_run(answer: ExplainedAnswer) -> PlanRun:
     """The run of a plan."""
-    found, costs = whole_of(answer), answer.evaluation.costs.row()
+    found, costs = run_of(answer), answer.evaluation.costs.row()
     runs = not math.isnan(costs["goodput"])
-    levers = outlook_of(answer).levers if costs["goodput"] < WELL else ()
+    levers = improvements_of(answer).levers if costs["goodput"] < WELL else ()
     return PlanRun(
-        [_figure(answer, *each, costs) for each in _FIGURES],
+        [_run_figure(answer, *each, costs) for each in _FIGURES],
         run_parts(answer, found) if runs else {},
         "steps",
-        _facts(answer, found, costs),
-        _price(answer),
+        _run_facts(answer, found, costs),
+        _run_price_lines(answer),
         [RunChange(each.words, each.goodput, each.settings) for each in levers if each.goodput > costs["goodput"]],
         largest_part(answer, found) if runs else "",
         _run_fields(answer, found) if runs else {},
@@ -68,39 +68,39 @@ def _run_fields(answer: ExplainedAnswer, found: RunFigures) -> dict[str, Any]:
     """Details of the run as plain values."""
     asked = answer.inputs.run
     assert asked is not None
-    best, in_memory = outlook_of(answer).at_best_interval, asked.checkpoint.mode == "memory"
+    best, in_memory = improvements_of(answer).at_best_interval, asked.checkpoint.mode == "memory"
     return {
-        "steps": known(number(found.steps)),
-        "interruptions": known(number(found.interruptions)),
+        "steps": finite(number(found.steps)),
+        "interruptions": finite(number(found.interruptions)),
         "saves_to_memory": number(found.at.saves) if in_memory else None,
         "memory_interval_s": number(found.at.memory_interval) if in_memory else None,
         "load_s": number(found.saved.load),
         "best_interval_s": number(best.at.interval),
         "best_goodput": number(best.goodput),
-        "electricity_usd": known(_electricity_usd(answer)),
-        "spares": known(number(spares_of(answer.inputs, asked))),
-        "spares_for_99_percent": known(number(spares_wanted(answer.inputs, replace(asked, spares=0.0)))),
+        "electricity_usd": finite(_electricity_cost(answer)),
+        "spares": finite(number(spares_of(answer.inputs, asked))),
+        "spares_for_99_percent": finite(number(spares_wanted(answer.inputs, replace(asked, spares=0.0)))),
         "levers": [
             {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput}
-            for lever in outlook_of(answer).levers
+            for lever in improvements_of(answer).levers
         ],
     }
 
 
-def outlook_of(answer: ExplainedAnswer) -> RunOutlook:
+def improvements_of(answer: ExplainedAnswer) -> RunOutlook:
     """The changes that would improve a run; the answer must have a run."""
     assert answer.outlook is not None
     return answer.outlook
 
 
-def whole_of(answer: Answer) -> RunFigures:
+def run_of(answer: Answer) -> RunFigures:
     """The figures of a run; the answer must have one."""
     found = answer.evaluation.run
     assert found is not None
     return found
 
 
-def _price(answer: Answer) -> list[Text]:
+def _run_price_lines(answer: Answer) -> list[Text]:
     """Lines on the price that the cost uses."""
     spot = None if answer.inputs.run is None else answer.inputs.run.spot
     if spot is not None:
@@ -108,7 +108,7 @@ def _price(answer: Answer) -> list[Text]:
     return price_lines(price_of(answer.inputs.case), "  ", shown=False)
 
 
-def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> RunFigure:
+def _run_figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> RunFigure:
     """A result of the run with its band, or the missing input."""
     wanted = missing_input(answer.inputs, name)
     if wanted:
@@ -118,7 +118,7 @@ def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> R
     low, high = (costs[f"{name}_{end}"] for end in ("low", "high"))
     endless = name != "goodput" and high > _ENDLESS * costs[name]  # a share ends at the whole
     last = "without end" if endless else result(name, high)
-    return RunFigure(words, name, result(name, costs[name]), between(result(name, low), last))
+    return RunFigure(words, name, result(name, costs[name]), range_of(result(name, low), last))
 
 
 def run_parts(answer: Answer, found: RunFigures) -> dict[str, float]:
@@ -135,11 +135,11 @@ def largest_part(answer: Answer, found: RunFigures) -> str:
     return "steps" if steps >= WELL else max(parts, key=lambda name: parts[name])
 
 
-def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) -> list[tuple[str, str]]:
+def _run_facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) -> list[tuple[str, str]]:
     """Pairs of label and text on interruptions, checkpoints, restarts and spare nodes."""
     asked = answer.inputs.run
     assert asked is not None
-    band = f" ({between(*(show_time(costs[f'mtbf_{end}']) for end in ('low', 'high')))})"
+    band = f" ({range_of(*(show_time(costs[f'mtbf_{end}']) for end in ('low', 'high')))})"
     band = band if costs["mtbf_low"] < costs["mtbf_high"] else ""
     count = number(found.interruptions) if costs["goodput"] == costs["goodput"] else math.nan
     counts = f", {counted(round(count))} in the run" if math.isfinite(count) else ""
@@ -147,16 +147,16 @@ def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) 
     stop, write = show_time(costs["checkpoint_blocking"]), show_time(costs["checkpoint_write"])
     usable = "" if asked.checkpoint.mode == "sync" else f", complete {write} later"
     rows.append(("checkpoint", f"{show(costs['checkpoint_size'], 'B')}, blocks training for {stop}{usable}"))
-    rows.append(("interval", _interval(answer, found)))
+    rows.append(("interval", _interval_facts(answer, found)))
     rows.append(("restart", f"{show_time(costs['restart_time'])}, of it {show_time(number(found.saved.load))} loading"))
-    rows += _fewer(answer, found)
-    rows += _spare_nodes(answer, costs)
-    rows += _electricity(answer, costs)
-    rows += _data_wait(answer, found)
+    rows += _fewer_ranks_facts(answer, found)
+    rows += _spare_node_facts(answer, costs)
+    rows += _electricity_facts(answer, costs)
+    rows += _data_wait_facts(answer, found)
     return rows
 
 
-def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
+def _interval_facts(answer: ExplainedAnswer, found: RunFigures) -> str:
     """The checkpoint interval, and the gain of the best interval if another one is stated."""
     asked = answer.inputs.run
     assert asked is not None
@@ -167,12 +167,12 @@ def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
         every += f" to storage, {show_time(number(found.at.memory_interval))} to memory"
     if asked.checkpoint.interval is None and asked.checkpoint.steps is None:
         return f"a checkpoint every {every} of work, the optimum"
-    best = outlook_of(answer).at_best_interval
+    best = improvements_of(answer).at_best_interval
     gained = number(best.goodput) - number(found.goodput)
     return f"{every} of work; {show_time(number(best.at.interval))} is best: {significant(gained * 100, 2)} points more"
 
 
-def _spare_nodes(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
+def _spare_node_facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
     """Spare nodes that are paid for or needed, and what the run is without them."""
     asked = answer.inputs.run
     assert asked is not None
@@ -185,11 +185,11 @@ def _spare_nodes(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str
         most = number(spares_wanted(answer.inputs, asked, "high"))
         time = percent(asked.spares if 0 < asked.spares < 1 else COVERED, 3).replace(".0 ", " ")
         return [("spares", f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs {time} of the time"),
-                *([("without them", _without_spares(answer, costs))] if at_once else [])]  # fmt: skip
+                *([("without them", _no_spares_words(answer, costs))] if at_once else [])]  # fmt: skip
     return [("spares", f"{paid}to compute how many, set run.failures.repair, e.g. {{time: 2 days}}")]
 
 
-def _without_spares(answer: Answer, costs: dict[str, float]) -> str:
+def _no_spares_words(answer: Answer, costs: dict[str, float]) -> str:
     """The time and the cost of a run that waits for each repair, beside those of the run."""
     asked, case = answer.inputs.run, answer.inputs.case
     assert asked is not None
@@ -204,7 +204,7 @@ def _without_spares(answer: Answer, costs: dict[str, float]) -> str:
     return f"{waits}, {rounded_dollars(cost)}; with them {own}"
 
 
-def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
+def _fewer_ranks_facts(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
     """Pairs of label and text on running with fewer ranks after an interruption; empty if that is impossible."""
     asked, block = answer.inputs.run, answer.evaluation.block
     if asked is not None and asked.elastic is not None:
@@ -222,7 +222,7 @@ def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
     ]
 
 
-def _electricity(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
+def _electricity_facts(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
     """The cost of energy, if a tariff is stated."""
     asked = answer.inputs.run
     if asked is None or asked.power.tariff is None or costs["energy"] != costs["energy"]:
@@ -232,7 +232,7 @@ def _electricity(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str
     return [("electricity", f"{paid} at {show(tariff, 'USD/J')}, which rent includes")]
 
 
-def _data_wait(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
+def _data_wait_facts(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
     """Pairs of label and text on a step that waits for data; empty if it does not."""
     step = answer.evaluation.costs.row()["step_time"]
     useful = number(found.useful) / number(found.steps)
@@ -241,7 +241,8 @@ def _data_wait(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
     return [("data", f"each step waits: {show_time(useful)} for its data, {show_time(step)} of computing")]
 
 
-def _electricity_usd(answer: Answer) -> float:
+def _electricity_cost(answer: Answer) -> float:
+    """The cost of the electricity of a run in USD; None if no tariff is stated."""
     tariff = None if answer.inputs.run is None else answer.inputs.run.power.tariff
     energy = answer.evaluation.costs.row()["energy"]
     return math.nan if tariff is None else number(energy_cost(energy, tariff))

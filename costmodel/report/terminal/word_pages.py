@@ -1,4 +1,4 @@
-"""What words and codes mean: the list of them, and the page of each."""
+"""What words and codes mean: the list of all words that `explain` knows, and a page for each."""
 
 from __future__ import annotations
 
@@ -11,31 +11,42 @@ from costmodel.documents.reader.sources import argument_meaning
 from costmodel.explore.explain.explain import quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
 from costmodel.explore.explain.phrases import AnsweredQuestion
-from costmodel.report.terminal.layout import DIM, HEAD, MORE, WARN, CellTable, Line, as_many, head, shorter, styled
+from costmodel.report.terminal.layout import (
+    DIM,
+    HEAD,
+    MORE,
+    WARN,
+    CellTable,
+    Line,
+    cut_list,
+    schema_head,
+    short_or_full,
+    styled,
+)
 
 _WIDE, _EQUATIONS, _NEXT = 35, "equations.", "Next: costmodel explain llama-3-70b-512 step_time"
 KeyValues = Sequence[tuple[str, str, str]]  # paths of a scenario with their values, and where these are from
 
 
-def words() -> list[Line]:
+def words_lines() -> list[Line]:
     """Words that `explain` knows, by kind; a short answer has a line for each kind, and one for all equations."""
     groups = worth_asking()
     brief = {kind: known for kind, known in groups.items() if not kind.startswith(_EQUATIONS)}
     brief["equations"] = [name for kind, known in groups.items() if kind not in brief for name in known]
-    lines = [styled(as_many(f"{kind:<{_WIDE}}", known, ", ")) for kind, known in brief.items()]
+    lines = [styled(cut_list(f"{kind:<{_WIDE}}", known, ", ")) for kind, known in brief.items()]
     rows = [(kind, ", ".join(known)) for kind, known in groups.items()]
     more = "Inputs of equations, ends of bands, other names of strategies and keys of a scenario have pages too."
     grid = CellTable(("", ""), rows, "kl", headed=False, indent="")
     short = [*lines, Text(), styled("A group by its name: costmodel explain strategies")]
-    return [*shorter(short, [grid], "every word"), Text(), styled(more), MORE, styled(_NEXT)]
+    return [*short_or_full(short, [grid], "every word"), Text(), styled(more), MORE, styled(_NEXT)]
 
 
 def words_json() -> dict[str, Any]:
-    """Everything that can be explained, as plain values."""
-    return {**head("costmodel/words/v1"), "quantities": quantities(), "words": all_words()}
+    """All words that `explain` knows, as plain values."""
+    return {**schema_head("costmodel/words/v1"), "quantities": quantities(), "words": all_words()}
 
 
-def page(about: Page, values: KeyValues = ()) -> list[Line]:
+def word_page(about: Page, values: KeyValues = ()) -> list[Line]:
     """The page of a word, with the values that a scenario states for it."""
     stated = [styled(f"  {path} is {value}, from {origin}") for path, value, origin in values]
     return [*_page_lines(about), *([Text(), *stated] if stated else [])]
@@ -79,12 +90,12 @@ def _question_and_answer(asked: AnsweredQuestion, *, apart: bool) -> Iterator[Li
     for text, is_code in asked.parts():
         yield from [] if text.startswith("- ") else [Text()]
         if text.startswith("|"):
-            yield _table(text)
+            yield _markdown_table(text)
         else:
             yield from (styled(f"  {line}", DIM if is_code else "") for line in text.splitlines())
 
 
-def _table(text: str) -> CellTable:
+def _markdown_table(text: str) -> CellTable:
     """A Markdown table, a row a line, whose second line is the alignment: columns that end with a colon are right."""
     names, marks, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines())
     return CellTable(names, rows, "".join("r" if mark.endswith(":") else "l" for mark in marks))
@@ -93,7 +104,7 @@ def _table(text: str) -> CellTable:
 def page_json(about: Page, values: KeyValues = ()) -> dict[str, Any]:
     """The page of a word as plain values."""
     result: dict[str, Any] = {
-        **head("costmodel/page/v1"),
+        **schema_head("costmodel/page/v1"),
         "word": about.word,
         "title": about.title,
         "text": about.text,

@@ -15,10 +15,10 @@ from costmodel.estimate.run.whole_run import spares_of
 from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.explore.explain.effects import explained_plan
 from costmodel.ground.errors import CostModelError
-from costmodel.report.answers.run import run, run_json
+from costmodel.report.answers.run import run_document, run_json
 from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.terminal.document_lines import document_lines
-from costmodel.report.terminal.layout import laid
+from costmodel.report.terminal.layout import laid_out
 
 NAME = "llama-3-70b-512"
 DAY = 86400.0
@@ -39,7 +39,7 @@ def view(*assignments: str) -> TrainingView:
 
 
 def printed(*assignments: str, width: int | None = 80) -> str:
-    return "\n".join(line.plain for line in laid(document_lines(run(view(*assignments))), width))
+    return "\n".join(line.plain for line in laid_out(document_lines(run_document(view(*assignments))), width))
 
 
 def electricity(*assignments: str) -> float:

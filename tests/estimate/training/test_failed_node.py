@@ -19,10 +19,10 @@ from costmodel.estimate.training_answer.predict_training import Answer, predict
 from costmodel.explore.explain.effects import explained_plan
 from costmodel.ground.counts import Order
 from costmodel.ground.record import record
-from costmodel.report.answers.run import run
+from costmodel.report.answers.run import run_document
 from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.terminal.document_lines import document_lines
-from costmodel.report.terminal.layout import laid
+from costmodel.report.terminal.layout import laid_out
 
 DDP = "ddp-llama-3.2-1b-32"  # 32 GPUs in nodes of 8, each GPU a replica
 REPAIR = "run.failures.repair=2 days"
@@ -96,8 +96,8 @@ def asked(*assignments: str) -> Answer:
 
 
 def printed(*assignments: str) -> str:
-    document = run(TrainingView(explained_plan(load(DDP, assignments))))
-    return "\n".join(line.plain for line in laid(document_lines(document), 200))
+    document = run_document(TrainingView(explained_plan(load(DDP, assignments))))
+    return "\n".join(line.plain for line in laid_out(document_lines(document), 200))
 
 
 def test_a_node_of_eight_replicas_costs_eight_times_one() -> None:

@@ -11,7 +11,7 @@ from costmodel.estimate.model.shards import model_parameters, shard
 from costmodel.estimate.training.stage_parameters import adapter_matmuls, adapters, trained_in
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.plan_choice_text import tuning_notes
-from costmodel.report.terminal.head import head_of
+from costmodel.report.terminal.head import scenario_head
 from estimate.cases import ask, costs, inputs, line, one, written_out
 
 
@@ -181,5 +181,5 @@ def test_frozen_weights_that_are_kept_narrow_alone_are_never_converted() -> None
 
 
 def test_an_answer_says_what_is_trained() -> None:
-    assert "qlora of rank 8" in head_of(tuned("qlora", rank=8).case)[1].plain
-    assert "lora" not in head_of(inputs().case)[1].plain
+    assert "qlora of rank 8" in scenario_head(tuned("qlora", rank=8).case)[1].plain
+    assert "lora" not in scenario_head(inputs().case)[1].plain

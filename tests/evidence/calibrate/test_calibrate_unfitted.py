@@ -13,7 +13,7 @@ import pytest
 from costmodel.documents.schemas.prior import Prior
 from costmodel.evidence.calibrate.fit_from_runs import Posterior
 from costmodel.evidence.calibrate.regression_problem import around
-from costmodel.report.answers.calibrate import known_to
+from costmodel.report.answers.calibrate import uncertainty_words
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 
@@ -175,4 +175,4 @@ def test_what_is_known_of_a_share_is_between_two_shares() -> None:
         Posterior(prior, prior.mean, 0.47, 9, ("a",), resolved=True, interval=around(prior, prior.mean, 0.47))
         for prior in (share, factor)
     ]
-    assert [known_to(part) for part in parts] == ["71% to 86%", "47%"]
+    assert [uncertainty_words(part) for part in parts] == ["71% to 86%", "47%"]

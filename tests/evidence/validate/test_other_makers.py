@@ -14,7 +14,7 @@ from costmodel.estimate.training_answer.training_error_band import banded
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.spelling import CannotModel
 from costmodel.ground.counts import Recompute
-from costmodel.report.terminal.head import remarks
+from costmodel.report.terminal.head import remarks_of_plans
 from evidence.validate.runs_of_22b import SHELF
 
 OPEN = {"zero_stage": "", "features": "", "year": 2025, "precision": "bf16"}
@@ -151,7 +151,7 @@ def test_parts_that_a_fit_names_share_it() -> None:
 def test_a_ranking_says_whether_its_order_is_known(others: list[tuple[float, float]], words: str) -> None:
     bands = [(1.0, 1.8), *others]
     costs = [{"step_time_low": low, "step_time_high": high} for low, high in bands]
-    lines = [str(line) for line in remarks([("N005",), *[() for _ in others]], costs)]
+    lines = [str(line) for line in remarks_of_plans([("N005",), *[() for _ in others]], costs)]
     assert lines[-1].endswith(f"this order is {words} one GPU or more is not calibrated")
 
 

@@ -21,7 +21,7 @@ from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.search.cheapest_changes import Remedy, safest
 from costmodel.explore.search.required_chance import preferring
 from costmodel.explore.search.search import search, with_remedies
-from costmodel.report.terminal.layout import laid
+from costmodel.report.terminal.layout import laid_out
 from costmodel.report.terminal.refusals import remedy_lines
 
 PRICES = ["", "time", "quality", "money", "job"]
@@ -99,7 +99,7 @@ def test_of_plans_at_risk_the_surest_is_offered_with_its_chance() -> None:
     assert safest(found, None) == found
     (offered,) = safest(found, 0.9)
     assert offered.settings == ("plan.micro_batch=2",)
-    drawn = " ".join(line.plain for line in laid(remedy_lines([offered], indent=""), None))
+    drawn = " ".join(line.plain for line in laid_out(remedy_lines([offered], indent=""), None))
     assert "fits with a chance of 83%" in drawn
 
 

@@ -31,12 +31,12 @@ from costmodel.explore.purchase.smallest_size import _Sizes, chance_to_meet, lad
 from costmodel.explore.workload_interface import KeptAnswer, SmallestPlans, Trial
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import rounded_dollars
-from costmodel.report.answers.buy import buy as document
+from costmodel.report.answers.buy import buy_document as document
 from costmodel.report.answers.buy_words import decisions
-from costmodel.report.answers.several_jobs import fleet as together
+from costmodel.report.answers.several_jobs import fleet_document as together
 from costmodel.report.document import AnswerDocument, Cell, Table, Value, plain
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.layout import laid
+from costmodel.report.terminal.layout import laid_out
 
 SERVED = {"model": "llama-3.1-8b", "rate": "40", "prompt": "2000", "answer": "300", "ttft": "1s"}
 TRAINED = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "tokens": "1T", "deadline": "40d"}
@@ -452,7 +452,7 @@ def machines(made: AnswerDocument) -> Table:
 
 def closing(made: AnswerDocument) -> str:
     """The last lines of an answer in a terminal, with -v."""
-    return " ".join(line.plain for line in laid(made.closing, None))
+    return " ".join(line.plain for line in laid_out(made.closing, None))
 
 
 def test_the_answer_is_the_first_row_and_marked_and_the_next_commands_keep_its_price() -> None:

@@ -309,7 +309,7 @@ def test_a_short_answer_counts_further_ranges() -> None:
         workload_of(load("quickstart")), "cluster.nodes", target_of("mfu>=0.2", COLUMNS, ""), None, ("1", "64")
     )
     found.reaches = [solving.ReachableRange(f"{3 * each}", f"{3 * each + 1}", False, False) for each in range(1, 20)]
-    line = report._reached_values(found, "")
+    line = report._reached_values_line(found, "")
     assert isinstance(line, Abridged)
     assert line.short == "  cluster.nodes = 3, and 18 more values or ranges up to 58"
     assert line.plain.endswith("or from 57 to 58")

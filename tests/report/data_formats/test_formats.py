@@ -16,7 +16,7 @@ from rich.text import Text
 
 from costmodel.ground.errors import CostModelError
 from costmodel.report.data_formats.json_csv_markdown import csv_text, json_text, jsonl_text, markdown_text
-from costmodel.report.terminal.layout import HEAD, CellTable, Reply, drawn, styled
+from costmodel.report.terminal.layout import HEAD, CellTable, Reply, styled, unwrapped
 
 
 def read(rows: list[dict[str, Any]], **more: Any) -> list[dict[str, str]]:
@@ -118,7 +118,7 @@ def test_markdown() -> None:
         styled("  a line_with *marks*"),
         CellTable(("", "x"), [("<b>", "1")], "lr", headed=False),
         Text(),
-        drawn("Next: costmodel search x"),
+        unwrapped("Next: costmodel search x"),
     ]
     assert markdown_text(items) == (
         "**Head of it**\n\na line\\_with \\*marks\\*\n\n|  | x |\n| --- | ---: |\n| \\<b\\> | 1 |\n\n"

@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.ground.units import percent
 from costmodel.report.terminal import formatting
-from costmodel.report.terminal.formatting import between, figure, is_held, result
+from costmodel.report.terminal.formatting import figure_text, is_memory, range_of, result
 
 
 def test_docstring_examples_run() -> None:
@@ -50,11 +50,11 @@ def test_a_line_of_the_ledger_has_its_unit_from_elsewhere() -> None:
     [("weights", True), ("memory_share", True), ("host_memory", True), ("memory_bound", False), ("tp_volume", False)],
 )
 def test_what_lies_in_memory_is_told_from_what_is_sent(name: str, held: bool) -> None:
-    assert is_held(name) is held
-    assert figure(2.0**31, "B", held=is_held(name)) == ("2.00 GiB" if held else "2.15 GB")
+    assert is_memory(name) is held
+    assert figure_text(2.0**31, "B", held=is_memory(name)) == ("2.00 GiB" if held else "2.15 GB")
 
 
 def test_a_band_says_its_unit_once() -> None:
-    assert between("16.1 s", "18.0 s") == "16.1 – 18.0 s"
-    assert between("999 ms", "1.02 s") == "0.999 – 1.02 s"
+    assert range_of("16.1 s", "18.0 s") == "16.1 – 18.0 s"
+    assert range_of("999 ms", "1.02 s") == "0.999 – 1.02 s"
     assert percent(0.0123, 2) == "1.2 %"

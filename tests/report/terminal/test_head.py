@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from costmodel.documents.reader.library import names
 from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.estimate.answer_facts import facts_of
-from costmodel.report.terminal.head import fact_fields, head_lines, head_of, title
+from costmodel.report.terminal.head import case_title, fact_fields, head_lines, scenario_head
 
 NAME, TITLE = "llama-3-70b-512", "Llama 3 70B on 512 H100"
 CHANGED = ("cluster.nodes=32", "workload.sequence=16k", "workload.global_batch=256", "workload.optimizer=lion")
@@ -105,7 +105,7 @@ def test_what_varies_is_not_claimed(run: Any) -> None:
     ],
 )
 def test_a_changed_document_is_called_so(setting: str, said: str) -> None:
-    assert said in "\n".join(line.plain for line in head_of(load(NAME, (setting,))))
+    assert said in "\n".join(line.plain for line in scenario_head(load(NAME, (setting,))))
 
 
 def test_a_changed_document_stays_so_in_a_stored_result(run: Any, tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ def test_a_changed_document_stays_so_in_a_stored_result(run: Any, tmp_path: Path
 
 
 def test_the_title_stands_where_nothing_was_set() -> None:
-    assert title(load(NAME)) == TITLE
-    assert title(load(NAME, ("cluster.nodes=32",))) == "Llama 3 70B on 256 × h100-sxm, 32 × dgx-h100"
-    assert title(load(NAME, ("title=Mine", "cluster.nodes=32"))) == "Mine"
+    assert case_title(load(NAME)) == TITLE
+    assert case_title(load(NAME, ("cluster.nodes=32",))) == "Llama 3 70B on 256 × h100-sxm, 32 × dgx-h100"
+    assert case_title(load(NAME, ("title=Mine", "cluster.nodes=32"))) == "Mine"
 
 
 @pytest.mark.parametrize("name", [name for name in names("scenario") if load_any(name).kind == "training"])

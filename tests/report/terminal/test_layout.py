@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from rich.cells import cell_len
 from rich.text import Text
 
-from costmodel.report.terminal.layout import DIM, HEAD, NARROWEST, CellTable, drawn, laid
+from costmodel.report.terminal.layout import DIM, HEAD, NARROWEST, CellTable, laid_out, unwrapped
 
 ROWS = [("a", "1", "22", "some words that go on"), ("bb", "333", "4", "few")]
 GRID = CellTable(("name", "figure", "rate", "what it means"), ROWS, "lrrl", drop=("rate", "figure"))
@@ -62,7 +62,7 @@ words = some.text("abc é語·│", max_size=12)
 
 @given(some.lists(words, max_size=30).map(" ".join), some.integers(NARROWEST, 100))
 def test_a_line_is_broken_at_words_only(text: str, width: int) -> None:
-    parts = plain(list(laid([Text(text)], width)))
+    parts = plain(list(laid_out([Text(text)], width)))
     assert " ".join(parts).replace("│", " ").split() == text.replace("│", " ").split()
     longest = max((cell_len(word) for word in text.split()), default=0)
     assert all(cell_len(part.rstrip()) <= max(width, longest + 14) for part in parts)
@@ -76,7 +76,7 @@ def test_cells_of_a_table_line_up(rows: list[tuple[str, str]], width: int) -> No
 
 
 def test_what_follows_is_set_in() -> None:
-    lines = plain(list(laid([Text("  ✗ L002 one two three four five six seven eight nine ten")], 30)))
+    lines = plain(list(laid_out([Text("  ✗ L002 one two three four five six seven eight nine ten")], 30)))
     assert len(lines) == 3
     assert all(line.startswith("    ") for line in lines[1:])
 
@@ -84,28 +84,28 @@ def test_what_follows_is_set_in() -> None:
 def test_the_rails_of_a_tree_go_on() -> None:
     branch = "│   ├── bandwidth  3.350 TB/s of the accelerator and more"
     last = "│   └── bandwidth  3.350 TB/s of the accelerator and more"
-    assert plain(list(laid([Text(branch)], 40)))[1].startswith("│   │   ")
-    assert plain(list(laid([Text(last)], 40)))[1].startswith("│       ")
+    assert plain(list(laid_out([Text(branch)], 40)))[1].startswith("│   │   ")
+    assert plain(list(laid_out([Text(last)], 40)))[1].startswith("│       ")
 
 
 def test_a_command_is_never_broken() -> None:
-    line = drawn(f"Next: costmodel estimate x {'--set plan.tp=4 ' * 20}")
-    assert list(laid([line], 40)) == [line]
+    line = unwrapped(f"Next: costmodel estimate x {'--set plan.tp=4 ' * 20}")
+    assert list(laid_out([line], 40)) == [line]
 
 
 def test_styles_survive_a_break() -> None:
     text = Text.assemble(("head", HEAD), " " + "word " * 20)
-    first, *_ = laid([text], 30)
+    first, *_ = laid_out([text], 30)
     assert [str(span.style) for span in first.spans] == [HEAD]
 
 
 @pytest.mark.parametrize("width", [1, 10, NARROWEST])
 def test_a_very_narrow_terminal(width: int) -> None:
-    assert list(laid([Text("word " * 20), GRID], width))
+    assert list(laid_out([Text("word " * 20), GRID], width))
 
 
 @pytest.mark.parametrize("width", [80, None], ids=["terminal", "pipe"])
 def test_nothing_of_a_document_moves_the_cursor(width: int | None) -> None:
     hostile = "a\x1b[31mb\x07\u202e"
-    shown = plain(list(laid([Text(hostile), drawn(hostile), CellTable(("x",), [(hostile,)], "l")], width)))
+    shown = plain(list(laid_out([Text(hostile), unwrapped(hostile), CellTable(("x",), [(hostile,)], "l")], width)))
     assert all(line.isprintable() for line in shown)

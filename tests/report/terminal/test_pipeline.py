@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.explore.explain.schedule_order import ForwardBackwardTime, Pipeline, events
-from costmodel.report.answers.pipeline import CELLS, MOST_RANKS, cell_of, cells, timeline
+from costmodel.report.answers.pipeline import MOST_CELLS, MOST_RANKS, cell_seconds, rank_characters, timeline
 
 DOUBLE = ForwardBackwardTime(1.0, 2.0)
 
@@ -47,19 +47,19 @@ def test_every_timeline_keeps_its_room(schedule: str, ranks: int, batches: int) 
     drawn = rows(clock(ranks, batches, schedule, 3 if schedule == "interleaved" else 1))
     assert len(drawn) == min(ranks, MOST_RANKS)
     for row in drawn:
-        assert len(row) == CELLS
+        assert len(row) == MOST_CELLS
         assert set(row) <= set("FB0123456789·─")
 
 
 def test_deep_pipelines_use_narrower_cells() -> None:
-    assert cell_of(clock(4, 64)) == 0.5
-    assert cell_of(clock(16, 64)) == 1.0
+    assert cell_seconds(clock(4, 64)) == 0.5
+    assert cell_seconds(clock(16, 64)) == 1.0
 
 
 def test_as_many_cells_as_time() -> None:
     pipeline = clock(4, 4)
-    cell = cell_of(pipeline)
+    cell = cell_seconds(pipeline)
     for shown in events(pipeline):
-        row = cells(shown, cell)
+        row = rank_characters(shown, cell)
         busy = sum(event.end - event.start for event in shown)
-        assert CELLS - row.count("·") == pytest.approx(min(CELLS, busy / cell))
+        assert MOST_CELLS - row.count("·") == pytest.approx(min(MOST_CELLS, busy / cell))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.report.trials import headings
+from costmodel.report.trials import short_heads
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from costmodel.report.trials import headings
     ],
 )
 def test_a_varied_leaf_has_a_heading_of_its_own(paths: list[str], heads: list[str]) -> None:
-    assert headings(paths) == heads
+    assert short_heads(paths) == heads
 
 
 def test_no_two_columns_of_a_search_have_one_name(run: Any) -> None:

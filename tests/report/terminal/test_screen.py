@@ -11,7 +11,7 @@ from rich.text import Text
 
 from costmodel.report.document import AnswerDocument, Column, Section, Table
 from costmodel.report.terminal.document_lines import document_lines
-from costmodel.report.terminal.layout import Abridged, Detail, laid, of_length, shorter
+from costmodel.report.terminal.layout import Abridged, Detail, laid_out, lines_of_length, short_or_full
 
 LINES = 23  # of 24, the prompt takes one
 SCREEN = {"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1"}
@@ -112,7 +112,7 @@ def test_a_document_in_both_lengths() -> None:
     ]
     document = AnswerDocument(None, "", [Text("head")], "", "plain", sections, closing=[Text("Next: go on")])
     brief, whole = (
-        [line.plain.strip() for line in laid(document_lines(document), 80, verbose=verbose)]
+        [line.plain.strip() for line in laid_out(document_lines(document), 80, verbose=verbose)]
         for verbose in (False, True)
     )
     assert brief == ["head", "", "a  b", "1  2", "words", "", "c", "7",
@@ -123,5 +123,8 @@ def test_a_document_in_both_lengths() -> None:
 
 def test_equal_lengths_are_one() -> None:
     lines = [Text("a")]
-    assert shorter(lines, lines, "b") == lines
-    assert [line.plain for line in of_length([Detail(lines), Text("b")], verbose=False)] == ["b", "  More with -v"]
+    assert short_or_full(lines, lines, "b") == lines
+    assert [line.plain for line in lines_of_length([Detail(lines), Text("b")], verbose=False)] == [
+        "b",
+        "  More with -v",
+    ]

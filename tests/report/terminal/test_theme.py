@@ -11,11 +11,11 @@ from hypothesis import strategies as some
 from rich.cells import cell_len
 
 from costmodel.ground.errors import Fault, Place
-from costmodel.report.data_formats.answer_fields import plain
+from costmodel.report.data_formats.answer_fields import without_places
 from costmodel.report.data_formats.json_csv_markdown import json_text as text
 from costmodel.report.terminal import layout as theme
 from costmodel.report.terminal.faults import fault_lines
-from costmodel.report.terminal.layout import bar, columns
+from costmodel.report.terminal.layout import aligned_columns, bar
 
 
 @given(share=some.floats(allow_nan=False), width=some.integers(1, 80))
@@ -38,7 +38,7 @@ def test_bars(share: float, drawn: str) -> None:
 
 @given(some.lists(some.tuples(some.text("abc", max_size=9), some.text("123", max_size=9)), min_size=1))
 def test_columns_line_up(rows: list[tuple[str, str]]) -> None:
-    lines = columns(rows, right=[False, True])
+    lines = aligned_columns(rows, right=[False, True])
     assert len(lines) == len(rows)
     assert all(line == line.rstrip() for line in lines)
     ends = {len(line) for line, row in zip(lines, rows, strict=True) if row[1]}
@@ -100,7 +100,7 @@ words = some.text(some.characters(min_codepoint=33, max_codepoint=126) | some.sa
     )
 )
 def test_a_tree_survives_json(tree: object) -> None:
-    result = {"tree": plain(tree)}
+    result = {"tree": without_places(tree)}
     assert json.loads(text(result)) == result
 
 

@@ -23,7 +23,7 @@ from costmodel.commands import shared
 from costmodel.commands.command_table import QUESTIONS
 from costmodel.explore.explain.pages import all_words
 from costmodel.ground.errors import Fault, Place
-from costmodel.report.terminal.faults import faults
+from costmodel.report.terminal.faults import fault_report
 from costmodel.report.terminal.layout import (
     FEW_COLOURS,
     LEFT_OUT,
@@ -31,11 +31,11 @@ from costmodel.report.terminal.layout import (
     CellTable,
     Line,
     WidthDrawing,
-    laid,
-    of_length,
-    typed,
+    laid_out,
+    lines_of_length,
+    shell_line,
 )
-from costmodel.report.terminal.progress import Meter, ProgressMark, fitting
+from costmodel.report.terminal.progress import ProgressLine, ProgressMark, parts_that_fit
 
 NAME = "llama-3-70b-512"
 RL = "grpo-qwen-2.5-7b-64"
@@ -137,7 +137,7 @@ def lines_of(run: Any) -> Iterator[Any]:
         return found.pop()
 
     with pytest.MonkeyPatch.context() as patch:  # of how an answer is printed, which changes no cached reply
-        patch.setattr(shared, "deliver", lambda reply, **_: found.append(of_length(reply.lines())))
+        patch.setattr(shared, "deliver", lambda reply, **_: found.append(lines_of_length(reply.lines())))
         yield lines
 
 
@@ -157,13 +157,13 @@ def too_long(lines: Sequence[Text], width: int) -> Iterator[str]:
 
 def wider(items: Sequence[Line], width: int) -> list[str]:
     """Lines over the width, even those whose words in quotes are as long: at 100 columns there are none."""
-    return [line.plain for line in laid(items, width) if cell_len(line.plain) > width]
+    return [line.plain for line in laid_out(items, width) if cell_len(line.plain) > width]
 
 
 def whole(item: Line, width: int) -> Counter[str]:
     """What an item says at a width: a table without the columns that it may drop, anything else as it is."""
     if not isinstance(item, CellTable):
-        return words(list(laid([item], None)))
+        return words(list(laid_out([item], None)))
     kept = item.kept(width)
     cells = [Text(" ".join(row[index] for index in kept)) for row in item.all_rows()]
     left = [*filter(None, item.left_out(width))]  # bars have no name
@@ -180,10 +180,10 @@ def test_every_command_is_here() -> None:
 def test_an_answer_keeps_within_every_width_and_loses_nothing(command: str, lines_of: Any) -> None:
     items = lines_of(command)
     for width in WIDTHS:
-        assert list(too_long(list(laid(items, width)), width)) == []
+        assert list(too_long(list(laid_out(items, width)), width)) == []
         assert width < 100 or wider(items, width) == []
         for item in items:
-            drawn = list(laid([item], width))
+            drawn = list(laid_out([item], width))
             if isinstance(item, WidthDrawing) and not drawn[0].plain.lstrip().startswith(("Next", "costmodel")):
                 continue  # a figure has as many cells as there is room for
             assert words(drawn) == whole(item, width)
@@ -205,7 +205,7 @@ def test_every_page_of_explain_keeps_within_a_terminal(lines_of: Any, request: p
     """A share of them, unless --whole asks for all."""
     for word in [*all_words()][:: 1 if request.config.getoption("--whole") else 5]:
         if word not in SCENARIOS:  # of a scenario, one of its figures is asked for
-            assert list(too_long(list(laid(lines_of(f"explain {shlex.quote(word)}"), 80)), 80)) == [], word
+            assert list(too_long(list(laid_out(lines_of(f"explain {shlex.quote(word)}"), 80)), 80)) == [], word
 
 
 @pytest.mark.parametrize("more", ["", APART, "--set workload.context=200000", "--set workload.shared_prefix=500"])
@@ -284,7 +284,7 @@ def test_a_table_that_no_column_may_leave_goes_on_in_further_lines() -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_command_can_be_pasted_at_every_width(width: int) -> None:
     command = f"costmodel estimate {NAME} --set 'workload.tuning={{method: qlora}}' --set plan.tp=4 --set plan.pp=8"
-    lines = [line.plain for line in typed("Next:", command).lines(width)]
+    lines = [line.plain for line in shell_line("Next:", command).lines(width)]
     assert all(cell_len(line) <= width for line in lines)
     pasted = "\n".join(lines).removeprefix("Next:")
     assert shlex.split(pasted.replace("\\\n", "")) == shlex.split(command)
@@ -295,7 +295,7 @@ def test_the_line_of_progress_is_one_line(width: int) -> None:
     """It names how far it is at any width, and the best so far where there is room."""
     stream = io.StringIO()
     screen = Console(file=stream, width=width, height=20, force_terminal=True, color_system=None)
-    meter = Meter(screen)
+    meter = ProgressLine(screen)
     mark = ProgressMark(3_000, 7_000_000, 1_968, "1,968,000 valid of 7,840,000 plans", "best 1,108 token/s")
     meter.show(mark)
     meter.show(mark)
@@ -307,8 +307,8 @@ def test_the_line_of_progress_is_one_line(width: int) -> None:
 
 
 def test_of_the_parts_of_a_line_those_come_first_that_fit() -> None:
-    assert fitting(["1 of 4", "", "3/s"], 80) == "1 of 4 · 3/s"
-    assert fitting(["1 of 4", "a long part of it", "3/s"], 14) == "1 of 4 · 3/s"
+    assert parts_that_fit(["1 of 4", "", "3/s"], 80) == "1 of 4 · 3/s"
+    assert parts_that_fit(["1 of 4", "a long part of it", "3/s"], 14) == "1 of 4 · 3/s"
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -317,7 +317,7 @@ def test_a_fault_keeps_within_the_terminal_and_its_caret_under_the_word(width: i
     fault = Fault(
         "D003", "unknown key 'tp' and a sentence that continues for a while", Place("s.yaml", 7, 3, "a.b", text, 2), "y"
     )
-    lines = [line.plain for line in faults([fault], width)]
+    lines = [line.plain for line in fault_report([fault], width)]
     assert all(cell_len(line) <= width for line in lines)
     source, caret = next((line, after) for line, after in itertools.pairwise(lines) if "^" in after)
     assert source[caret.index("^") :].startswith("tp")
@@ -326,7 +326,7 @@ def test_a_fault_keeps_within_the_terminal_and_its_caret_under_the_word(width: i
 @pytest.mark.parametrize(("column", "width"), [(90, 40), (150, 40), (3, 40), (90, 60)])
 def test_of_a_long_line_what_is_marked_is_shown(column: int, width: int) -> None:
     text = "x" * (column - 1) + "WRONG" + "y" * 60
-    lines = [line.plain for line in faults([Fault("D003", "no", Place("s", 1, column, "", text, 5), "")], width)]
+    lines = [line.plain for line in fault_report([Fault("D003", "no", Place("s", 1, column, "", text, 5), "")], width)]
     source, caret = next((line, after) for line, after in itertools.pairwise(lines) if "^" in after)
     start = caret.index("^")
     assert source[start : start + 5] == "WRONG"
@@ -367,7 +367,9 @@ def test_many_equal_faults_are_one_with_their_places() -> None:
         Fault("D006", f"not {line % 2}", Place("runs.csv", line, 5, "", "1,x", 1), "mend it")
         for line in range(2, 20002)
     ]
-    lines = [line.plain for line in faults([*wrong, Fault("D004", "one is missing", Place("runs.csv", 1, 1))], 100)]
+    lines = [
+        line.plain for line in fault_report([*wrong, Fault("D004", "one is missing", Place("runs.csv", 1, 1))], 100)
+    ]
     assert [line for line in lines if line.startswith("error")] == [
         "error[D006]: not 0",
         "error[D006]: not 1",

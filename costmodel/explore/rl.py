@@ -65,10 +65,11 @@ _LEAST_BYTES = 4.0  # of a parameter: its weight and its gradient in 16 bits
 
 @record
 class RlSearched:
-    """A scenario of reinforcement learning with optimizer steps that are known."""
+    """A scenario of reinforcement learning with optimizer steps, and answers for plans to show, that are known."""
 
     case: RlCase
     steps: TrainerSteps
+    answers: dict[str, RlAnswer] = field(default_factory=dict)
 
 
 @record
@@ -122,11 +123,12 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
         return self.inputs.case.scenario.objective
 
     def answer_of(self, row: RankedSplit) -> RlAnswer:
-        """The full answer for a ranked plan, evaluated again."""
+        """The full answer for a ranked plan, evaluated again if another process evaluated it."""
         named = f"{row.variant} {row.plan}"
         if named not in self.made:
             inputs = self.inputs_of(row.variant)
-            self.made[named] = answer(inputs.case, RlPlan.model_validate(row.plan), inputs.steps)
+            known = inputs.answers.get(f"{row.plan}")
+            self.made[named] = known or answer(inputs.case, RlPlan.model_validate(row.plan), inputs.steps)
         return self.made[named]
 
     def errors(self, plan: RankedSplit) -> PlanErrors:
@@ -167,6 +169,8 @@ class SplitSpace(Space[RlSearched, RankedSplit, RolloutPlan]):
         best = _best_of_split(trials, piece)
         tally.top.rows = [] if best is None else [best]
         tally.part().best = best
+        for row in filter(None, (best, *tally.part().examples.values())):
+            inputs.answers[f"{row.plan}"] = trials.made[f"{row.plan}"]
         tally.better_than_yours = sum(self.bar is not None and self.order(row) < self.bar for row in tally.top.rows)
         return tally
 
@@ -351,6 +355,7 @@ class _Trials:
     inputs: RlSearched
     found: Tally[RankedSplit]
     keep: Keep | None
+    made: dict[str, RlAnswer] = field(default_factory=dict)
 
     def tried(self, plan: RlPlan) -> RlAnswer:
         """Evaluates and counts one plan; reduces its micro-batch where ranks have fewer answers."""
@@ -366,6 +371,7 @@ class _Trials:
             row = RankedSplit(split.inputs.plan.model_dump(mode="json"), {}, split.refused, works=False)
         else:
             row = self._counted(split)
+        self.made[f"{row.plan}"] = split
         part.examples = dict.fromkeys(against, row) | part.examples
         return split
 

@@ -12,7 +12,7 @@ from costmodel.documents.keys.overrides import Assignment, assignment_of
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.library import CachedReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
-from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.default_values import USUAL_LOAD, Assumption
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.equations.data_parallel import fitted_batch
@@ -32,9 +32,7 @@ DEFAULT_SEQUENCE = 4096.0  # tokens, or the longest of the model
 DEFAULT_BATCH = 4 * 2**20  # tokens
 LIMIT = "workload.response.limit"
 _FIXED: dict[str, tuple[int | str, str]] = {  # whatever the model, with the flag of each; as of the shipped scenarios
-    "workload.prompt": (2048, "default; --prompt sets it"),
-    "workload.output": (512, "default; --answer sets it"),
-    "workload.concurrency": (1, "one request at a time; --rate or --concurrency sets the load"),
+    **USUAL_LOAD,
     "workload.algorithm": ("grpo", "default; --rl sets it"),
     "workload.prompts": (512, "of an iteration, default; --prompts sets it"),
     "workload.samples": (16, "answers to a prompt, default; --samples sets it"),

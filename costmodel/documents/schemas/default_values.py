@@ -3,6 +3,11 @@
 from costmodel.ground.record import record
 
 SAFE = 0.9  # chance that a search prefers by default
+USUAL_LOAD: dict[str, tuple[int, str]] = {  # of a service, with the reason and the flag of each
+    "workload.prompt": (2048, "default; --prompt sets it"),
+    "workload.output": (512, "default; --answer sets it"),
+    "workload.concurrency": (1, "one request at a time; --rate or --concurrency sets the load"),
+}
 
 
 @record

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from costmodel.documents.schemas.default_values import USUAL_LOAD
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.serving import ACCEPTED, ServingPlan
 from costmodel.documents.text.yaml_tree import Mapping, key_at
@@ -170,21 +171,15 @@ def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shi
     found.warnings += settle_release(found)
     _types(found, model, shipped)
     _settle_context(found, model)
-    for path, what, hint in (
-        ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
-        ("workload.prompt", "the tokens of a prompt are not stated", "--prompt 2048, for example"),
-        ("workload.output", "the tokens of an answer are not stated", "--answer 512, for example"),
-    ):
-        if path not in found.facts and f"{path}.mean" not in found.facts:
-            found.need(what, hint)
+    _settle_load(found)
+    if "model" not in found.facts:
+        found.need("the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example")
     stated = any(f"plan.speculation.{name}" in found.facts for name in ACCEPTED)
     if "plan.speculation.draft" in found.facts and not stated:
         hint = "--set plan.speculation.acceptance='70 %' as vLLM prints it, or length=2.7 as SGLang does"
         found.need("how many drafted tokens are accepted is not stated", hint)
     if ADAPTERS in found.facts and RANK not in found.facts:
         found.need("the rank of the adapters is not stated", f"--set {RANK}=16, for example")
-    if not any(path in found.facts for path in _LOADS):
-        found.need("the load is not stated", "--rate 8 or --concurrency 64, for example")
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
     return found.imported(_scenario_tree(found), ServingPlan, ("accelerators",))
@@ -282,6 +277,14 @@ def _types(found: Settled, shape: Model | None, shipped: str) -> None:
     if "workload.cache" not in facts:
         kind, why = cache_of_checkpoint(shape, str(facts["workload.precision"].value))
         facts["workload.cache"] = OriginValue(kind, Origin("default", why))
+
+
+def _settle_load(found: Settled) -> None:
+    """Fills lengths and load that nothing states, as flags do: a command that starts an engine has neither."""
+    for path, (usual, origin) in USUAL_LOAD.items():
+        stated = _LOADS if path in _LOADS else (path, f"{path}.mean")
+        if not any(each in found.facts for each in stated):
+            found.facts[path] = OriginValue(usual, Origin("assumed", origin))
 
 
 def _settle_context(found: Settled, model: Model | None) -> None:

@@ -12,6 +12,7 @@ from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.exchange.import_result import Imported
 from costmodel.explore.import_export.import_file import GivenBesideFile, import_files
+from costmodel.explore.scenario_from_flags import ScenarioFlags, scenario_from_flags
 from costmodel.ground.errors import CostModelError
 
 ASKED = ("workload.prompt=2048", "workload.output=512", "workload.rate=8 /s")
@@ -281,10 +282,18 @@ def test_the_rank_of_adapters_that_their_files_state_is_asked_for(tmp_path: Path
     assert found.document["workload"]["adapters"] == {"count": 8, "rank": 8}
 
 
+def test_a_command_without_a_load_has_that_of_flags(tmp_path: Path) -> None:
+    """The scenario of the command has the load that `--model … --stack vllm` has, each value with its flag."""
+    found = read(VLLM, tmp_path, given=())
+    flags = ScenarioFlags(model="llama-3.1-70b", stack="vllm", gpu="h100")
+    assumed = {each.path: each.origin for each in scenario_from_flags(None, flags).asked.assumed}
+    for key, flag in (("prompt", "--prompt"), ("output", "--answer"), ("concurrency", "--rate")):
+        origin = found.origins[f"workload.{key}"]
+        assert (origin.kind, origin.text) == ("assumed", assumed[f"workload.{key}"])
+        assert flag in origin.text
+
+
 def test_what_stands_nowhere_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(CostModelError) as caught:
-        read(VLLM, tmp_path, given=())
-    assert [fault.code for fault in caught.value.faults] == ["X002"] * 3
     with pytest.raises(CostModelError) as caught:
         read(VLLM.replace("meta-llama/Llama-3.1-70B-Instruct", "/models/mine"), tmp_path)
     assert "/models/mine" in caught.value.faults[0].sentence
@@ -417,7 +426,7 @@ def test_unknown_options_are_shown_beside_what_is_missing(run: Any, tmp_path: Pa
     (tmp_path / "serve.sh").write_text("vllm serve Qwen/Qwen3-8B --gpu-mem-util 0.9 --frobnicate 3\n", "utf-8")
     ran = run("import", str(tmp_path / "serve.sh"))
     assert ran.code == 2
-    assert "error[X002]: the load is not stated" in ran.err
+    assert "error[X002]: no file states the machine" in ran.err
     assert "warning[X007]: keys that are not known: gpu-mem-util, frobnicate" in ran.err
     assert "did you mean gpu-memory-utilization for gpu-mem-util?" in ran.err
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.documents.schemas.scenario import Plan
-from costmodel.estimate.training.parallelism.pipeline import whole_time
+from costmodel.estimate.training.parallelism.pipeline import pipeline_seconds
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
@@ -50,5 +50,5 @@ def pipeline(asked: TrainingInputs, **plan: Any) -> dict[str, float]:
     """The same, and seconds from the first forward to the last backward, also where there is but one stage."""
     block, _ = plan_block(asked, Plan(**plan))
     found = evaluate(asked, block)
-    time = whole_time(asked, block, micro_batches(asked, block), found.step.ranks)
+    time = pipeline_seconds(asked, block, micro_batches(asked, block), found.step.ranks)
     return found.costs.row() | {"pipeline": one(time)}

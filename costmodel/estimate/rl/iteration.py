@@ -23,7 +23,7 @@ from costmodel.estimate.serving.engine_memory import weight_memory
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, PerStage, TimeByCategory, largest
 from costmodel.estimate.shared.results import at_row, number
 from costmodel.estimate.training.memory_breakdown import LINES, memory_spread
-from costmodel.estimate.training.parallelism.data import data_traffic, fullest
+from costmodel.estimate.training.parallelism.data import data_traffic, largest_rank
 from costmodel.estimate.training.parallelism.pipeline import Rank, stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters, trained
 from costmodel.estimate.training.stage_time import stages
@@ -53,7 +53,7 @@ def forward_time(inputs: TrainingInputs, block: Block, micro_batches: Number) ->
 def frozen_copy(inputs: TrainingInputs, block: Block) -> Number:
     """Bytes of a frozen model that only runs forward, in 16 bits and sharded like the trained model."""
     layers = stage_layers(inputs.model, block)
-    most = fullest(inputs, block, stage_parameters(inputs, block, layers))
+    most = largest_rank(inputs, block, stage_parameters(inputs, block, layers))
     zero, width = block.structure.zero, inputs.stack.states.compute
     with term("frozen copy"):
         parameters = most.held + most.routed

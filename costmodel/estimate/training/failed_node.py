@@ -13,39 +13,39 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 
-def _with_all_experts(block: Block, neighbours: Number) -> Number:
+def replicas_with_all_experts(block: Block, neighbours: Number) -> Number:
     """Replicas that together store all experts, where so many ranks of a stage are neighbours in a replica."""
     experts = block.ep * block.etp
     return experts / common_divisor(neighbours, experts)
 
 
-def replicas_together(block: Block) -> Number:
+def replicas_with_all_states(block: Block) -> Number:
     """Replicas that together store all states, so that none can continue without the others."""
     if block.structure.zero >= 1:
         return block.dp / block.dp_replicate
     neighbours = block.tp if block.structure.order == "tp-dp-cp-pp" else block.tp * block.cp
-    return np.minimum(_with_all_experts(block, neighbours), block.dp)
+    return np.minimum(replicas_with_all_experts(block, neighbours), block.dp)
 
 
 def whole_replicas(block: Block) -> Number:
     """Number of complete copies of all states: HSDP replicas if states are sharded, else replicas with all experts."""
-    return np.floor(block.dp / replicas_together(block))
+    return np.floor(block.dp / replicas_with_all_states(block))
 
 
 def replicas_lost(inputs: TrainingInputs, block: Block) -> Number:
     """Complete copies of the states lost with a failed node, averaged over nodes."""
     with term("failed node"):
-        return replicas_on_node(inputs.case.node.accelerators, _stride(block))
+        return replicas_on_node(inputs.case.node.accelerators, copy_stride(block))
 
 
 def most_replicas_lost(inputs: TrainingInputs, block: Block) -> Number:
     """Complete copies of the states lost with the worst node."""
-    return most_replicas_on_node(inputs.case.node.accelerators, _stride(block))
+    return most_replicas_on_node(inputs.case.node.accelerators, copy_stride(block))
 
 
-def _stride(block: Block) -> Number:
-    """Distance in ranks from one complete copy of the training states to the next."""
-    return strides(block)["dp"] * replicas_together(block)
+def copy_stride(block: Block) -> Number:
+    """Distance in ranks from the first rank of a complete copy of the states to the first rank of the next copy."""
+    return strides(block)["dp"] * replicas_with_all_states(block)
 
 
 def replicas_of_the_job(inputs: TrainingInputs, block: Block) -> Number:
@@ -60,7 +60,7 @@ def replicas_of_the_job(inputs: TrainingInputs, block: Block) -> Number:
 def replica_ranks(block: Block) -> Number:
     """Ranks that can only continue together after a restart: of a replica, or of all replicas that share experts."""
     ranks = block.tp * block.cp * block.pp
-    return ranks * _with_all_experts(block, block.tp * block.cp)
+    return ranks * replicas_with_all_experts(block, block.tp * block.cp)
 
 
 def continues(inputs: TrainingInputs, block: Block, ranks: float) -> Mask:

@@ -45,7 +45,7 @@ from costmodel.estimate.shared.plan_batch import (
     memoized,
     summed,
 )
-from costmodel.estimate.training.layer_kernels import plain_product
+from costmodel.estimate.training.layer_kernels import token_matmul
 from costmodel.estimate.training.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.recompute import again_of, dropped, partial, reached_of_all
 from costmodel.estimate.training.saved_activations import layer_activations, whole_activations
@@ -84,8 +84,8 @@ def is_frozen(inputs: TrainingInputs) -> bool:
     return inputs.tower_frozen or inputs.tuning is not None
 
 
-def _block(inputs: TrainingInputs, block: Block) -> Block:
-    """The plans with images in place of sequences, for the vision tower; context-parallel ranks divide the images."""
+def image_block(inputs: TrainingInputs, block: Block) -> Block:
+    """The plans as the vision tower sees them: images in place of sequences, which context-parallel ranks divide."""
     assert inputs.images is not None
     structure, one = block.structure, np.ones_like(block.cp)
     if partial(structure):
@@ -101,11 +101,11 @@ def front_work(inputs: TrainingInputs, block: Block) -> FrontWork:
     front, tower = inputs.front, inputs.model.vision
     assert front is not None
     assert tower is not None
-    seen = _block(inputs, block)
+    seen = image_block(inputs, block)
     patches = tokens_in_micro_batch(seen.micro_batch, front.sequence)
     trained, works = not is_frozen(inputs), list[tuple[Number, LayerWork]]()
     with term("vision tower"):
-        read = plain_product(inputs, patches, patch_matmul(tower), trained=trained)
+        read = token_matmul(inputs, patches, patch_matmul(tower), trained=trained)
         times = ForwardBackward(read.forward, read.weight or TimeByCategory(), read.weight)
         for kind in tower.layers:
             work = layer_work(front, seen, kind)
@@ -117,7 +117,7 @@ def front_work(inputs: TrainingInputs, block: Block) -> FrontWork:
         rows = patches / tower.merge
         for own in tower.projectors:
             for matrix in projector_matmuls(inputs.model, own, block.tp):
-                each = plain_product(inputs, rows, matrix, trained=inputs.tuning is None)
+                each = token_matmul(inputs, rows, matrix, trained=inputs.tuning is None)
                 each = each if inputs.tuning is None else ForwardBackward(each.forward, TimeByCategory())
                 times = times + each.each(functools.partial(operator.mul, own.count))
     return FrontWork(times, tuple(works) if trained else ())
@@ -129,7 +129,7 @@ def front_memory(inputs: TrainingInputs, block: Block) -> FrontMemory:
     front, tower = inputs.front, inputs.model.vision
     assert front is not None
     assert tower is not None
-    seen, element = _block(inputs, block), inputs.widths.element
+    seen, element = image_block(inputs, block), inputs.widths.element
     patches = tokens_in_micro_batch(seen.micro_batch, front.sequence)
     saved: Number = 0.0
     whole: Number = 0.0
@@ -152,7 +152,7 @@ def front_memory(inputs: TrainingInputs, block: Block) -> FrontMemory:
     return FrontMemory(saved, whole)
 
 
-def _forward(inputs: TrainingInputs, front: TrainingInputs) -> Iterator[Number]:
+def _tower_flop(inputs: TrainingInputs, front: TrainingInputs) -> Iterator[Number]:
     """Forward FLOP of the tower in a step, without projectors."""
     tower, images = inputs.model.vision, inputs.images
     assert tower is not None
@@ -171,7 +171,7 @@ def _forward(inputs: TrainingInputs, front: TrainingInputs) -> Iterator[Number]:
             yield kind.count * core
 
 
-def _projected(inputs: TrainingInputs, front: TrainingInputs) -> Number:
+def _projector_flop(inputs: TrainingInputs, front: TrainingInputs) -> Number:
     """Forward FLOP of the projectors in a step."""
     tower, images = inputs.model.vision, inputs.images
     assert tower is not None
@@ -191,9 +191,9 @@ def front_flop(inputs: TrainingInputs, block: Block) -> FrontFlop:
     if inputs.front is None:
         return FrontFlop()
     with term("vision tower"):
-        parts = list(_forward(inputs, inputs.front))
+        parts = list(_tower_flop(inputs, inputs.front))
         forward = sum(parts[1:], start=parts[0])
-        beside = _projected(inputs, inputs.front)
+        beside = _projector_flop(inputs, inputs.front)
         useful = forward if is_frozen(inputs) else training_flop(forward)
         useful = useful + (beside if inputs.tuning is not None else training_flop(beside))
     dropping = dropped(inputs, block.structure) == "layer" and not partial(block.structure)
@@ -222,7 +222,7 @@ def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Numbe
     linear: Number = 0.0
     core: Number = 0.0
     for kind in model.layers:
-        linear, core = _with_layers(inputs, kind, kind.count, tokens, linear, core, causal=causal)
+        linear, core = _add_layers(inputs, kind, kind.count, tokens, linear, core, causal=causal)
     with term("head"):
         predicted = tokens_per_step(inputs.global_batch, inputs.sequence)
         head = matmul_flop(predicted, model.vocab, model.hidden)
@@ -233,23 +233,23 @@ def forward_flop(inputs: TrainingInputs, *, causal: bool) -> tuple[Number, Numbe
     if model.prediction is not None:
         depth = model.prediction.depth
         with term("multi-token prediction"):
-            linear, core = _with_layers(inputs, model.prediction.layer, depth, tokens, linear, core, causal=causal)
+            linear, core = _add_layers(inputs, model.prediction.layer, depth, tokens, linear, core, causal=causal)
             linear = linear + depth * matmul_flop(tokens, model.hidden, model.hidden + stream_width(model))
             head = head + depth * head
     return linear, core, head
 
 
-def _with_layers(
+def _add_layers(
     inputs: TrainingInputs, kind: Layers, count: Number, tokens: Number, linear: Number, core: Number, *, causal: bool
 ) -> tuple[Number, Number]:
-    """Forward FLOP of weight matrices and of attention, with `count` more layers of one kind added."""
-    for _, flop in _multiplied(inputs, kind, tokens):
+    """Forward FLOP of weight matrices and of attention, after adding `count` layers of one kind."""
+    for _, flop in _matrix_flop(inputs, kind, tokens):
         linear = linear + count * flop
-    own = _core(inputs, kind, causal=causal)
+    own = _core_flop(inputs, kind, causal=causal)
     return linear, core if own is None else core + count * own
 
 
-def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
+def _matrix_flop(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
     """Name and forward FLOP of each weight matrix in one layer, for `tokens` tokens; routed experts count as one."""
     part = shard(inputs.model, kind, 1.0)
     for matrix in layer_matmuls(inputs.model, part):
@@ -259,7 +259,7 @@ def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterato
         yield ROUTED[0], part.routed.flop(tokens)
 
 
-def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | None:
+def _core_flop(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | None:
     """Forward FLOP of attention scores and values, or of a scan, in one layer; None for a layer without a mixer."""
     part = shard(inputs.model, kind, 1.0)
     if part.mixer is None:
@@ -268,15 +268,15 @@ def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | Non
     return core_flop(kind, part.mixer, *sizes, causal=causal)
 
 
-def cores(inputs: TrainingInputs) -> Iterator[tuple[Layers, Number]]:
+def core_flop_by_kind(inputs: TrainingInputs) -> Iterator[tuple[Layers, Number]]:
     """Each kind of layer with attention or a scan, and the forward FLOP of those in all its layers."""
     for kind in inputs.model.layers:
-        own = _core(inputs, kind, causal=True)
+        own = _core_flop(inputs, kind, causal=True)
         if own is not None:
             yield kind, kind.count * own
 
 
-def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number) -> Number:
+def _flop_in_convention(inputs: TrainingInputs, linear: Number, core: Number, head: Number) -> Number:
     """FLOP of a step as the scenario asks to count them (causal or full attention, with or without the head).
 
     For a LoRA run, conventions that count operations count the executed ones; closed forms keep their definition.
@@ -297,26 +297,26 @@ def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number)
 
 
 @memoized(*RECOMPUTE, *SPLIT)
-def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
+def flop_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
     """FLOP of a step in the scenario's convention, and executed FLOP."""
     causal = inputs.convention == "model-causal"
     as_stated = inputs.model is inputs.case.model
     of_model = inputs if as_stated else replace(inputs, model=inputs.case.model)
     forward = forward_flop(of_model, causal=causal)
-    counted = _counted(of_model, *forward)
+    counted = _flop_in_convention(of_model, *forward)
     if inputs.tuning is None and inputs.convention == COUNTS_RECOMPUTE:
         return StepFlop(counted, counted)
     done, seen = counted, front_flop(inputs, block)
     if inputs.tuning is not None or not as_stated:
         done = useful_flop(inputs, *(forward if as_stated else forward_flop(inputs, causal=causal)))
-    again = reached_of_all(inputs.model, block) * _again(inputs, block.structure, causal=causal)
+    again = reached_of_all(inputs.model, block) * _recomputed_flop(inputs, block.structure, causal=causal)
     if inputs.front is None:
         return StepFlop(counted, done + again)
     counted = counted + seen.useful if inputs.convention in COUNTED else counted
     return StepFlop(counted, done + seen.useful + again + seen.again)
 
 
-def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:
+def _recomputed_flop(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:
     """Forward FLOP that recompute repeats in a step; norms and activation functions are negligible."""
     model, tokens = inputs.model, tokens_per_step(inputs.global_batch, inputs.layer_sequence)
     if inputs.convention in MEGATRON and inputs.tuning is None and dropped(inputs, structure) == "core":
@@ -325,10 +325,10 @@ def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Num
     with term("again"):
         for kind, count in counted_kinds(model):
             again = again_of(inputs, structure, kind)
-            for name, flop in (*_multiplied(inputs, kind, tokens), *thin_flop(inputs, kind)):
+            for name, flop in (*_matrix_flop(inputs, kind, tokens), *thin_flop(inputs, kind)):
                 if name in again.matrices:
                     total = total + count * (flop if again.times == 1 else again.times * flop)
-            own = _core(inputs, kind, causal=causal) if again.core else None
+            own = _core_flop(inputs, kind, causal=causal) if again.core else None
             total = total if own is None else total + count * own
     return total
 
@@ -340,13 +340,13 @@ def flop_of_shapes(inputs: TrainingInputs) -> dict[tuple[str, float, float], Num
     for equal n and k.
     """
     work: dict[tuple[str, float, float], Number] = {}
-    for name, n, k, flop in _products(inputs):
+    for name, n, k, flop in _matmul_shapes(inputs):
         shape = (name, float(n), float(k))
         work[shape] = summed(work.get(shape, 0.0), flop)
     return work
 
 
-def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Number]]:
+def _matmul_shapes(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Number]]:
     """Name, n, k and forward FLOP per token of each matrix product of the head and the layers, unsharded."""
     model = inputs.model
     yield "head", model.vocab, model.hidden, matmul_flop(1.0, model.vocab, model.hidden)

@@ -58,10 +58,10 @@ from costmodel.ground.equation import Number, term
 Converted = tuple[Number, Number]  # ranks that divide the conversion of a product's input, and of its gradient
 
 
-def product(
+def matmul_seconds(
     inputs: TrainingInputs, flop: Number, nbytes: Number, *, backward: bool = False, narrow: bool = False
 ) -> Number:
-    """Time [s] of a matrix product with this work and traffic, from the accelerator's fit for the data type."""
+    """Seconds of a matrix product with this work [FLOP] and traffic [B], by the fit for the data type."""
     fit = inputs.rates.linear.fit if narrow else inputs.rates.matmul
     return matmul_time(
         flop,
@@ -76,14 +76,14 @@ def product(
     )
 
 
-def stream(inputs: TrainingInputs, nbytes: Number) -> Number:
-    """Time of memory-bound operations with this minimum traffic."""
+def memory_bound_seconds(inputs: TrainingInputs, nbytes: Number) -> Number:
+    """Seconds of memory-bound operations that read and write `nbytes` bytes."""
     return stream_time(
         inputs.stack.kernels.traffic_factor * nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share
     )
 
 
-def multiplied(
+def matmul_both_ways(
     inputs: TrainingInputs,
     matrix: Matmul,
     rows: Number,
@@ -94,9 +94,11 @@ def multiplied(
     trained: bool = True,
     converted: Converted = (1.0, 1.0),
 ) -> ForwardBackward:
-    """Product of rows with a weight matrix, or of equal groups with one matrix each, with its two backward products.
+    """Seconds of rows times a weight matrix, forward and backward (gradients of input and weight).
 
-    A frozen matrix has no gradient. In a narrow type the inputs and gradients are converted, on so many ranks each.
+    groups: number of equal matrices, each of which multiplies its own rows
+    trained: a frozen matrix has no weight gradient
+    converted: in a narrow type, on how many ranks each element is converted in parts
     """
     m, n, k = rows if groups is None else rows / groups, matrix.n, matrix.k
     operand, element = inputs.recipe.operand if narrow else inputs.widths.element, inputs.widths.element
@@ -106,15 +108,15 @@ def multiplied(
         return nbytes if groups is None else groups * nbytes
 
     with term("forward"):
-        forward = product(inputs, flop, of_all(matmul_bytes(m, n, k, operand, element)), narrow=narrow)
+        forward = matmul_seconds(inputs, flop, of_all(matmul_bytes(m, n, k, operand, element)), narrow=narrow)
     with term("input gradient"):
         nbytes = of_all(matmul_bytes(m, k, n, operand, element))
-        backward = product(inputs, flop, nbytes, backward=True, narrow=narrow)
+        backward = matmul_seconds(inputs, flop, nbytes, backward=True, narrow=narrow)
     times = ForwardBackward(TimeByCategory(matmul=forward), TimeByCategory(matmul=backward))
     if trained:
         with term("weight gradient"):
             nbytes = of_all(matmul_bytes(k, n, m, operand, 0.0))
-            weight = product(inputs, flop, nbytes, backward=True, narrow=narrow)
+            weight = matmul_seconds(inputs, flop, nbytes, backward=True, narrow=narrow)
         with term("accumulate"):
             nbytes = of_all(accumulated_bytes(n, k, inputs.widths.gradient))
             added = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
@@ -123,21 +125,21 @@ def multiplied(
     if not narrow:
         return times
     with term("convert input"):
-        once = stream(inputs, quantise_traffic(rows * k, _conversion(inputs, converted[0])))
+        once = memory_bound_seconds(inputs, quantise_traffic(rows * k, _conversion(inputs, converted[0])))
     with term("convert gradient"):
-        back = stream(inputs, quantise_traffic(rows * n, _conversion(inputs, converted[1])))
+        back = memory_bound_seconds(inputs, quantise_traffic(rows * n, _conversion(inputs, converted[1])))
     return times + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=back))
 
 
 def _conversion(inputs: TrainingInputs, ranks: Number) -> Number:
-    """Bytes of converting an element that `ranks` ranks convert in parts."""
+    """Bytes to convert one element to the narrow type, if `ranks` ranks convert a part each."""
     recipe = inputs.recipe
     if single_rank(ranks):
         return recipe.quantised
     return shared_conversion(recipe.quantised, recipe.transposed, ranks)
 
 
-def plain_product(
+def token_matmul(
     inputs: TrainingInputs,
     tokens: Number,
     matrix: Matmul,
@@ -148,10 +150,10 @@ def plain_product(
 ) -> ForwardBackward:
     """Product of tokens with one weight matrix."""
     flop = matmul_flop(tiled_rows(tokens), matrix.n, matrix.k)
-    return multiplied(inputs, matrix, tokens, flop, narrow=narrow, trained=trained, converted=converted)
+    return matmul_both_ways(inputs, matrix, tokens, flop, narrow=narrow, trained=trained, converted=converted)
 
 
-def linear(inputs: TrainingInputs, tokens: Number, matrix: Matmul, split: Number) -> ForwardBackward:
+def linear_map(inputs: TrainingInputs, tokens: Number, matrix: Matmul, split: Number) -> ForwardBackward:
     """A linear map of a layer, in the matmul type of the layers; `split` ranks convert what they gather."""
     trained, whole = inputs.tuning is None, inputs.model.hidden
     converted: Converted = (1.0, 1.0)
@@ -159,7 +161,7 @@ def linear(inputs: TrainingInputs, tokens: Number, matrix: Matmul, split: Number
         gathered = (bool(np.all(np.equal(width, whole))) for width in (matrix.k, matrix.n))
         ahead, behind = (split if each else 1.0 for each in gathered)
         converted = (ahead, behind)
-    return plain_product(inputs, tokens, matrix, narrow=inputs.recipe.narrow, trained=trained, converted=converted)
+    return token_matmul(inputs, tokens, matrix, narrow=inputs.recipe.narrow, trained=trained, converted=converted)
 
 
 def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBackward:
@@ -171,7 +173,7 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
     if mixer is None:
         return ForwardBackward(TimeByCategory(), TimeByCategory())
     if part.kind.selective_scan is not None:
-        scan = _selective(inputs, part.kind.selective_scan, mixer.beside or mixer, block)
+        scan = _selective_scan(inputs, part.kind.selective_scan, mixer.beside or mixer, block)
         if part.kind.attention is None:
             return scan
         kind, alone = without_scan(part.kind, mixer)
@@ -182,39 +184,41 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
         length = local_sequence(sequence, block) if block.structure.cp_type == "p2p" else sequence
         heads = (head_dim, fit.narrow_heads, fit.wide_heads)
         rate = attention_rate(inputs.rates.peak, fit.forward_share, length, fit.half_sequence, *heads)
-        sustained = inputs.sustained if slowed_core(fit, part.kind) else inputs.slowest
+        sustained = inputs.sustained if is_core_throttled(fit, part.kind) else inputs.slowest
         forward = attention_forward_time(flop, rate, sustained)
         backward = attention_backward_time(flop, rate, fit.backward_share, sustained)
-        merge = _merge(inputs, part, block)
+        merge = _ring_merge_seconds(inputs, part, block)
         return ForwardBackward(
             TimeByCategory(attention=forward, memory_bound=merge),
             TimeByCategory(attention=backward, memory_bound=merge),
         )
     if part.kind.recurrent:
-        return _scan(inputs, part, mixer, block)
+        return _chunked_scan(inputs, part, mixer, block)
     shared = block.micro_batch / block.cp
     counted = score_heads(part.kind, mixer, fused=False)
     batches = shared * counted
     with term("scores"):
-        scores = _scores(inputs, batches, head_dim)
-    softmax = stream(inputs, score_traffic(shared, sequence, counted, inputs.widths.element, backward=False))
-    back = stream(inputs, score_traffic(shared, sequence, counted, inputs.widths.element, backward=True))
+        scores = _score_matmul_seconds(inputs, batches, head_dim)
+    softmax = memory_bound_seconds(
+        inputs, score_traffic(shared, sequence, counted, inputs.widths.element, backward=False)
+    )
+    back = memory_bound_seconds(inputs, score_traffic(shared, sequence, counted, inputs.widths.element, backward=True))
     forward, backward = 2.0 * scores, 4.0 * scores
     return ForwardBackward(
         TimeByCategory(attention=forward, memory_bound=softmax), TimeByCategory(attention=backward, memory_bound=back)
     )
 
 
-def _scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> ForwardBackward:
+def _chunked_scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> ForwardBackward:
     """A scan in a stack without fused attention: matrix products of chunks; backward has twice the work."""
     flop = core_flop(part.kind, mixer, block.micro_batch, inputs.layer_sequence, mixer.heads, causal=True) / block.cp
     with term("scan"):
-        forward = product(inputs, flop, 0.0)
-        backward = 2.0 * product(inputs, flop, 0.0, backward=True)
+        forward = matmul_seconds(inputs, flop, 0.0)
+        backward = 2.0 * matmul_seconds(inputs, flop, 0.0, backward=True)
     return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
 
 
-def _selective(inputs: TrainingInputs, scan: SelectiveScan, mixer: Mixer, block: Block) -> ForwardBackward:
+def _selective_scan(inputs: TrainingInputs, scan: SelectiveScan, mixer: Mixer, block: Block) -> ForwardBackward:
     """A selective scan on the vector units, whatever attention kernels the stack has."""
     tokens, rate = local_tokens(inputs, block), inputs.vector_rate
     forward = SELECTIVE_SCAN.scan_time(scan, mixer, tokens, rate, backward=False)
@@ -222,15 +226,12 @@ def _selective(inputs: TrainingInputs, scan: SelectiveScan, mixer: Mixer, block:
     return ForwardBackward(TimeByCategory(attention=forward), TimeByCategory(attention=backward))
 
 
-def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
-    """Whether power throttling slows down a layer's core.
-
-    That of a scan, made of plain products, always.
-    """
+def is_core_throttled(fit: AttentionFit, kind: Layers) -> bool:
+    """Whether power throttling slows down a layer's attention core; it always does for a scan of matrix products."""
     return fit.slowed or kind.recurrent
 
 
-def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
+def _score_matmul_seconds(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
     """Time [s] of one of the products of unfused attention, for `batches` heads."""
     sequence, element = inputs.layer_sequence, inputs.widths.element
     flop = batches * matmul_flop(sequence, sequence, head_dim)
@@ -241,23 +242,25 @@ def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number
     return matmul_time(flop, nbytes, peak, inputs.rates.memory_bandwidth, *shares, inputs.sustained)
 
 
-def _merge(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
+def _ring_merge_seconds(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
     """Time to merge the partial results of ring attention; 0 without a ring."""
     if block.structure.cp_type != "p2p" or single_rank(block.cp) or part.mixer is None or part.kind.recurrent:
         return 0.0
     tokens, mixer = local_tokens(inputs, block), part.mixer
     with term("ring merge"):
-        return stream(inputs, merge_traffic(tokens, mixer.heads, mixer.head_dim, inputs.widths.element, block.cp))
+        return memory_bound_seconds(
+            inputs, merge_traffic(tokens, mixer.heads, mixer.head_dim, inputs.widths.element, block.cp)
+        )
 
 
-def adapted(
+def adapter_pass(
     inputs: TrainingInputs, adapter: Adapter, rows: Number, multiply: Callable[[Matmul], ForwardBackward]
 ) -> ForwardBackward:
     """The two products of an adapter, and the addition of its result."""
     with term(f"adapter of {adapter.name}"):
         down, up = (multiply(matrix) for matrix in adapter_matmuls(inputs, adapter))
-        added = stream(inputs, adapter_traffic(rows, adapter.n, inputs.widths.element))
-        back = stream(inputs, adapter_traffic(rows, adapter.k, inputs.widths.element))
+        added = memory_bound_seconds(inputs, adapter_traffic(rows, adapter.n, inputs.widths.element))
+        back = memory_bound_seconds(inputs, adapter_traffic(rows, adapter.k, inputs.widths.element))
     return down + up + ForwardBackward(TimeByCategory(memory_bound=added), TimeByCategory(memory_bound=back))
 
 
@@ -268,52 +271,55 @@ def _adapters(
     total, again = ForwardBackward(TimeByCategory(), TimeByCategory()), TimeByCategory()
     for adapter in adapters(inputs, part):
         own = tokens / adapter.split
-        each = adapted(inputs, adapter, own, functools.partial(plain_product, inputs, own, trained=True))
+        each = adapter_pass(inputs, adapter, own, functools.partial(token_matmul, inputs, own, trained=True))
         total = total + each
         again = again + each.forward if adapter.beside in named else again
     for matrix in layer_matmuls(inputs.model, part) if inputs.packed else ():
         with term(f"unpack {matrix.name}"):
             weights = matrix.split * table_parameters(matrix.n, matrix.k)
-            unpacked = TimeByCategory(memory_bound=unpacking(inputs, weights))
+            unpacked = TimeByCategory(memory_bound=unpacking_seconds(inputs, weights))
         total = total + ForwardBackward(unpacked, unpacked)
         again = again + unpacked if matrix.name in named else again
     return total, again
 
 
-def unpacking(inputs: TrainingInputs, weights: Number) -> Number:
+def unpacking_seconds(inputs: TrainingInputs, weights: Number) -> Number:
     """Time to unpack so many 4-bit weights to the type that the matmuls read."""
-    streamed = stream(inputs, dequantise_traffic(weights, packed_width(), inputs.stack.states.compute))
+    streamed = memory_bound_seconds(inputs, dequantise_traffic(weights, packed_width(), inputs.stack.states.compute))
     slower: Number = UNPACKING * streamed
     return slower
 
 
 def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBackward:
-    """Forward and backward of one layer on the device, with recompute in backward."""
+    """Seconds of one layer on the device, forward and backward, with recompute in backward; no communication."""
     tokens, structure = local_tokens(inputs, block), block.structure
     split, again = block.sequence_ranks, again_of(inputs, block.structure, part.kind)
     maps, anew = _adapters(inputs, part, tokens, again.matrices)
     for matrix in layer_matmuls(inputs.model, part):
         with term(matrix.name):
-            each = linear(inputs, tokens, matrix, split)
+            each = linear_map(inputs, tokens, matrix, split)
         maps = maps + each
         anew = anew + each.forward if matrix.name in again.matrices else anew
     with term("attention core"):
         core = attention_pass(inputs, part, block)
-    once = _memory_bound(inputs, part, tokens, split, backward=False)
-    twice = _memory_bound(inputs, part, tokens, split, backward=True)
+    once = _memory_bound_seconds(inputs, part, tokens, split, backward=False)
+    twice = _memory_bound_seconds(inputs, part, tokens, split, backward=True)
     layer = maps + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=twice)) + core
-    anew = in_part(again, anew)
+    anew = recomputed_part(again, anew)
     if again.dropped == "modules":
         anew = anew + TimeByCategory(
-            memory_bound=stream(inputs, again_bytes(inputs, structure, again, part, tokens, split))
+            memory_bound=memory_bound_seconds(inputs, again_bytes(inputs, structure, again, part, tokens, split))
         )
     elif again.matrices:
         anew = anew + TimeByCategory(memory_bound=once)
     return layer + ForwardBackward(TimeByCategory(), anew + core.forward if again.core else anew)
 
 
-def in_part(again: RecomputedWork, work: TimeByCategory) -> TimeByCategory:
-    """Recomputed work with a part of its matrix products; memory-bound work is repeated in full."""
+def recomputed_part(again: RecomputedWork, work: TimeByCategory) -> TimeByCategory:
+    """Seconds of recomputed work if only a share of its matrix products is repeated.
+
+    Memory-bound work is repeated in full.
+    """
     return work if again.times == 1 else replace(work, matmul=again.times * work.matmul)
 
 
@@ -325,11 +331,13 @@ def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number, split: N
     with term("beside"):
         for matrix in layer_matmuls(inputs.model, part):
             if matrix.name in FEEDS:
-                times = times + linear(inputs, tokens, matrix, split).undeferred
+                times = times + linear_map(inputs, tokens, matrix, split).undeferred
     return times
 
 
-def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number, *, backward: bool) -> Number:
+def _memory_bound_seconds(
+    inputs: TrainingInputs, part: Shard, tokens: Number, split: Number, *, backward: bool
+) -> Number:
     """Norms, residual additions, activation function and rotary embedding of one layer in one direction."""
     model, dropout = inputs.model, inputs.stack.kernels.dropout
     with term("memory-bound backward" if backward else "memory-bound forward"):
@@ -357,11 +365,11 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
             nbytes = nbytes + mixer_traffic(
                 model, part.kind, part.mixer, tokens, inputs.widths.element, backward=backward
             )
-        return stream(inputs, nbytes)
+        return memory_bound_seconds(inputs, nbytes)
 
 
-def core_of(again: RecomputedWork, layer: ForwardBackward) -> ForwardBackward:
-    """The attention time of a layer, without what recompute adds."""
+def attention_core_of(again: RecomputedWork, layer: ForwardBackward) -> ForwardBackward:
+    """The attention seconds of a layer, without those that recompute adds."""
     forward, backward = layer.forward.attention, layer.backward.attention
     if again.core:
         backward = backward - forward

@@ -17,7 +17,7 @@ from costmodel.estimate.shared.plan_batch import (
     memoized,
     summed,
 )
-from costmodel.estimate.training.layer_kernels import core_of, layer_pass, shared_experts
+from costmodel.estimate.training.layer_kernels import attention_core_of, layer_pass, shared_experts
 from costmodel.estimate.training.parallelism.context import context_traffic
 from costmodel.estimate.training.parallelism.expert import ExpertWork, expert_groups, expert_pass, expert_traffic
 from costmodel.estimate.training.parallelism.tensor import tensor_traffic
@@ -50,7 +50,7 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
         group(inputs, "cp", block.cp, strides(block)["cp"]),
         block,
         part,
-        core_of(again, layer),
+        attention_core_of(again, layer),
         again=again.core,
     )
     experts, inside = LayerTraffic("ep"), expert_pass(inputs, part, block, again)
@@ -63,17 +63,19 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
     for axis in traffic:
         waits = (TimeByCategory(**{axis.axis: time}) for time in (axis.forward, axis.backward))
         layer = layer + ForwardBackward(*waits)
-    return LayerWork(launched(inputs, structure, kind, again, layer, _calls(tensor, block.tp), inside), traffic)
+    return LayerWork(
+        with_launch_wait(inputs, structure, kind, again, layer, _collective_calls(tensor, block.tp), inside), traffic
+    )
 
 
-def _calls(traffic: LayerTraffic, tp: Number) -> tuple[Number, Number]:
+def _collective_calls(traffic: LayerTraffic, tp: Number) -> tuple[Number, Number]:
     """Numbers of collectives that a layer launches forward and backward; 0 without tensor parallelism."""
     forward = sum(exchange.forward for exchange in traffic.exchanges)
     backward = sum(exchange.backward + exchange.again for exchange in traffic.exchanges)
     return np.where(tp > 1, forward, 0.0), np.where(tp > 1, backward, 0.0)
 
 
-def launched(
+def with_launch_wait(
     inputs: TrainingInputs,
     structure: Structure,
     kind: Layers,
@@ -82,12 +84,12 @@ def launched(
     calls: tuple[Number, Number],
     experts: ExpertWork | None = None,
 ) -> ForwardBackward:
-    """A layer with the time that the device waits for host launches.
+    """Seconds of a layer, with the time that the device waits for the host to launch kernels.
 
-    Backward issues twice as many operations, and recompute issues them again.
+    Backward launches twice as many operations, and recompute launches them again.
 
-    Calls are the collectives that the host issues forward and backward beside the operations. Experts are issued one by
-    one, in forward only once their token counts are known. Packed weights are unpacked once in each direction.
+    calls: collectives that the host launches, forward and backward, in addition to the operations
+    experts: launched one by one; in forward only once their token counts are known
     """
     operations = inputs.stack.launch.operations
     passes = 1.0 + issued(inputs, kind) if inputs.tuning is not None else 1.0
@@ -99,25 +101,29 @@ def launched(
     inside, ahead, behind = (experts.both.forward.device, experts.ahead, experts.behind) if experts else (0.0, 0.0, 0.0)
     once_more = again.routed * ahead
     if experts is None or not experts.waits:
-        forward = _issued(inputs, layer.forward, first, ahead)
+        forward = _one_direction_with_launch_wait(inputs, layer.forward, first, ahead)
         return ForwardBackward(
-            forward, _issued(inputs, layer.backward, second, summed(behind, once_more)), layer.weight
+            forward,
+            _one_direction_with_launch_wait(inputs, layer.backward, second, summed(behind, once_more)),
+            layer.weight,
         )
-    forward = _issued(inputs, layer.forward, first, apart=(inside, ahead))
+    forward = _one_direction_with_launch_wait(inputs, layer.forward, first, apart=(inside, ahead))
     apart = (again.routed * inside, once_more) if again.routed else None
-    return ForwardBackward(forward, _issued(inputs, layer.backward, second, behind, apart), layer.weight)
+    return ForwardBackward(
+        forward, _one_direction_with_launch_wait(inputs, layer.backward, second, behind, apart), layer.weight
+    )
 
 
-def _issued(
+def _one_direction_with_launch_wait(
     inputs: TrainingInputs,
     work: TimeByCategory,
     operations: Number,
     experts: Number = 0.0,
     apart: tuple[Number, Number] | None = None,
 ) -> TimeByCategory:
-    """The work of one direction, with the time that the device waits for the host to issue it.
+    """Seconds of one direction, with the time that the device waits for the host to launch kernels.
 
-    apart: device and host time of a part that the host issues only after all before it ended
+    apart: device and host seconds of a part that the host launches only after everything before it has ended
     """
     busy = summed(work.device, work.tp, work.cp, work.ep)
     host = summed(operations * inputs.stack.launch.each, experts)

@@ -52,16 +52,16 @@ from costmodel.estimate.shared.plan_batch import (
 )
 from costmodel.estimate.training.flop_count import front_memory
 from costmodel.estimate.training.parallelism.context import context_buffers
-from costmodel.estimate.training.parallelism.data import FP32, remembered
+from costmodel.estimate.training.parallelism.data import FP32, error_feedback_bytes
 from costmodel.estimate.training.parallelism.expert import expert_data
 from costmodel.estimate.training.parallelism.pipeline import (
     StageLayers,
     forwards_first,
     head_holder,
     holds_embedding_and_head,
-    live,
-    stepped,
+    live_on_stage,
     summed_once,
+    updated_parameters,
     weight_replication,
 )
 from costmodel.estimate.training.recompute import dropped, reached, together
@@ -107,7 +107,7 @@ class RankParameters:
     adapters: Number
 
 
-def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) -> dict[str, Number]:
+def _state_bytes(inputs: TrainingInputs, block: Block, held: Number, over: Number) -> dict[str, Number]:
     """Bytes of weights, gradients and optimizer states for `held` parameters, sharded over `over` ranks.
 
     Gradients of FSDP stay unsharded in a pipeline.
@@ -115,7 +115,7 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
     zero, states = block.structure.zero, inputs.stack.states
     moments = inputs.moments
     weights = weight_bytes(held, states.weights, states.compute, over, zero=zero, sharded_master=states.sharded_master)
-    kept = kept_gradient(states, inputs.widths.gradient, zero=zero)
+    kept = stored_gradient(states, inputs.widths.gradient, zero=zero)
     gradients = gradient_bytes(held, kept, over, zero=zero)
     late = summed_once(inputs, block)
     if zero >= 2 and np.any(late):
@@ -126,11 +126,11 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
     return {
         "weights": weights,
         "gradients": gradients,
-        "optimizer": optimizer_bytes(stepped(block, held), states.master, moments, over, zero=zero),
+        "optimizer": optimizer_bytes(updated_parameters(block, held), states.master, moments, over, zero=zero),
     }
 
 
-def kept_gradient(states: StateBytes, summed: Number, *, zero: int) -> Number:
+def stored_gradient(states: StateBytes, summed: Number, *, zero: int) -> Number:
     """Bytes of a gradient that a rank stores; `summed`: bytes while gradients are reduced."""
     if zero < 2 or states.sharded_gradient is None:
         return summed
@@ -138,7 +138,7 @@ def kept_gradient(states: StateBytes, summed: Number, *, zero: int) -> Number:
 
 
 def updating_bytes(inputs: TrainingInputs, block: Block, rank: RankParameters, backward: Number) -> Number:
-    """Additional bytes of an optimizer step on the device beyond the peak of backward."""
+    """Temporary bytes of the optimizer step on the device, beyond the peak of backward."""
     states = inputs.stack.states
     stated = (states.step_gradient, states.step_roots, inputs.optimizer.root)
     gradient, roots, root = (0.0 if each is None else each for each in stated)
@@ -146,10 +146,10 @@ def updating_bytes(inputs: TrainingInputs, block: Block, rank: RankParameters, b
         returned = None if inputs.stack.offload is None else inputs.stack.offload.returned
         if returned is None or block.structure.zero > 2:
             return 0.0
-        return update_bytes(_updated(inputs, block, rank), returned, 0.0, 0.0, backward)
+        return update_bytes(_updated_parameters(inputs, block, rank), returned, 0.0, 0.0, backward)
     if not (np.any(gradient) or (np.any(roots) and np.any(root))):
         return 0.0
-    zero, updated = block.structure.zero, _updated(inputs, block, rank)
+    zero, updated = block.structure.zero, _updated_parameters(inputs, block, rank)
     if states.gradient_copies and zero <= 1:
         gradient = 0.0  # counted among the gradients
     elif states.freed_gradient and zero == 2:
@@ -164,16 +164,16 @@ def moment_bytes(inputs: TrainingInputs, block: Block, rank: RankParameters) -> 
     if not inputs.optimizer.paged or "optimizer" in block.structure.offload:
         return 0.0
     with term("moments"):
-        return gradient_traffic(_updated(inputs, block, rank), inputs.moments)
+        return gradient_traffic(_updated_parameters(inputs, block, rank), inputs.moments)
 
 
-def _updated(inputs: TrainingInputs, block: Block, rank: RankParameters) -> Number:
+def _updated_parameters(inputs: TrainingInputs, block: Block, rank: RankParameters) -> Number:
     """Parameters that a rank of a stage updates."""
-    routed = 0.0 if inputs.experts is None else stepped(block, rank.routed_trained)
-    return shard_of(inputs, block, stepped(block, rank.trained), routed)
+    routed = 0.0 if inputs.experts is None else updated_parameters(block, rank.routed_trained)
+    return shard_of(inputs, block, updated_parameters(block, rank.trained), routed)
 
 
-def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
+def _narrow_copies(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
     """Bytes of weights converted to a narrow type, less the stored weights that they replace; FSDP gathers these."""
     narrow, zero, states = inputs.narrow, block.structure.zero, inputs.stack.states
     if narrow is None:
@@ -188,40 +188,42 @@ def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Numbe
     return copies - weight_bytes(layers, states.weights, states.compute, over, zero=zero, sharded_master=False)
 
 
-def _frozen(inputs: TrainingInputs, block: Block, layers: Number, held: Number, over: Number) -> Number:
+def _frozen_weights(inputs: TrainingInputs, block: Block, layers: Number, held: Number, over: Number) -> Number:
     """Bytes of a rank's frozen weights; those of layers may be packed, and ZeRO 3 shards all of them."""
     frozen = frozen_bytes(inputs, layers, held)
     return frozen / over if block.structure.zero == 3 else frozen
 
 
-def all_states(
+def device_and_host_states(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, rank: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
     """States of a stage on the device, and the bytes of states on the host.
 
     Routed experts are sharded over the ranks that hold the same experts, all other parameters over dp.
     """
-    states = _states(inputs, block, rank.trained, block.shards)
+    states = _state_bytes(inputs, block, rank.trained, block.shards)
     if inputs.tuning is not None:
         ahead = head_holder(block, prediction_parameters(inputs.model, block.tp), position)
-        states["weights"] = states["weights"] + _frozen(inputs, block, rank.layers + ahead, rank.all, block.shards)
+        states["weights"] = states["weights"] + _frozen_weights(
+            inputs, block, rank.layers + ahead, rank.all, block.shards
+        )
     elif inputs.tower_frozen:
         with term("frozen tower"):
             frozen = (rank.all - rank.trained) * inputs.stack.states.compute
             states["weights"] = states["weights"] + (frozen / block.shards if block.structure.zero == 3 else frozen)
-    states["weights"] = states["weights"] + _converted(inputs, block, rank.layers, block.shards)
+    states["weights"] = states["weights"] + _narrow_copies(inputs, block, rank.layers, block.shards)
     if inputs.experts is None:
         states["gradients"] = gradients_held(inputs, block, parameters, states["gradients"])
-        return moved_states(inputs, block, states, _updated(inputs, block, rank))
+        return moved_states(inputs, block, states, _updated_parameters(inputs, block, rank))
     with term("experts"):
         edp = expert_data(inputs, block)
-        routed = _states(inputs, block, rank.routed_trained, edp)
+        routed = _state_bytes(inputs, block, rank.routed_trained, edp)
         if inputs.tuning is not None:
-            routed["weights"] = routed["weights"] + _frozen(inputs, block, rank.routed, rank.routed, edp)
-        routed["weights"] = routed["weights"] + _converted(inputs, block, parameters.routed_ranks[position], edp)
+            routed["weights"] = routed["weights"] + _frozen_weights(inputs, block, rank.routed, rank.routed, edp)
+        routed["weights"] = routed["weights"] + _narrow_copies(inputs, block, parameters.routed_ranks[position], edp)
     both = {name: value + routed[name] for name, value in states.items()}
     both["gradients"] = gradients_held(inputs, block, parameters, both["gradients"])
-    return moved_states(inputs, block, both, _updated(inputs, block, rank))
+    return moved_states(inputs, block, both, _updated_parameters(inputs, block, rank))
 
 
 LINES = (
@@ -274,34 +276,36 @@ def ledger(
     """The memory breakdown for the first, a middle and the last stage."""
     last_stage = block.pp - 1
     stages = (last_stage - last_stage, np.minimum(last_stage, 1.0), last_stage)
-    held = _held(inputs, block, layers, parameters)
+    held = _rank_parameters(inputs, block, layers, parameters)
     kept = _activations(inputs, block, layers, micro_batches)
     columns = [
-        _stage(inputs, block, parameters, held[position], kept[position], stages[position], micro_batches, position)
+        _stage_lines(
+            inputs, block, parameters, held[position], kept[position], stages[position], micro_batches, position
+        )
         for position in range(3)
     ]
     lines = {name: PerStage(*(column[name] for column in columns)) for name in LINES}
     peaks = PerStage(*(added(column, LINES) for column in columns))
     host: tuple[Number, Number] = (0.0, 0.0)
-    paged = _worst(PerStage(*(column["paged"] for column in columns))) if inputs.optimizer.paged else 0.0
+    paged = _largest_stage(PerStage(*(column["paged"] for column in columns))) if inputs.optimizer.paged else 0.0
     left = PerStage(*(column["pageable"] for column in columns))
     if block.structure.offload or inputs.optimizer.paged:
-        there = (_worst(PerStage(*(column[name] for column in columns))) for name in ON_HOST)
+        there = (_largest_stage(PerStage(*(column[name] for column in columns))) for name in ON_HOST)
         host = used_capacity(inputs, block, *there)
-    worst = known_as("memory_peak", _worst(peaks))
+    worst = known_as("memory_peak", _largest_stage(peaks))
     bound = worst
     if inputs.optimizer.paged:
-        bound = _worst(PerStage(*(peak - pages for peak, pages in zip(peaks, left, strict=True))))
+        bound = _largest_stage(PerStage(*(peak - pages for peak, pages in zip(peaks, left, strict=True))))
     return Ledger(lines, peaks, worst, host, paged, left, bound)
 
 
-def _worst(stages: PerStage[Number]) -> Number:
+def _largest_stage(stages: PerStage[Number]) -> Number:
     """The maximum over the stages; the trace shows each by its name."""
     return largest(*(known_as(f"{name} stage", value) for name, value in zip(STAGES, stages, strict=True)))
 
 
 @memoized("schedule")
-def _held(
+def _rank_parameters(
     inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters
 ) -> list[RankParameters]:
     """Parameters of the first, a middle and the last rank: all, in layers, trained, in experts, in adapters."""
@@ -317,7 +321,7 @@ def _held(
     return [RankParameters(*column, adapters) for column in columns]
 
 
-def _stage(
+def _stage_lines(
     inputs: TrainingInputs,
     block: Block,
     parameters: StageParameters,
@@ -330,20 +334,20 @@ def _stage(
     """Bytes of each memory line on one pipeline stage; `position` is first, middle or last."""
     stack = inputs.stack
     with term(f"{STAGES[position]} stage"):
-        fixed, column_host = _fixed(inputs, block, parameters, rank, position)
+        fixed, column_host = _fixed_lines(inputs, block, parameters, rank, position)
         column = dict(fixed)
-        flying = live(block, micro_batches, stage)
+        flying = live_on_stage(block, micro_batches, stage)
         at_first, at_last = holds_embedding_and_head(block.structure.schedule, position)
         head = head_holder(block, loss_bytes(inputs, block), position)
         activations, gone = moved_activations(inputs, block, flying * kept.layers, kept.largest, head)
-        saved, whole = _first(inputs, block, flying, kept.whole) if at_first else (0.0, kept.whole)
+        saved, whole = _first_stage_bytes(inputs, block, flying, kept.whole) if at_first else (0.0, kept.whole)
         column["activations"] = activations + saved
         if at_first and has_hashed_experts(inputs.model):
             column["weights"] = column["weights"] + expert_tables(inputs.model)
-        column["recompute"], column["logits"] = _one_of(whole, head)
+        column["recompute"], column["logits"] = _larger_of_recompute_and_loss(whole, head)
         if at_last and forwards_first(block.structure.schedule):
-            column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)
-        column["context"] = _context(inputs, block)
+            column["logits"] = column["logits"] + waiting_loss_bytes(inputs, block, micro_batches)
+        column["context"] = _other_ranks_keys(inputs, block)
         moments = moment_bytes(inputs, block, rank)
         column["pages"] = moments
         if inputs.optimizer.paged:
@@ -362,8 +366,11 @@ def _stage(
     return column
 
 
-def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
-    """The larger of a recomputed layer and the loss, and 0 for the smaller: the loss is freed before recompute."""
+def _larger_of_recompute_and_loss(again: Number, loss: Number) -> tuple[Number, Number]:
+    """The larger of a recomputed layer's bytes and the loss bytes, and 0 in place of the smaller.
+
+    The loss is freed before recompute, so both are never in memory together.
+    """
     if not np.any(again):
         return again, loss
     larger = again > loss
@@ -371,14 +378,14 @@ def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
 
 
 @memoized("zero", "schedule", "offload", "offload_to", "compression")
-def _fixed(
+def _fixed_lines(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, rank: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
-    """Bytes of a stage that do not depend on micro-batches, and bytes of its states on the host."""
-    column, on_host = all_states(inputs, block, parameters, rank, position)
-    column["gathered"] = gathered(inputs, block, parameters, rank.adapters, position)
-    column["buckets"] = live_buckets(inputs, block)
-    return with_memories(inputs, block, column, rank.trained, rank.routed_trained), on_host
+    """Bytes of a stage by line that do not depend on micro-batches, and bytes of its states on the host."""
+    column, on_host = device_and_host_states(inputs, block, parameters, rank, position)
+    column["gathered"] = gathered_unit_bytes(inputs, block, parameters, rank.adapters, position)
+    column["buckets"] = gradient_buckets(inputs, block)
+    return with_error_feedback(inputs, block, column, rank.trained, rank.routed_trained), on_host
 
 
 @record
@@ -400,7 +407,7 @@ def _activations(
     extra: Number = 0.0
     held = (layers.first,) if layers.equal else (layers.first, layers.middle, layers.last)
     if layers.mirrored is not None:
-        flying = live(block, micro_batches, 0.0)
+        flying = live_on_stage(block, micro_batches, 0.0)
         ends = mirrored_layers(flying, *layers.mirrored)
         held = (ends, layers.middle, ends)
     for kind in inputs.model.layers:
@@ -412,13 +419,13 @@ def _activations(
             if layers.mirrored is not None and position != 1:
                 own = mirrored_layers(flying, *layers.of_stages(inputs.model, kind))
             kept[position] = kept[position] + own * saved
-        extra = np.maximum(extra, _held_whole(inputs, block, part, layers.fullest))
+        extra = np.maximum(extra, _recomputed_layer_bytes(inputs, block, part, layers.fullest))
     if layers.equal:
         return same_on_all_stages(SavedActivations(kept[0], most[0], extra))
     return PerStage(*(SavedActivations(*sizes, extra) for sizes in zip(kept, most, strict=True)))
 
 
-def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
+def _recomputed_layer_bytes(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
     """Bytes that one layer needs in addition while it is recomputed."""
     what = dropped(inputs, block.structure)
     if what == "layer":
@@ -434,8 +441,8 @@ def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Numbe
     return np.maximum(whole - layer_activations(inputs, block, part), 0.0)
 
 
-def _first(inputs: TrainingInputs, block: Block, live: Number, whole: Number) -> tuple[Number, Number]:
-    """Saved bytes on the first stage besides its layers, and its largest recomputed layer: masks, vision tower."""
+def _first_stage_bytes(inputs: TrainingInputs, block: Block, live: Number, whole: Number) -> tuple[Number, Number]:
+    """Bytes saved on the first stage beside its layers (masks, vision tower), and its largest recomputed layer."""
     saved: Number = 0.0
     if inputs.stack.kernels.dropout:
         tokens = local_tokens(inputs, block)
@@ -446,7 +453,7 @@ def _first(inputs: TrainingInputs, block: Block, live: Number, whole: Number) ->
     return saved + live * seen.saved, np.maximum(whole, seen.whole)
 
 
-def _context(inputs: TrainingInputs, block: Block) -> Number:
+def _other_ranks_keys(inputs: TrainingInputs, block: Block) -> Number:
     """Bytes of keys and values from other context-parallel ranks, for the layer that needs most."""
     if single_rank(block.cp):
         return 0.0
@@ -459,18 +466,18 @@ def _context(inputs: TrainingInputs, block: Block) -> Number:
 OUTER = 2.0  # weights of the last exchange, and their momentum
 
 
-def with_memories(
+def with_error_feedback(
     inputs: TrainingInputs, block: Block, column: dict[str, Number], trained: Number, routed: Number
 ) -> dict[str, Number]:
     """The lines of a stage, plus error feedback of compression and the states of an outer optimizer."""
     states = dict(column)
     if block.structure.compression != "none":
         copies = 1.0 if inputs.experts is None else expert_data(inputs, block)
-        states["gradients"] = states["gradients"] + remembered(inputs, block, trained, routed, copies)
+        states["gradients"] = states["gradients"] + error_feedback_bytes(inputs, block, trained, routed, copies)
     if inputs.sites is not None:
         with term("outer optimizer"):
-            experts = 0.0 if inputs.experts is None else stepped(block, routed)
-            updated = shard_of(inputs, block, stepped(block, trained), experts)
+            experts = 0.0 if inputs.experts is None else updated_parameters(block, routed)
+            updated = shard_of(inputs, block, updated_parameters(block, trained), experts)
             states["optimizer"] = states["optimizer"] + OUTER * gradient_traffic(updated, FP32)
     return states
 
@@ -498,7 +505,7 @@ def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
     return once + ahead.depth * each
 
 
-def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
+def waiting_loss_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
     """Bytes saved for the losses of other micro-batches, if backward waits for all forwards of a pipeline.
 
     They are the softmax, and the inputs of the head and of the norm before it.
@@ -510,22 +517,26 @@ def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -
         return np.where(block.pp == 1, 0.0, micro_batches - 1.0) * each
 
 
-def gathered(
+def gathered_unit_bytes(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, adapters: Number, position: int
 ) -> Number:
-    """Weights of the largest unit that is gathered or unpacked at a time, with its gradients and neighbours."""
+    """Bytes of the largest FSDP unit that is gathered or unpacked at a time, with its gradients and neighbours."""
     unpacked: Number = 0.0
     if inputs.packed:
         unpacked = inputs.stack.states.compute * (parameters.largest + parameters.routed_layer)
     if inputs.stack.states.cast and inputs.tuning is None:
-        unpacked = unpacked + _cast(inputs, block, parameters, position)
+        unpacked = unpacked + _cast_weights(inputs, block, parameters, position)
     if block.structure.zero != 3:
         return unpacked
     at_first, at_last = holds_embedding_and_head(block.structure.schedule, position)
     ends = (parameters.embedding if at_first else 0.0, parameters.head if at_last else 0.0)
     by_layer = inputs.stack.buckets.gathered is None
     with term("largest unit"):
-        whole = _layers(inputs, block, parameters, ends) if by_layer else _matrices(inputs, block, parameters, ends)
+        whole = (
+            _gathered_layers(inputs, block, parameters, ends)
+            if by_layer
+            else _gathered_matrices(inputs, block, parameters, ends)
+        )
     if inputs.tuning is not None:
         with term("adapters"):
             width, ahead = inputs.stack.states.compute, inputs.stack.buckets.prefetch
@@ -536,7 +547,7 @@ def gathered(
     return (whole if copied else np.where(block.shards > 1, whole, 0.0)) + unpacked
 
 
-def _cast(inputs: TrainingInputs, block: Block, parameters: StageParameters, position: int) -> Number:
+def _cast_weights(inputs: TrainingInputs, block: Block, parameters: StageParameters, position: int) -> Number:
     """Copies of all weights in the matmul type, head and experts too; an embedding lookup needs no copy."""
     with term("cast weights"):
         layers = parameters.ranks[position] + parameters.routed_ranks[position]
@@ -544,8 +555,10 @@ def _cast(inputs: TrainingInputs, block: Block, parameters: StageParameters, pos
         return inputs.stack.states.compute * (layers + head)
 
 
-def _layers(inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
-    """Bytes of the layer in use and the prefetched layers, with the tables of the stage.
+def _gathered_layers(
+    inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]
+) -> Number:
+    """Bytes of the layer in use and of prefetched layers, with the embedding tables of the stage.
 
     A rank without sharding peers copies a layer only to use it, and reduces its gradient into the stored one. If
     backward does not prefetch, its gradients coexist with one layer's weights.
@@ -553,18 +566,20 @@ def _layers(inputs: TrainingInputs, block: Block, parameters: StageParameters, e
     stack = inputs.stack
     outer = stack.states.compute * np.where(block.pp == 1, parameters.both, ends[0] + ends[1])
     layer = parameters.largest + parameters.routed_layer
-    shared = gathered_bytes(layer, inputs.gathered, _wire(inputs), stack.buckets.prefetch)
+    shared = gathered_bytes(layer, inputs.gathered, _reduced_gradient_width(inputs), stack.buckets.prefetch)
     if not stack.overlap.ahead:
         with term("forward"):
             ahead = gathered_bytes(layer, inputs.gathered, 0.0, stack.buckets.prefetch)
         with term("backward"):
-            shared = np.maximum(ahead, gathered_bytes(layer, inputs.gathered, _wire(inputs), 0.0))
+            shared = np.maximum(ahead, gathered_bytes(layer, inputs.gathered, _reduced_gradient_width(inputs), 0.0))
     with term("copied"):
-        own = matrices_bytes(layer, layer, inputs.gathered, _wire(inputs))
+        own = matrices_bytes(layer, layer, inputs.gathered, _reduced_gradient_width(inputs))
     return np.where(block.shards > 1, shared, own) + outer
 
 
-def _matrices(inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
+def _gathered_matrices(
+    inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]
+) -> Number:
     """Bytes of the matrices that the stack gathers at a time: of layers, or of one table."""
     held = np.where(block.pp == 1, np.maximum(parameters.embedding, parameters.head), np.maximum(*ends))
     matrix = held
@@ -572,15 +587,15 @@ def _matrices(inputs: TrainingInputs, block: Block, parameters: StageParameters,
         for each in layer_matmuls(inputs.model, shard(inputs.model, kind, block.tp, block.ep, block.etp)):
             matrix = np.maximum(matrix, table_parameters(each.n, each.k))
     layer = np.minimum(parameters.largest + parameters.routed_layer, inputs.stack.buckets.gathered or 0.0)
-    return matrices_bytes(np.maximum(layer, matrix), matrix, inputs.gathered, _wire(inputs))
+    return matrices_bytes(np.maximum(layer, matrix), matrix, inputs.gathered, _reduced_gradient_width(inputs))
 
 
-def _wire(inputs: TrainingInputs) -> float:
+def _reduced_gradient_width(inputs: TrainingInputs) -> float:
     """Bytes per element of a gradient before it is reduced."""
     return inputs.widths.reduced if inputs.tuning is None else 0.0
 
 
-def live_buckets(inputs: TrainingInputs, block: Block) -> Number:
+def gradient_buckets(inputs: TrainingInputs, block: Block) -> Number:
     """Gradient buckets, needed only where there are data-parallel peers."""
     buckets, live = inputs.stack.buckets, inputs.stack.buckets.live
     if block.structure.zero == 3 and buckets.live_sharded is not None:
@@ -605,10 +620,10 @@ def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequ
     return tenth_percentile(total, spread), ninetieth_percentile(total, spread)
 
 
-def absorbed(high: Number, usable: Number, pageable: Number) -> Number:
-    """P90 of a stage's peak, if paged optimizer states move to the host before memory runs out.
+def peak_after_paging(high: Number, usable: Number, pageable: Number) -> Number:
+    """P90 of a stage's peak, if paged optimizer states move to the host before memory runs out [B].
 
-    >>> [float(absorbed(high, 24.0, 2.0)) for high in (20.0, 25.0, 30.0)]
+    >>> [float(peak_after_paging(high, 24.0, 2.0)) for high in (20.0, 25.0, 30.0)]
     [20.0, 24.0, 28.0]
     """
     return np.maximum(np.minimum(high, usable), high - pageable)
@@ -673,6 +688,6 @@ def host_spread(inputs: TrainingInputs) -> Number:
 
 
 def host_band(inputs: TrainingInputs, held: Number) -> tuple[Number, Number]:
-    """P10 and P90 of the offloaded bytes on a host."""
+    """P10 and P90 of the offloaded bytes on a host; `held`: the predicted bytes."""
     spread = host_spread(inputs)
     return tenth_percentile(held, spread), ninetieth_percentile(held, spread)

@@ -50,12 +50,12 @@ from costmodel.estimate.training.parallelism.data import SCATTERED, compressed_b
 from costmodel.estimate.training.parallelism.pipeline import (
     BOTH_WAYS,
     LOOPED,
+    has_wrong_chunks,
+    has_wrong_micro_batches,
     indivisible,
     spread_as_fitting,
     stage_layers,
     unequal_chunks,
-    wrong_batches,
-    wrong_shape,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.counts import Zero
@@ -69,44 +69,44 @@ from costmodel.ground.units import Figure
 PLAIN = ("gpipe", "1f1b")  # schedules whose stages may be unequal
 
 
-def replicas_of(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
+def replicas_on_nodes(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
     """Data-parallel replicas on this number of nodes."""
     with term("replicas of a group"):
         ranks = world_size(nodes, inputs.case.node.accelerators)
         return data_parallel_degree(ranks, block.tp, block.cp, block.pp)
 
 
-def stages_of(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
+def stages_on_nodes(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
     """Pipeline stages on this number of nodes, if the pipeline spans all groups."""
     with term("stages of a group"):
         return nodes / inputs.case.cluster.nodes * block.pp
 
 
-def _not_over_groups(inputs: TrainingInputs, block: Block) -> Mask:
+def has_stage_on_two_kinds(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose pipeline stages do not each lie on one kind of node, in the order of the groups."""
     structure, wrong = block.structure, none(block)
     for nodes, _ in inputs.groups:
-        wrong = wrong | leaves_rest(stages_of(inputs, block, nodes), 1.0)
+        wrong = wrong | leaves_rest(stages_on_nodes(inputs, block, nodes), 1.0)
     stated = structure.split != "fitting" or structure.schedule not in PLAIN
     return wrong | all_if(block, stated or structure.order == "tp-cp-pp-dp" or inputs.model.layers[0].leading)
 
 
-def spans_kinds(inputs: TrainingInputs, block: Block) -> Mask:
+def has_replica_on_two_kinds(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with replicas on two kinds of nodes, or with unequal replicas that synchronise in each micro-batch."""
     if not inputs.groups:
         return none(block)
     if block.structure.shares == "stages":
-        return _not_over_groups(inputs, block)
+        return has_stage_on_two_kinds(inputs, block)
     wrong: Mask = np.asarray(block.ep > 1)
     for nodes, _ in inputs.groups:
-        wrong = wrong | leaves_rest(replicas_of(inputs, block, nodes), 1.0)
+        wrong = wrong | leaves_rest(replicas_on_nodes(inputs, block, nodes), 1.0)
     structure, states = block.structure, inputs.stack.states
     sharded = structure.zero >= 2 or (structure.zero >= 1 and states.sharded_master)
     uneven = structure.shares == "proportional" and (sharded or structure.schedule in LOOPED)
     return wrong | all_if(block, uneven or structure.order == "tp-cp-pp-dp")
 
 
-def shares_without_groups(inputs: TrainingInputs, block: Block) -> Mask:
+def has_shares_without_groups(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with unequal shares in a job with only one kind of node."""
     return all_if(block, not inputs.groups and block.structure.shares != "proportional")
 
@@ -114,7 +114,7 @@ def shares_without_groups(inputs: TrainingInputs, block: Block) -> Mask:
 # Constraints on recompute and offload: what the stack offers and what the node provides.
 
 
-def choices_offered(inputs: TrainingInputs, block: Block) -> bool:
+def has_supported_choices(inputs: TrainingInputs, block: Block) -> bool:
     """Whether the stack supports the choices of a structure."""
     structure, stack = block.structure, inputs.stack
     modules = set(structure.recompute_modules or ()) <= set(stack.recompute_modules)
@@ -126,14 +126,14 @@ def choices_offered(inputs: TrainingInputs, block: Block) -> bool:
     return modules and methods and kept and offloading is not None and structure.offload_to in offloading.to
 
 
-def wrong_keys(inputs: TrainingInputs, block: Block) -> Mask:
+def has_wrong_recompute_keys(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with recompute modules without selective recompute, or with recompute layers without full recompute."""
     structure = block.structure
     modules = structure.recompute_modules is not None and structure.recompute != "selective"
     return all_if(block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
 
 
-def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
+def has_wrong_recompute_layers(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with more recomputed layers than a model chunk has, or with too few."""
     structure = block.structure
     if structure.recompute_layers is None:
@@ -143,7 +143,7 @@ def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
     return np.asarray((structure.recompute_layers > fullest) | (structure.recompute_layers < least))
 
 
-def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
+def has_wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with contradictory offload keys."""
     structure, kept = block.structure, set(block.structure.offload)
     alone = inputs.stack.offload is not None and inputs.stack.offload.parameters_alone
@@ -154,20 +154,20 @@ def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
     return all_if(block, optimizer or parameters or drives or layers)
 
 
-def several_in_backward(inputs: TrainingInputs, block: Block) -> Mask:
+def has_several_before_update(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with several micro-batches although the optimizer updates in backward."""
     batches = micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
     return np.asarray(batches > 1) & all_if(block, inputs.optimizer.in_backward)
 
 
-def wrong_step(inputs: TrainingInputs, block: Block) -> Mask:
+def has_wrong_update_options(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with updates in backward that the stack does not support, or with options that exclude them."""
     structure = block.structure
     able = inputs.stack.states.in_backward and structure.zero in (0, 3) and "optimizer" not in structure.offload
     return all_if(block, inputs.optimizer.in_backward and not able)
 
 
-def cut_matrices(inputs: TrainingInputs, block: Block) -> Mask:
+def has_cut_matrices(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows that shard or offload matrices although the optimizer (GaLore, Muon) needs whole gradients."""
     structure = block.structure
     cut = (block.tp > 1) | (block.shards > 1 if structure.zero >= 1 else False)
@@ -175,13 +175,13 @@ def cut_matrices(inputs: TrainingInputs, block: Block) -> Mask:
     return np.asarray(cut | ("optimizer" in structure.offload)) & all_if(block, kept)
 
 
-def assumed_host(inputs: TrainingInputs, block: Block) -> bool:
+def is_host_memory_assumed(inputs: TrainingInputs, block: Block) -> bool:
     """Whether the size of the host memory for offload is an assumption."""
     unstated = inputs.case.node.memory is None and not math.isnan(inputs.host.capacity)
     return unstated and (bool(block.structure.offload) or inputs.optimizer.paged)
 
 
-def unknown_host(inputs: TrainingInputs, block: Block) -> Mask:
+def has_unknown_host(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with offload to a host whose memory or link no document states."""
     host, structure = inputs.host, block.structure
     if not structure.offload and not inputs.optimizer.paged:
@@ -198,41 +198,41 @@ _SHORT = 32.0  # tokens
 _IN_THOUSANDS = frozenset(float(thousand << power) for thousand in (1000, 1_000_000) for power in range(20))
 
 
-def rounded(batch: FromTokens) -> bool:
+def is_rounded(batch: FromTokens) -> bool:
     """Whether a batch in tokens is not a whole number of sequences."""
     return batch.tokens != float(tokens_per_step(batch, batch.sequence))
 
 
-def odd_sequence(sequence: float) -> bool:
+def is_odd_sequence(sequence: float) -> bool:
     """Whether a sequence has a power of two times a thousand tokens, or too few tokens for any text.
 
-    >>> odd_sequence(16000.0), odd_sequence(16384.0), odd_sequence(10000.0), odd_sequence(8.0)
+    >>> is_odd_sequence(16000.0), is_odd_sequence(16384.0), is_odd_sequence(10000.0), is_odd_sequence(8.0)
     (True, False, False, True)
     """
     return sequence < _SHORT or sequence in _IN_THOUSANDS
 
 
-def odd_batch(global_batch: Number, sequence: Number) -> bool:
+def is_odd_batch(global_batch: Number, sequence: Number) -> bool:
     """Whether a step has far more tokens than any published one.
 
-    >>> odd_batch(4e6, 8192.0), odd_batch(15360.0, 4096.0)
+    >>> is_odd_batch(4e6, 8192.0), is_odd_batch(15360.0, 4096.0)
     (True, False)
     """
     return bool(tokens_per_step(global_batch, sequence) > LARGEST_STEP + LARGEST_STEP)
 
 
-def under_a_step(inputs: TrainingInputs) -> bool:
+def is_under_a_step(inputs: TrainingInputs) -> bool:
     """Whether a run has fewer tokens than one step."""
     wanted = inputs.case.scenario.workload.tokens
     return wanted is not None and bool(wanted < tokens_per_step(inputs.global_batch, inputs.sequence))
 
 
-def of_another_maker(case: ResolvedScenario) -> bool:
+def is_untested_maker(case: ResolvedScenario) -> bool:
     """Whether the training software is not described on accelerators of this maker."""
     return bool(case.stack.makers) and case.accelerator.vendor not in case.stack.makers
 
 
-def over_critical(case: ResolvedScenario) -> bool:
+def is_over_critical_batch(case: ResolvedScenario) -> bool:
     """Whether the batch of a step is over twice the critical batch that the scenario states."""
     workload = case.scenario.workload
     with term("twice the critical batch"):
@@ -243,13 +243,13 @@ def over_critical(case: ResolvedScenario) -> bool:
     return bool(tokens_per_step(workload.global_batch, workload.sequence) > most)
 
 
-def counted_as_gpt(inputs: TrainingInputs) -> bool:
+def is_gpt_model(inputs: TrainingInputs) -> bool:
     """Whether every layer is a GPT layer, as Megatron's closed forms assume."""
     wide = float(4.0 * inputs.model.hidden)
-    return all(_gpt_layer(kind, wide) for kind in inputs.model.layers)
+    return all(_is_gpt_layer(kind, wide) for kind in inputs.model.layers)
 
 
-def _gpt_layer(kind: Layers, wide: float) -> bool:
+def _is_gpt_layer(kind: Layers, wide: float) -> bool:
     """Whether a layer has a plain MLP of width `wide` and as many KV heads as query heads."""
     mlp, attention = kind.mlp, kind.attention
     if mlp is None or attention is None:
@@ -257,7 +257,7 @@ def _gpt_layer(kind: Layers, wide: float) -> bool:
     return not mlp.gated and mlp.ffn_hidden == wide and attention.kv_heads == attention.heads
 
 
-def odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
+def are_heads_odd(inputs: TrainingInputs) -> Iterator[bool]:
     """For each kind of layer with attention: whether its head width is too odd for tensor cores."""
     for kind in inputs.model.layers:
         if kind.attention is not None:
@@ -267,7 +267,7 @@ def odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
             )
 
 
-def whole_experts(inputs: TrainingInputs, block: Block) -> Mask:
+def has_split_experts(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where ep does not divide the experts."""
     wrong = none(block)
     for kind in inputs.model.kinds:
@@ -276,7 +276,7 @@ def whole_experts(inputs: TrainingInputs, block: Block) -> Mask:
     return wrong
 
 
-def expert_widths(inputs: TrainingInputs, block: Block) -> Mask:
+def has_split_expert_width(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where etp does not divide an expert's inner width."""
     wrong = none(block)
     for kind in inputs.model.kinds:
@@ -285,7 +285,7 @@ def expert_widths(inputs: TrainingInputs, block: Block) -> Mask:
     return wrong
 
 
-def expert_ranks(inputs: TrainingInputs, block: Block) -> Mask:
+def has_partial_expert_group(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where the ranks of a stage, within one HSDP replica, are not a whole number of expert groups."""
     ranks = block.dp * block.tp * block.cp
     experts = block.ep * block.etp
@@ -294,27 +294,27 @@ def expert_ranks(inputs: TrainingInputs, block: Block) -> Mask:
     return leaves_rest(ranks, experts)
 
 
-def whole_sequences(inputs: TrainingInputs, block: Block) -> Mask:
+def has_repeated_tokens(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where all ranks of tp would send the same tokens to the experts."""
     if inputs.experts is None or block.structure.sequence_parallel:
         return none(block)
     return np.asarray(block.tp > 1)
 
 
-def no_experts(inputs: TrainingInputs, block: Block) -> Mask:
+def has_no_experts(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows that shard experts of a model without experts."""
     if inputs.experts is not None:
         return none(block)
     return np.asarray((block.ep > 1) | (block.etp > 1))
 
 
-def axis_missing(inputs: TrainingInputs, block: Block) -> Mask:
+def has_unsupported_axis(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with an axis of parallelism that the stack does not support; L033 checks context parallelism."""
     missing = (axis for axis in AXES if axis != "cp" and not inputs.stack.has(axis))
     return none(block) | any_of(np.asarray(getattr(block, axis) > 1) for axis in missing)
 
 
-def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
+def has_unequal_chunks(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where the sequence chunks of context-parallel ranks would be unequal."""
     if single_rank(block.cp):
         return none(block)
@@ -322,17 +322,17 @@ def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
     return (block.cp > 1) & leaves_rest(inputs.layer_sequence, chunks * block.cp)
 
 
-def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
+def has_split_heads_exchange(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where an exchange of heads for tokens (cp_type a2a, and every scan) would split a head."""
     wrong = none(block)
     if single_rank(block.cp):
         return wrong
     for kind in inputs.model.layers:
-        wrong = wrong | _not_whole(kind, block)
+        wrong = wrong | _splits_heads(kind, block)
     return (block.cp > 1) & wrong
 
 
-def _not_whole(kind: Layers, block: Block) -> Mask:
+def _splits_heads(kind: Layers, block: Block) -> Mask:
     """Rows where an all-to-all of heads for tokens would split a head of this layer."""
     every = block.structure.cp_type == "a2a"
     counts = kind.head_counts if every else kind.scan_heads
@@ -342,24 +342,24 @@ def _not_whole(kind: Layers, block: Block) -> Mask:
     return wrong | leaves_rest(kv_heads_per_rank(kind.attention.kv_heads, block.tp), block.cp)
 
 
-def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
+def has_unsupported_cp_type(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with a cp_type that the stack does not support."""
     stack = inputs.stack
     return (block.cp > 1) & (not stack.has("cp") or block.structure.cp_type not in stack.context_parallel)
 
 
-def indexer_not_gathered(inputs: TrainingInputs, block: Block) -> Mask:
+def has_hidden_tokens(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where context parallelism would hide tokens from an indexer, or compressed entries from queries."""
     picks = any(kind.needs_all_tokens for kind in inputs.model.layers)
     return (block.cp > 1) & (picks and block.structure.cp_type != "all-gather")
 
 
-def selective_scans(inputs: TrainingInputs, block: Block) -> Mask:
+def has_scan_with_cp(inputs: TrainingInputs, block: Block) -> Mask:
     """Mask of plans with context parallelism over a selective scan (Mamba-1), which no training software has."""
     return (block.cp > 1) & any(kind.selective_scan is not None for kind in inputs.model.layers)
 
 
-def shard_replicas(inputs: TrainingInputs, block: Block) -> Mask:
+def has_wrong_shard_replicas(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with shard replicas that do not divide dp, or without sharded states."""
     if single_rank(block.dp_replicate):
         return none(block)
@@ -369,7 +369,7 @@ def shard_replicas(inputs: TrainingInputs, block: Block) -> Mask:
 STALE = ("async", "stale")
 
 
-def not_asynchronous(inputs: TrainingInputs, block: Block) -> Mask:
+def has_wrong_async(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with asynchronous updates and sharded states, a pipeline, one replica, or a critical batch."""
     structure = block.structure
     if sync_of(structure.sync).way not in STALE:
@@ -378,7 +378,7 @@ def not_asynchronous(inputs: TrainingInputs, block: Block) -> Mask:
     return np.asarray((block.pp > 1) | (block.dp == 1) | (structure.zero > 0) | law)
 
 
-def not_served(inputs: TrainingInputs, block: Block) -> Mask:
+def has_wrong_server(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose gradients a parameter server cannot sum, or that wait for more replicas than there are."""
     structure = block.structure
     sync, method = sync_of(structure.sync), codec_of(structure.compression).method
@@ -390,23 +390,23 @@ def not_served(inputs: TrainingInputs, block: Block) -> Mask:
     return np.asarray(awaited | coded | sharded)
 
 
-def speed_alone(block: Block) -> Mask:
+def has_unknown_step_count(block: Block) -> Mask:
     """Rows that may need more steps, with asynchronous or partial updates; only their speed is predicted."""
     return all_if(block, sync_of(block.structure.sync).way in (*STALE, "first"))
 
 
-def heads(inputs: TrainingInputs, block: Block) -> Mask:
+def has_split_heads(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where tp would split a head, or a channel that counts as a head."""
     return any_of(leaves_rest(heads, block.tp) for kind in inputs.model.cut_kinds for heads in kind.head_counts)
 
 
-def kv_heads(inputs: TrainingInputs, block: Block) -> Mask:
+def has_unequal_kv_heads(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where some ranks would have more KV heads than others."""
     counts = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
     return any_of(leaves_rest(kv_heads, block.tp) & leaves_rest(block.tp, kv_heads) for kv_heads in counts)
 
 
-def adapters(inputs: TrainingInputs, block: Block) -> Mask:
+def has_split_adapters(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where the inner width of an adapter is sharded and not divisible."""
     tuning = inputs.tuning
     if tuning is None or not inputs.stack.split_adapters:
@@ -415,13 +415,13 @@ def adapters(inputs: TrainingInputs, block: Block) -> Mask:
     return wrong | leaves_rest(tuning.rank, block.etp) if tuning.experts else wrong
 
 
-def widths(inputs: TrainingInputs, block: Block) -> Mask:
+def has_split_widths(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where tp would split the hidden width or an MLP unevenly."""
     widths = {inputs.model.hidden, *dense_inner_widths(inputs.model.cut_kinds)}
     return any_of(leaves_rest(width, block.tp) for width in widths)
 
 
-def tied_layers(inputs: TrainingInputs, block: Block) -> Mask:
+def has_separated_layers(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose pipeline would separate layers from others that they read."""
     return (block.pp > 1) & inputs.model.on_one_stage
 
@@ -429,7 +429,7 @@ def tied_layers(inputs: TrainingInputs, block: Block) -> Mask:
 LEAST_CAP = 0.7  # of the rating; under it power no longer falls with the cube of the clock
 
 
-def nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
+def has_no_spare_replica(inputs: TrainingInputs, block: Block) -> Mask:
     """Elastic plans in which a failed node may leave no complete replica."""
     if inputs.run is None or inputs.run.elastic is None:
         return none(block)
@@ -438,7 +438,7 @@ def nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
     return np.asarray(whole_replicas(block) <= most_replicas_lost(inputs, block))
 
 
-def not_resharded(inputs: TrainingInputs, block: Block) -> Mask:
+def has_wrong_ranks_left(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where the stated ranks after an interruption are not whole replicas on whole nodes."""
     if inputs.run is None or inputs.run.restart.ranks is None:
         return none(block)
@@ -447,23 +447,23 @@ def not_resharded(inputs: TrainingInputs, block: Block) -> Mask:
     return ~continues(inputs, block, inputs.run.restart.ranks)
 
 
-def idle_cap(inputs: TrainingInputs) -> bool:
+def is_cap_idle(inputs: TrainingInputs) -> bool:
     """Whether a power cap has no effect."""
     return 1 <= cap_over_rating(inputs.case) < np.inf
 
 
-def deep_cap(inputs: TrainingInputs) -> bool:
+def is_cap_deep(inputs: TrainingInputs) -> bool:
     """Whether a power cap is below the range in which its effect is known."""
     return cap_over_rating(inputs.case) < LEAST_CAP
 
 
-def price_without_servers(inputs: TrainingInputs, block: Block) -> Mask:
+def has_unused_server_price(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with a stated price of servers but without a parameter server."""
     stated = inputs.case.scenario.assume.server_price is not None
     return all_if(block, stated and not parameter_servers_of(block.structure.sync))
 
 
-def not_scattered(inputs: TrainingInputs, block: Block) -> Mask:
+def has_scattered_compression(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with compression that needs whole gradients, although they are sharded."""
     structure = block.structure
     if structure.compression == "none" or codec_of(structure.compression).method in SCATTERED:
@@ -472,14 +472,14 @@ def not_scattered(inputs: TrainingInputs, block: Block) -> Mask:
     return np.asarray(block.dp_replicate > 1) | sharded
 
 
-def nothing_to_compress(inputs: TrainingInputs, block: Block) -> Mask:
+def has_useless_compression(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows that compress gradients that are not sent, or whose compressed gradients are no smaller."""
     if block.structure.compression == "none":
         return none(block)
     return np.asarray((block.shards == 1) & (block.dp_replicate == 1)) | (compressed_bytes(inputs, block) >= 1)
 
 
-def compression_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
+def has_unsupported_compression(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with compression that the stack does not offer."""
     method = codec_of(block.structure.compression).method
     return all_if(block, method != "none" and method not in inputs.stack.compression)
@@ -491,68 +491,70 @@ def micro_batches(inputs: TrainingInputs, block: Block) -> Number:
     return micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
 
 
-def _not_offered(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_unsupported_choice(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose ZeRO stage, recompute mode, schedule or other choice the stack does not offer."""
     structure, stack = block.structure, inputs.stack
     offered = structure.zero in stack.zero and structure.recompute in stack.recompute
-    offered = offered and choices_offered(inputs, block)
+    offered = offered and has_supported_choices(inputs, block)
     return all_if(block, not (offered and structure.schedule in stack.schedules))
 
 
-def _sharded_too_far(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_too_high_zero(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with a ZeRO stage that the stack does not combine with a pipeline."""
     stack = inputs.stack
     return (block.pp > 1) & (block.structure.zero in {*stack.zero} - {*(stack.pipelined_zero or stack.zero)})
 
 
-def _other_world(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_wrong_rank_count(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose degrees do not multiply to the number of accelerators."""
     ranks = inputs.ranks
     return np.asarray(world_ranks(block.dp, block.tp, block.cp, block.pp) != ranks) | leaves_rest(block.dp, 1.0)
 
 
-def _too_long(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_too_long_sequence(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows whose sequence is longer than the model allows."""
     if inputs.model.positions != "learned":
         return none(block)
     return none(block) | (inputs.sequence > inputs.model.max_sequence)
 
 
-def _sequence(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_undivided_sequence(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows where sequence parallelism does not divide the local sequence."""
     if not block.structure.sequence_parallel:
         return none(block)
     return leaves_rest(local_sequence(inputs.layer_sequence, block), block.tp)
 
 
-def _uneven(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_wrong_chunk_count(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose shape the pipeline schedule does not allow."""
     return leaves_rest(layer_count(inputs.model), block.pp * block.vpp)
 
 
-def _layers(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_undivided_layers(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose pipeline does not divide the layers."""
     if inputs.groups and block.structure.shares == "stages":  # by the speed of each kind, a layer a stage at least
         return np.asarray(block.pp > layer_count(inputs.model))
     return indivisible(inputs.model, block)
 
 
-def _batch(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_undivided_batch(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows whose global batch is no whole number of micro-batches per replica."""
     return leaves_rest(inputs.global_batch, block.dp * block.micro_batch)
 
 
-def _batches_of_schedule(inputs: TrainingInputs, block: Block) -> Mask:
-    return wrong_batches(block, micro_batches(inputs, block))
+def _has_too_few_micro_batches(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with too few micro-batches for the schedule, or not a whole number of its units."""
+    return has_wrong_micro_batches(block, micro_batches(inputs, block))
 
 
 EQUAL = frozenset({"even", "spread", "full-chunks"})  # alike where the layers divide
 SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against tp-cp-dp-pp
 
 
-def _repeats(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_duplicate(inputs: TrainingInputs, block: Block) -> Mask:
     """Duplicate plans: rows equal to another row of the search with other keys. One row of each set remains."""
     structure, stack, space = block.structure, inputs.stack, inputs.case.space
-    same = _same_zero(inputs, block) | _same_split(inputs, block)
+    same = _has_same_zero(inputs, block) | _has_same_split(inputs, block)
     if structure.sequence_parallel != stack.sequence_parallel:
         same |= (block.tp == 1) & (stack.sequence_parallel in (space.sequence_parallel or [stack.sequence_parallel]))
     if structure.schedule == "gpipe":
@@ -568,32 +570,32 @@ def _repeats(inputs: TrainingInputs, block: Block) -> Mask:
     return same | (idle and "none" in (space.recompute or stack.recompute))
 
 
-def _same_zero(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_same_zero(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows without sharding peers where a lower ZeRO stage of the search stores identical states."""
     structure, stack, space = block.structure, inputs.stack, inputs.case.space
-    kept = _kept_alone(inputs, structure, structure.zero)
+    kept = _zero_effects_on_one_rank(inputs, structure, structure.zero)
     offered = {*stack.zero}.intersection(space.zero or stack.zero)
-    less = any(zero < structure.zero and _kept_alone(inputs, structure, zero) == kept for zero in offered)
+    less = any(zero < structure.zero and _zero_effects_on_one_rank(inputs, structure, zero) == kept for zero in offered)
     if not less or inputs.experts is not None or structure.schedule in BOTH_WAYS:
         return none(block)
     return np.asarray((block.dp == 1) & (block.cp == 1))
 
 
-def _kept_alone(inputs: TrainingInputs, structure: Structure, zero: Zero) -> tuple[bool, ...]:
+def _zero_effects_on_one_rank(inputs: TrainingInputs, structure: Structure, zero: Zero) -> tuple[bool, ...]:
     """The effects of a ZeRO stage on a single rank: copies of weights and gradients, offload, and the update."""
     states, on_host = inputs.stack.states, "parameters" in structure.offload
     copies = states.sharded_master and zero == 3, states.gradient_copies and zero >= 2
     return *copies, on_host and zero == 3, states.freed_gradient and zero == 2
 
 
-def _same_split(inputs: TrainingInputs, block: Block) -> Mask:
+def _has_same_split(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with the same layers per stage as a split that is listed earlier."""
     split, space = block.structure.split, inputs.case.space
     named = [str(each) for each in space.split or ("fitting", "spread")]
     before = named[: named.index(split)] if split in named else []
     same = np.asarray(block.pp == 1) & bool(before)
     if split in EQUAL and EQUAL.intersection(before):
-        same |= ~_uneven(inputs, block)
+        same |= ~_has_wrong_chunk_count(inputs, block)
     if split == "spread" and "fitting" in before:
         same |= spread_as_fitting(inputs.model, block)
     return same
@@ -632,46 +634,46 @@ REPEATED = (
     *("split", "offload", "compression", "sync"),
 )
 CHECKS = (
-    _check("L011", "", _not_offered, "zero", "schedule", *RECOMPUTE, *OFFLOAD),
-    _check("L012", "", _too_long),
-    _check("L013", "pp", _sharded_too_far, "zero"),
-    _check("L040", "", wrong_keys, *RECOMPUTE),
-    _check("L041", "pp vpp", wrong_layers, *RECOMPUTE, *SPLIT),
-    _check("L042", "", wrong_offload, "zero", *OFFLOAD),
-    _check("L043", "", unknown_host, *OFFLOAD),
-    _check("L001", "dp tp cp pp", _other_world),
-    _check("L003", "tp", heads),
-    _check("L004", "tp", kv_heads),
-    _check("L007", "tp", widths),
-    _check("L033", "cp", context_not_offered, "cp_type"),
-    _check("L034", "cp", indexer_not_gathered, "cp_type"),
-    _check("L035", "pp", tied_layers),
-    _check("L036", "cp", selective_scans),
-    _check("L048", "tp pp ep etp", axis_missing),
-    _check("L030", "cp", chunked_sequence, "cp_type"),
-    _check("L031", "tp cp", heads_exchanged, "cp_type"),
-    _check("L008", "tp cp", _sequence, "sequence_parallel"),
-    _check("L032", "dp dp_replicate", shard_replicas, "zero"),
-    _check("R003", "dp tp cp pp ep etp dp_replicate", nothing_can_leave, "zero", "order"),
-    _check("R013", "tp cp pp ep etp", not_resharded),
-    _check("R004", "dp dp_replicate", not_scattered, "zero", "compression"),
-    _check("R005", "tp cp pp ep", spans_kinds, "zero", "shares", "schedule", "order", "split"),
-    _check("R006", "dp pp", not_asynchronous, "zero", "sync"),
-    _check("R009", "dp", not_served, "zero", "sync", "compression"),
-    _check("L010", "dp tp cp pp vpp", _repeats, *REPEATED),
-    _check("L023", "tp", whole_sequences, "sequence_parallel"),
-    _check("L024", "ep etp", no_experts),
-    _check("L020", "ep", whole_experts),
-    _check("L022", "etp", expert_widths),
-    _check("L021", "dp tp cp ep etp dp_replicate", expert_ranks),
-    _check("L009", "pp vpp", lambda inputs, block: wrong_shape(block), "schedule"),
-    _check("L025", "tp etp", adapters),
-    _check("L002", "pp vpp", _layers, *SPLIT, "shares"),
-    _check("L005", "dp micro_batch", _batch),
-    _check("L045", "", wrong_step, "zero", *OFFLOAD),
-    _check("L046", "dp micro_batch", several_in_backward),
-    _check("L047", "tp dp cp", cut_matrices, "zero", *OFFLOAD),
-    _check("L006", "dp pp micro_batch", _batches_of_schedule, "schedule"),
+    _check("L011", "", _has_unsupported_choice, "zero", "schedule", *RECOMPUTE, *OFFLOAD),
+    _check("L012", "", _has_too_long_sequence),
+    _check("L013", "pp", _has_too_high_zero, "zero"),
+    _check("L040", "", has_wrong_recompute_keys, *RECOMPUTE),
+    _check("L041", "pp vpp", has_wrong_recompute_layers, *RECOMPUTE, *SPLIT),
+    _check("L042", "", has_wrong_offload, "zero", *OFFLOAD),
+    _check("L043", "", has_unknown_host, *OFFLOAD),
+    _check("L001", "dp tp cp pp", _has_wrong_rank_count),
+    _check("L003", "tp", has_split_heads),
+    _check("L004", "tp", has_unequal_kv_heads),
+    _check("L007", "tp", has_split_widths),
+    _check("L033", "cp", has_unsupported_cp_type, "cp_type"),
+    _check("L034", "cp", has_hidden_tokens, "cp_type"),
+    _check("L035", "pp", has_separated_layers),
+    _check("L036", "cp", has_scan_with_cp),
+    _check("L048", "tp pp ep etp", has_unsupported_axis),
+    _check("L030", "cp", has_unequal_chunks, "cp_type"),
+    _check("L031", "tp cp", has_split_heads_exchange, "cp_type"),
+    _check("L008", "tp cp", _has_undivided_sequence, "sequence_parallel"),
+    _check("L032", "dp dp_replicate", has_wrong_shard_replicas, "zero"),
+    _check("R003", "dp tp cp pp ep etp dp_replicate", has_no_spare_replica, "zero", "order"),
+    _check("R013", "tp cp pp ep etp", has_wrong_ranks_left),
+    _check("R004", "dp dp_replicate", has_scattered_compression, "zero", "compression"),
+    _check("R005", "tp cp pp ep", has_replica_on_two_kinds, "zero", "shares", "schedule", "order", "split"),
+    _check("R006", "dp pp", has_wrong_async, "zero", "sync"),
+    _check("R009", "dp", has_wrong_server, "zero", "sync", "compression"),
+    _check("L010", "dp tp cp pp vpp", _has_duplicate, *REPEATED),
+    _check("L023", "tp", has_repeated_tokens, "sequence_parallel"),
+    _check("L024", "ep etp", has_no_experts),
+    _check("L020", "ep", has_split_experts),
+    _check("L022", "etp", has_split_expert_width),
+    _check("L021", "dp tp cp ep etp dp_replicate", has_partial_expert_group),
+    _check("L009", "pp vpp", lambda inputs, block: has_wrong_chunks(block), "schedule"),
+    _check("L025", "tp etp", has_split_adapters),
+    _check("L002", "pp vpp", _has_undivided_layers, *SPLIT, "shares"),
+    _check("L005", "dp micro_batch", _has_undivided_batch),
+    _check("L045", "", has_wrong_update_options, "zero", *OFFLOAD),
+    _check("L046", "dp micro_batch", has_several_before_update),
+    _check("L047", "tp dp cp", has_cut_matrices, "zero", *OFFLOAD),
+    _check("L006", "dp pp micro_batch", _has_too_few_micro_batches, "schedule"),
 )
 OF_A_SEARCH = frozenset({"L010"})
 
@@ -715,8 +717,8 @@ def valid_rows(inputs: TrainingInputs, block: Block) -> Mask:
     return found
 
 
-def _never_fitted(efficiency: Efficiency) -> bool:
-    """Whether no kernel of an accelerator was measured, so that its constants are priors or from training steps."""
+def _is_never_fitted(efficiency: Efficiency) -> bool:
+    """Whether no kernel of an accelerator was measured: its constants are priors, or come from training steps."""
     kernels: list[MatmulFit | AttentionFit | CollectiveFit] = [*efficiency.matmul.values()]
     kernels += [*efficiency.attention.values(), *efficiency.collectives.values()]
     fits = [fit.fitted for fit in (efficiency.memory, *kernels) if fit is not None]
@@ -727,41 +729,41 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     """The remarks on a valid plan."""
     yield "N001", leaves_rest(inputs.domain, block.tp)
     yield "N014", all_if(block, is_limited_by_host_link(inputs.case))
-    yield "N025", all_if(block, assumed_host(inputs, block))
-    yield "N005", all_if(block, _never_fitted(inputs.case.efficiency))
+    yield "N025", all_if(block, is_host_memory_assumed(inputs, block))
+    yield "N005", all_if(block, _is_never_fitted(inputs.case.efficiency))
     counts = [kind.attention.kv_heads for kind in inputs.model.layers if kind.attention is not None]
     yield "N002", np.asarray(block.tp > min(counts, default=math.inf))
-    yield "N004", any_of(np.asarray(width / block.tp < 256) for width in _inner_widths(inputs))
-    yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not counted_as_gpt(inputs))
-    yield "N040", all_if(block, of_another_maker(inputs.case))
-    yield "N041", all_if(block, under_a_step(inputs))
+    yield "N004", any_of(np.asarray(width / block.tp < 256) for width in _sharded_widths(inputs))
+    yield "N007", all_if(block, inputs.convention in ("megatron-2021", "korthikanti") and not is_gpt_model(inputs))
+    yield "N040", all_if(block, is_untested_maker(inputs.case))
+    yield "N041", all_if(block, is_under_a_step(inputs))
     yield "N042", all_if(block, is_implausible_price(inputs.case.stated_price))
-    yield "N008", all_if(block, inputs.experts is None and _assumes_experts(inputs))
+    yield "N008", all_if(block, inputs.experts is None and _states_expert_assumption(inputs))
     yield "N010", unequal_chunks(inputs.model, block)
-    yield "N009", all_if(block, inputs.rates.attention is None and any(odd_heads(inputs)))
+    yield "N009", all_if(block, inputs.rates.attention is None and any(are_heads_odd(inputs)))
     longer = bool(inputs.sequence > inputs.model.max_sequence)
     yield "N006", all_if(block, longer and inputs.model.positions != "learned")
-    yield "N030", nothing_to_compress(inputs, block)
-    yield "N031", compression_not_offered(inputs, block)
-    yield "N035", all_if(block, over_critical(inputs.case))
-    yield "N036", all_if(block, idle_cap(inputs))
-    yield "N044", all_if(block, deep_cap(inputs))
-    yield "N043", price_without_servers(inputs, block)
+    yield "N030", has_useless_compression(inputs, block)
+    yield "N031", has_unsupported_compression(inputs, block)
+    yield "N035", all_if(block, is_over_critical_batch(inputs.case))
+    yield "N036", all_if(block, is_cap_idle(inputs))
+    yield "N044", all_if(block, is_cap_deep(inputs))
+    yield "N043", has_unused_server_price(inputs, block)
     yield "N034", all_if(block, inputs.sites is not None)
-    yield "N033", shares_without_groups(inputs, block)
-    yield "N032", speed_alone(block)
-    yield "N020", all_if(block, any(rounded(batch) for _, batch in inputs.case.scenario.from_tokens))
-    yield "N021", all_if(block, odd_sequence(float(inputs.sequence)))
-    yield "N022", all_if(block, odd_batch(inputs.global_batch, inputs.sequence))
+    yield "N033", has_shares_without_groups(inputs, block)
+    yield "N032", has_unknown_step_count(block)
+    yield "N020", all_if(block, any(is_rounded(batch) for _, batch in inputs.case.scenario.from_tokens))
+    yield "N021", all_if(block, is_odd_sequence(float(inputs.sequence)))
+    yield "N022", all_if(block, is_odd_batch(inputs.global_batch, inputs.sequence))
 
 
-def _assumes_experts(inputs: TrainingInputs) -> bool:
+def _states_expert_assumption(inputs: TrainingInputs) -> bool:
     """Whether the scenario sets a key of experts."""
     assume = inputs.case.scenario.assume
     return any(value is not None for value in (*vars(assume.experts).values(), assume.overlap.ep))
 
 
-def _inner_widths(inputs: TrainingInputs) -> Iterator[Number]:
+def _sharded_widths(inputs: TrainingInputs) -> Iterator[Number]:
     """Widths of a layer's matrices that tensor parallelism shards."""
     for kind in inputs.model.layers:
         yield from dense_inner_widths([kind])

@@ -45,7 +45,7 @@ from costmodel.estimate.training.parallelism.pipeline import (
     StageLayers,
     boundary_parameters,
     head_holder,
-    is_plain,
+    is_plain_schedule,
     separate_embedding_and_head,
     weight_replication,
 )
@@ -121,7 +121,7 @@ class StageParameters:
     def fullest(self, block: Block) -> LargestRankParameters:
         """Parameters of the rank with most parameters, including routed experts."""
         pp, schedule, (first, middle, last) = block.pp, block.structure.schedule, self.ranks
-        if first is middle is last and is_plain(schedule):
+        if first is middle is last and is_plain_schedule(schedule):
             end = self.fuller_end(pp)
             return LargestRankParameters(middle + end, end, self.routed_ranks.middle + self.routed_head)
         held, routed = self.stages(pp, schedule), self.routed_stages(block)

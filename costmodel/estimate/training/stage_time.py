@@ -32,9 +32,9 @@ from costmodel.estimate.shared.plan_batch import (
     same_on_all_stages,
 )
 from costmodel.estimate.training.flop_count import front_work
-from costmodel.estimate.training.layer_kernels import plain_product, stream
+from costmodel.estimate.training.layer_kernels import memory_bound_seconds, token_matmul
 from costmodel.estimate.training.layer_time import LayerWork, layer_work
-from costmodel.estimate.training.parallelism.pipeline import FOLDED, Rank, StageLayers, is_later
+from costmodel.estimate.training.parallelism.pipeline import FOLDED, Rank, StageLayers, is_later_schedule
 from costmodel.estimate.training.parallelism.tensor import EndsTraffic, ends_traffic
 from costmodel.estimate.training.recompute import partial, reached
 from costmodel.estimate.training.stage_parameters import head_tokens, local_tokens, vocab_per_rank
@@ -72,7 +72,7 @@ class Stages:
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def stages(inputs: TrainingInputs, block: Block, layers: StageLayers) -> Stages:
     """The mean layer, embedding and head, for one micro-batch."""
-    later, structure = is_later(block.structure.schedule), block.structure
+    later, structure = is_later_schedule(block.structure.schedule), block.structure
     ends = ends_traffic(inputs, block)
     works, kept, exchanged = [], [], list[Exchanged]()
     for kind in inputs.model.layers:
@@ -156,7 +156,7 @@ def _prediction(
     with term("multi-token prediction"):
         hidden, tokens = inputs.model.hidden, local_tokens(inputs, block)
         joined = Matmul("projection", hidden / block.tp, hidden + stream_width(inputs.model))
-        each = work.both + plain_product(inputs, tokens, joined, trained=inputs.tuning is None) + head
+        each = work.both + token_matmul(inputs, tokens, joined, trained=inputs.tuning is None) + head
         return each.each(functools.partial(operator.mul, ahead.depth))
 
 
@@ -167,14 +167,14 @@ def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
     vocab = vocab_per_rank(inputs, block.tp)
     with term("head"):
         table = Matmul("head", vocab, inputs.model.hidden)
-        head = plain_product(inputs, tokens, table, trained=inputs.tuning is None)
+        head = token_matmul(inputs, tokens, table, trained=inputs.tuning is None)
         if inputs.model.head_transform:
             square = Matmul("head transform", inputs.model.hidden / block.tp, inputs.model.hidden, block.tp)
-            head = head + plain_product(inputs, tokens, square, trained=inputs.tuning is None)
+            head = head + token_matmul(inputs, tokens, square, trained=inputs.tuning is None)
         for matrix in stream_head_matmuls(inputs.model, block.tp):
-            head = head + plain_product(inputs, tokens, matrix, trained=inputs.tuning is None)
+            head = head + token_matmul(inputs, tokens, matrix, trained=inputs.tuning is None)
         fused = inputs.stack.kernels.streams == "fused"
-        loss = stream(inputs, loss_traffic(tokens, vocab, inputs.widths.element, fused=fused))
+        loss = memory_bound_seconds(inputs, loss_traffic(tokens, vocab, inputs.widths.element, fused=fused))
     return head + ForwardBackward(TimeByCategory(memory_bound=loss), TimeByCategory())
 
 
@@ -187,7 +187,7 @@ def embedding_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
         if inputs.model.layer_embedding is not None:
             entries = layer_count(inputs.model) * inputs.model.layer_embedding.width
             nbytes = nbytes + embedding_traffic(tokens, entries, inputs.widths.element)
-        lookup = stream(inputs, nbytes)
+        lookup = memory_bound_seconds(inputs, nbytes)
     return ForwardBackward(
         TimeByCategory(memory_bound=lookup),
         TimeByCategory(memory_bound=lookup) if inputs.tuning is None else TimeByCategory(),

@@ -36,7 +36,7 @@ from costmodel.estimate.shared.plan_batch import (
     memoized,
     summed,
 )
-from costmodel.estimate.training.parallelism.data import data_traffic, fullest
+from costmodel.estimate.training.parallelism.data import data_traffic, largest_rank
 from costmodel.estimate.training.parallelism.expert import expert_data
 from costmodel.estimate.training.parallelism.pipeline import (
     BOTH_WAYS,
@@ -45,10 +45,10 @@ from costmodel.estimate.training.parallelism.pipeline import (
     StageLayers,
     boundary_parameters,
     busiest_rank,
-    is_plain,
-    stepped,
+    is_plain_schedule,
+    pipeline_seconds,
+    updated_parameters,
     weight_replication,
-    whole_time,
 )
 from costmodel.estimate.training.parallelism.tensor import EndsTraffic
 from costmodel.estimate.training.saved_activations import (
@@ -158,8 +158,8 @@ def _pipeline_time(
         block, work, ForwardBackward(TimeByCategory(dp=forward), TimeByCategory(dp=backward)), slow
     )
     with term("pipeline"):
-        whole = whole_time(inputs, block, micro_batches, ranks)
-    plain = is_plain(block.structure.schedule)
+        whole = pipeline_seconds(inputs, block, micro_batches, ranks)
+    plain = is_plain_schedule(block.structure.schedule)
     alike = work.held.equal and plain and slow is None
     terms, busy = busiest_rank((first, last) if alike else (first, last, middle), micro_batches)
     waiting = np.maximum(whole - busy, 0.0)  # rounding may leave a hair below nothing
@@ -209,14 +209,14 @@ def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parame
 @memoized("zero", "schedule")
 def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> tuple[Number, Number]:
     """Time of a rank's update, with clearing and norm of gradients; and update time saved by dividing it over ranks."""
-    zero, (held, _, routed) = block.structure.zero, fullest(inputs, block, parameters)
+    zero, (held, _, routed) = block.structure.zero, largest_rank(inputs, block, parameters)
     with term("optimizer"):
-        own = stepped(block, held)
+        own = updated_parameters(block, held)
         updated = own / block.shards if zero >= 1 else own
         kept = held / block.shards if zero >= 2 else held
         if inputs.experts is not None:
             edp = expert_data(inputs, block)
-            own = stepped(block, routed)
+            own = updated_parameters(block, routed)
             updated = updated + (own / edp if zero >= 1 else own)
             kept = kept + (routed / edp if zero >= 2 else routed)
         nbytes = optimizer_traffic(updated, kept, inputs.moments, ELEMENT_BYTES["fp32"])
@@ -251,9 +251,11 @@ def _offload(
     """Time added by the host link and the update on the host, on the largest rank."""
     if not block.structure.offload:
         return OffloadTime(0.0, 0.0, None)
-    most, stepping = fullest(inputs, block, parameters), fullest(inputs, block, own)
+    most, stepping = largest_rank(inputs, block, parameters), largest_rank(inputs, block, own)
     held = shard_of(inputs, block, most.held, most.routed)
-    updated = shard_of(inputs, block, stepped(block, stepping.held), stepped(block, stepping.routed))
+    updated = shard_of(
+        inputs, block, updated_parameters(block, stepping.held), updated_parameters(block, stepping.routed)
+    )
     passing = OffloadTraffic(held, updated, offloaded_activations(inputs, block, work.held), *work.fullest)
     return offload_time(inputs, block, passing, micro_batches)
 

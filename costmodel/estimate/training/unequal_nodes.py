@@ -23,7 +23,7 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.memory_breakdown import ledger
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, stage_layers
-from costmodel.estimate.training.plan_constraints import micro_batches, replicas_of, stages_of
+from costmodel.estimate.training.plan_constraints import micro_batches, replicas_on_nodes, stages_on_nodes
 from costmodel.estimate.training.stage_parameters import stage_parameters
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.training_step import training_step
@@ -43,7 +43,7 @@ def micro_batches_of_groups(inputs: TrainingInputs, block: Block) -> list[Number
     if block.structure.shares == "equal":
         return [equal for _ in inputs.groups]
     with term("groups"):
-        replicas = [replicas_of(inputs, block, nodes) for nodes, _ in inputs.groups]
+        replicas = [replicas_on_nodes(inputs, block, nodes) for nodes, _ in inputs.groups]
         whole = equal * block.dp
         speeds, fixed = zip(*(_pace(kind, block, equal) for _, kind in inputs.groups), strict=True)
         together = sum((count * speed for count, speed in zip(replicas, speeds, strict=True)), start=0.0)
@@ -155,7 +155,7 @@ def kinds_of_stages(inputs: TrainingInputs, block: Block, count: Number) -> list
     """The layers on each kind of node that make the slowest stage as fast as whole layers allow."""
     with term("stages of groups"):
         paces = [_pace_of_stage(kind, block, count) for _, kind in inputs.groups]
-        counts = [_one_per_plan(stages_of(inputs, block, nodes), block) for nodes, _ in inputs.groups]
+        counts = [_one_per_plan(stages_on_nodes(inputs, block, nodes), block) for nodes, _ in inputs.groups]
     kinds = [[place for place, each in enumerate(counts) for _ in range(int(each[row]))] for row in range(len(block))]
     total = int(float(layer_count(inputs.model)))
     layers = [_stage_layer_counts(total, paces, on, row) for row, on in enumerate(kinds)]

@@ -25,7 +25,7 @@ from costmodel.equations.run.economics import (
 from costmodel.estimate.machine.price import parameter_servers_of, price_of, price_per_accelerator, price_per_server
 from costmodel.estimate.shared.plan_batch import added, summed
 from costmodel.estimate.shared.results import Costs
-from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training.memory_breakdown import Ledger, fit_chance, ledger
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, stage_layers
 from costmodel.estimate.training.plan_constraints import micro_batches
@@ -260,7 +260,7 @@ def _whole_run(inputs: TrainingInputs, block: Block, step_time: Number) -> RunFi
 def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, Number]:
     """Tokens and FLOP per second of a job whose step takes `time` seconds."""
     ranks = inputs.ranks
-    flop = work_of_step(inputs, block)
+    flop = flop_of_step(inputs, block)
     step, model, executed = tokens_per_step(inputs.global_batch, inputs.sequence), flop.model, flop.executed
     used = used_share(block)
     if used is not None:

@@ -49,9 +49,9 @@ from costmodel.estimate.model.shards import layer_count, shard
 from costmodel.estimate.shared.fit_ranges import NOTICEABLE, OutsideFit, outside, widened
 from costmodel.estimate.shared.plan_batch import STAGES, Block, added, largest, summed
 from costmodel.estimate.shared.results import Costs, number
-from costmodel.estimate.training.flop_count import CORE, cores, flop_of_shapes
-from costmodel.estimate.training.layer_kernels import slowed_core
-from costmodel.estimate.training.memory_breakdown import LINES, absorbed, memory_band
+from costmodel.estimate.training.flop_count import CORE, core_flop_by_kind, flop_of_shapes
+from costmodel.estimate.training.layer_kernels import is_core_throttled
+from costmodel.estimate.training.memory_breakdown import LINES, memory_band, peak_after_paging
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.training_step import TERMS, TrainingStep
@@ -128,7 +128,7 @@ def _launch_wait(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Nu
 
 def _time(inputs: TrainingInputs, step: TrainingStep, kinds: list[Layers]) -> Number:
     """Seconds that the mixers (attention, scans) of these layers take in a step."""
-    done = [(kind, flop) for kind, flop in cores(inputs)]
+    done = [(kind, flop) for kind, flop in core_flop_by_kind(inputs)]
     with term("cores"):
         every = summed(*(flop for _, flop in done))
         own = summed(*(flop for kind, flop in done if kind in kinds))
@@ -173,7 +173,7 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
             low, high = memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES)
-            ends.append((low, absorbed(high, inputs.usable_memory, ledger.pageable[position])))
+            ends.append((low, peak_after_paging(high, inputs.usable_memory, ledger.pageable[position])))
     columns["memory_peak_low"], columns["memory_peak_high"] = (largest(*stages) for stages in zip(*ends, strict=True))
     costs = Costs({name: columns[name] for name in TRAINING_COLUMNS if name in columns}, evaluation.costs.rows)
     return replace(evaluation, costs=costs)
@@ -271,7 +271,7 @@ def _throttled_time(inputs: TrainingInputs, products: Number, attention: Number)
     if fit is None:
         return products + attention
     with term("cores that slow down"):
-        done = [(flop, slowed_core(fit, kind)) for kind, flop in cores(inputs)]
+        done = [(flop, is_core_throttled(fit, kind)) for kind, flop in core_flop_by_kind(inputs)]
         slowed = [flop for flop, slows in done if slows]
         if not slowed:
             return products

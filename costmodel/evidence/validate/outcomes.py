@@ -25,7 +25,7 @@ from costmodel.equations.run.uncertainty import (
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block, Rows, memoized, summed
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training.memory_breakdown import ALLOCATED, LINES, RESERVED, Ledger, memory_band
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import Evaluation
@@ -150,7 +150,7 @@ def _from_flop(row: CsvRow, model: Modelled) -> float:
     convention, executed = _convention(row, model)
     block = model.evaluation.block
     inputs = _with_flop_convention(model.inputs, block, convention)
-    flop = work_of_step(inputs, block)
+    flop = flop_of_step(inputs, block)
     achieved, used = row.number("tflops_per_gpu"), row.number("mfu")
     if achieved is None and used is None:
         used, executed = row.number("hfu"), True

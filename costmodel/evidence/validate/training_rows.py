@@ -18,7 +18,7 @@ from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import ExpertKernels, Stack
 from costmodel.equations.run.economics import share
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.training.parallelism.pipeline import FOLDED, LOOPED, fewest_micro_batches, is_later
+from costmodel.estimate.training.parallelism.pipeline import FOLDED, LOOPED, fewest_micro_batches, is_later_schedule
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.evidence.validate.imputation import (
     LAST_OF_2021,
@@ -166,7 +166,7 @@ def usual_schedule(filling: Filling, stack: Stack, layers: float, pp: float, cou
     usual = stack.schedules[0]
     enough = bool(count >= fewest_micro_batches(usual, pp))
     can = pp % 2 == 0 and layers % pp == 0 and enough and filling.row.number("vp") is None
-    return filling.put("schedule", usual) if is_later(usual) and can else "1f1b"
+    return filling.put("schedule", usual) if is_later_schedule(usual) and can else "1f1b"
 
 
 def split(filling: Filling, layers: float, chunks: float) -> str:

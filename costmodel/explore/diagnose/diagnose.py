@@ -20,7 +20,7 @@ from costmodel.equations.run.uncertainty import (
     tenth_percentile,
 )
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.estimate.training_answer.training_error_band import residual
 from costmodel.explore.diagnose.measured import MeasuredStep, PredictedTerms, of_evaluation, step_of, with_figure
@@ -426,7 +426,7 @@ def _doubts(answer: Answer, base: PredictedTerms, measured: MeasuredStep) -> Ite
     """Why the step is hardly of this job: it is beyond the peak, its log is of another job, or the plan has no room."""
     row = answer.evaluation.costs.row()
     inputs = answer.inputs
-    work = work_of_step(inputs, base.block).model
+    work = flop_of_step(inputs, base.block).model
     mfu = number(flop_utilisation(work, measured.step, inputs.ranks, inputs.rates.mfu_peak))
     if mfu > 1:
         yield f"in {show_time(measured.step)} it would compute at {percent(mfu)} of the peak"

@@ -16,7 +16,7 @@ from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.equations.run.economics import tokens_per_step, work_time
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, evaluate
 from costmodel.estimate.training_answer.predict_training import plan_block
@@ -196,7 +196,7 @@ def _as_step(inputs: TrainingInputs, base: PredictedTerms, name: str, value: flo
         return 0.0
     if name == "tokens_per_s":
         return float(tokens_per_step(inputs.global_batch, inputs.sequence)) / value
-    flop = work_of_step(inputs, base.block).model
+    flop = flop_of_step(inputs, base.block).model
     return number(work_time(flop, value * inputs.rates.mfu_peak, inputs.ranks))
 
 

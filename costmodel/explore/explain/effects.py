@@ -28,11 +28,11 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.data import (
     codec_time,
     compressed_bytes,
+    compression_method,
     factor_shares,
-    practice_of,
     warm_up,
 )
-from costmodel.estimate.training.plan_constraints import replicas_of
+from costmodel.estimate.training.plan_constraints import replicas_on_nodes
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.estimate.training.training_step import exchange, to_use_well
 from costmodel.estimate.training_answer.predict_training import Answer, predict
@@ -182,7 +182,7 @@ def _of_shares(answer: Answer) -> Iterator[str]:
 
     inputs, block = answer.inputs, answer.evaluation.block
     taken = [
-        (nodes, kind.case.node.name, number(replicas_of(inputs, block, nodes)), number(count))
+        (nodes, kind.case.node.name, number(replicas_on_nodes(inputs, block, nodes)), number(count))
         for (nodes, kind), count in zip(inputs.groups, micro_batches_of_groups(inputs, block), strict=True)
     ]
     whole = sum(replicas * count for *_, replicas, count in taken)
@@ -252,7 +252,7 @@ def _step_time(answer: Answer) -> float:
 def _of_compression(answer: Answer, plain: Answer) -> Iterator[str]:
     """Bytes and codec of compressed gradients, and the network on which they pay."""
     inputs, block = answer.inputs, answer.evaluation.block
-    share, (method, practice) = number(compressed_bytes(inputs, block)), practice_of(block)
+    share, (method, practice) = number(compressed_bytes(inputs, block)), compression_method(block)
     sums = [transfer for transfer in plain.evaluation.step.transfers if _sums_gradients(transfer)]
     if not sums:
         return

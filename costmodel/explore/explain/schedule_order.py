@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, LOOPED, PLAIN, live
+from costmodel.estimate.training.parallelism.pipeline import BOTH_WAYS, FOLDED, LOOPED, PLAIN, live_on_stage
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
@@ -468,7 +468,7 @@ def _live(inputs: TrainingInputs, asked: Answer) -> float:
     if block.pp[0] == 1:
         return 1.0
     count = micro_batches(inputs, block)
-    return number(live(block, count, 0.0))
+    return number(live_on_stage(block, count, 0.0))
 
 
 def clock(inputs: TrainingInputs, plan: Plan) -> Pipeline:

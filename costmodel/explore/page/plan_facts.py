@@ -12,7 +12,7 @@ from costmodel.equations.run.economics import rate, share, work_time
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.plan_batch import STAGES
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training.memory_breakdown import LINES
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import TERM_COLUMNS, Evaluation, missing_input
@@ -194,7 +194,7 @@ def held_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Expl
 
 def _compute_parts(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Number]:
     """Seconds of ideal compute, of recomputed work, and lost in kernels."""
-    flop, columns = work_of_step(inputs, evaluation.block), evaluation.costs.columns
+    flop, columns = flop_of_step(inputs, evaluation.block), evaluation.costs.columns
     ideal, executed = (
         known_as(name, work_time(work, inputs.rates.mfu_peak, inputs.ranks))
         for name, work in (("ideal", flop.model), ("executed", flop.executed))

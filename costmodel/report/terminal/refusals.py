@@ -19,7 +19,7 @@ from costmodel.estimate.training.failed_node import (
     most_replicas_lost,
     nearest_ranks,
     replica_ranks,
-    replicas_together,
+    replicas_with_all_states,
     whole_replicas,
 )
 from costmodel.estimate.training.parallelism.pipeline import (
@@ -29,7 +29,7 @@ from costmodel.estimate.training.parallelism.pipeline import (
     LOOPED,
     SLOTS,
     fewest_micro_batches,
-    is_later,
+    is_later_schedule,
     stage_layers,
 )
 from costmodel.estimate.training.plan_constraints import PLAIN, micro_batches
@@ -56,7 +56,7 @@ _DRIVE_PROPERTIES = {"drives": "drives", "read": "how fast they read", "write": 
 
 def _no_replica_can_leave(inputs: TrainingInputs, block: Block) -> str:
     """Why no replica can leave the job after a failure without a loss of training states."""
-    dp, together = float(block.dp[0]), number(replicas_together(block))
+    dp, together = float(block.dp[0]), number(replicas_with_all_states(block))
     if block.structure.zero >= 1 and block.dp_replicate[0] == 1:
         stated = f"zero {block.structure.zero} cuts the states over all of dp {counted(dp)}"
         return f"{stated}, with dp_replicate 1, so no replica holds them whole"
@@ -411,7 +411,9 @@ def _unsuitable_micro_batches(inputs: TrainingInputs, block: Block) -> str:
 def _unsuitable_chunks(inputs: TrainingInputs, block: Block) -> str:
     """Why pp and vpp do not suit the schedule."""
     schedule = block.structure.schedule
-    stages = "an even pp" if schedule in BOTH_WAYS else "pp ≥ 2" if is_later(schedule) or schedule in LOOPED else ""
+    stages = (
+        "an even pp" if schedule in BOTH_WAYS else "pp ≥ 2" if is_later_schedule(schedule) or schedule in LOOPED else ""
+    )
     chunks = "vpp ≥ 2" if schedule in LOOPED else "vpp 2" if schedule in FOLDED else "vpp 1"
     has = f"pp {counted(_size(block, 'pp'))} and vpp {counted(_size(block, 'vpp'))}"
     return f"{schedule} needs {and_list([*([stages] if stages else []), chunks])}, not {has}"

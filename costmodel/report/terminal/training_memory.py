@@ -13,7 +13,7 @@ from costmodel.documents.schemas.default_values import SAFE
 from costmodel.estimate.model.mixers.mixing_half import CacheKind
 from costmodel.estimate.shared.plan_batch import STAGES
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.memory_breakdown import ALLOCATED, LINES, RESERVED, host_band, kept_gradient
+from costmodel.estimate.training.memory_breakdown import ALLOCATED, LINES, RESERVED, host_band, stored_gradient
 from costmodel.estimate.training.parallelism.pipeline import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.estimate.training_answer.evaluate_training import verdict
@@ -251,7 +251,7 @@ def _gradient_words(answer: Answer) -> str:
         return f"{words}, and {width / 2:.0f} B of backward" if wide else f"{words}, and {2 * width:.0f} B of the shard"
     if zero < 2:
         return words
-    kept = kept_gradient(inputs.stack.states, width, zero=zero)
+    kept = stored_gradient(inputs.stack.states, width, zero=zero)
     return (
         f"{words}, whole until the last micro-batch" if late else f"{kept:.0f} B a parameter, {_sharding_words(answer)}"
     )

@@ -16,7 +16,7 @@ from costmodel.documents.schemas.scenario import adaptable
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.model.shards import counted_kinds, shard
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.training.layer_kernels import layer_pass, stream
+from costmodel.estimate.training.layer_kernels import layer_pass, memory_bound_seconds
 from costmodel.estimate.training.stage_parameters import (
     UNPACKING,
     adapters,
@@ -380,7 +380,7 @@ def test_what_tp_ranks_hold_whole_they_unpack_whole_and_multiply_by_their_tokens
     forward = [one(layer_pass(asked, part, block).forward.memory_bound) for asked in (lora, qlora)]
     down, up = 7168 * (1536 + 576), 128 * 192 * 1536 + 128 * 256 * 512 + 7168 * 128 * 128 + 3 * 7168 * 18432
     nbytes = (4.127 / 8 + 2) * (down + up / 4)
-    assert forward[1] - forward[0] == EQUAL(float(UNPACKING) * one(stream(lora, nbytes)), rel=1e-3)
+    assert forward[1] - forward[0] == EQUAL(float(UNPACKING) * one(memory_bound_seconds(lora, nbytes)), rel=1e-3)
     assert one(between(lora, part, 4096.0)) == 2 * 8 * (4096 / 4 + 4096)
 
 

@@ -12,7 +12,7 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.estimate.machine.number_formats import LinearTypes
 from costmodel.estimate.model.shards import layer_matmuls, shard
-from costmodel.estimate.training.layer_kernels import linear
+from costmodel.estimate.training.layer_kernels import linear_map
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.ground.errors import CostModelError
 from estimate.cases import ask, case, costs, inputs, line, one, with_rates, written_out
@@ -56,7 +56,7 @@ def test_ranks_convert_what_they_gather_in_parts(precision: str, once: float) ->
     up = next(
         each for each in layer_matmuls(found.model, shard(found.model, found.model.layers[0], 2.0)) if "up" in each.name
     )
-    whole, half = (linear(found, 4096.0, up, split).forward.memory_bound for split in (1.0, 2.0))
+    whole, half = (linear_map(found, 4096.0, up, split).forward.memory_bound for split in (1.0, 2.0))
     assert half / whole == pytest.approx((2.0 + 5.0 / 2) / once if precision == "fp8-cs" else 0.5)
 
 

@@ -13,7 +13,7 @@ import pytest
 from costmodel.documents.reader.library import read
 from costmodel.equations.kernels.roofline import part_slowdown
 from costmodel.estimate.model.shards import layer_matmuls, shard
-from costmodel.estimate.training.layer_kernels import linear
+from costmodel.estimate.training.layer_kernels import linear_map
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import Answer, answer
@@ -240,7 +240,7 @@ def test_adding_to_gradients_can_wait_as_the_gradients_can() -> None:
     asked = inputs("llama-3-8b")
     matrix = next(iter(layer_matmuls(asked.model, shard(asked.model, asked.model.layers[0], 1.0))))
     wide, narrow = (
-        linear(replace(asked, widths=replace(asked.widths, gradient=width)), 4096.0, matrix, 1.0)
+        linear_map(replace(asked, widths=replace(asked.widths, gradient=width)), 4096.0, matrix, 1.0)
         for width in (4.0, 2.0)
     )
     seconds = 2 * 2 * matrix.n * matrix.k / asked.rates.memory_bandwidth / asked.rates.memory_share

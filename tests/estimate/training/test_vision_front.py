@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.documents.reader.library import read
 from costmodel.estimate.model.shards import tower_parameters
-from costmodel.estimate.training.flop_count import work_of_step
+from costmodel.estimate.training.flop_count import flop_of_step
 from costmodel.estimate.training_answer.predict_training import Answer
 from costmodel.ground.errors import CostModelError
 from estimate.cases import ask, inputs, one
@@ -31,7 +31,7 @@ def asked(workload: dict[str, Any] | None = None, **plan: Any) -> Answer:
 
 def work(given: Answer) -> Any:
     """FLOP of a step: counted and executed."""
-    found = work_of_step(given.inputs, given.evaluation.block)
+    found = flop_of_step(given.inputs, given.evaluation.block)
     return np.array([one(found.model), one(found.executed)])
 
 

@@ -36,19 +36,19 @@ def context_traffic(
     """Context-parallel traffic: ring, all-gather, or all-to-all of heads for tokens; `core` is the attention time."""
     if single_rank(block.cp) or part.mixer is None:
         return NOTHING
-    once = _boundary_traffic(inputs, cp, block, part, part.mixer, core)
+    once = _mixers_traffic(inputs, cp, block, part, part.mixer, core)
     if not again:
         return once
     anew = tuple(replace(exchange, again=exchange.forward) for exchange in once.exchanges)
     return LayerTraffic("cp", once.forward, once.backward + once.forward, anew)
 
 
-def _boundary_traffic(
+def _mixers_traffic(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, mixer: Mixer, core: ForwardBackward
 ) -> LayerTraffic:
     """Context-parallel traffic of all mixers in a layer together."""
     first, *others = (
-        _of_mixer(inputs, cp, block, row, own, mine, core) for row, own, mine in each_mixer(part.kind, mixer)
+        _mixer_traffic(inputs, cp, block, row, own, mine, core) for row, own, mine in each_mixer(part.kind, mixer)
     )
     for other in others:
         both = (*first.exchanges, *other.exchanges)
@@ -56,7 +56,7 @@ def _boundary_traffic(
     return first
 
 
-def _of_mixer(
+def _mixer_traffic(
     inputs: TrainingInputs,
     cp: Group,
     block: Block,
@@ -68,7 +68,7 @@ def _of_mixer(
     """Context-parallel traffic of one mixer; a scan always uses an all-to-all of heads for tokens."""
     kind = block.structure.cp_type
     if kind == "a2a" or isinstance(any_mixer, ScanMixer):
-        return _all_to_all(inputs, cp, block, row.all_to_all_shape(any_mixer, mine))
+        return _all_to_all_traffic(inputs, cp, block, row.all_to_all_shape(any_mixer, mine))
     return (
         _ring_traffic(inputs, cp, block, mine, core)
         if kind == "p2p"
@@ -76,7 +76,7 @@ def _of_mixer(
     )
 
 
-def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
+def _key_bytes(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
     """Bytes of the keys, or of the values, of the given number of tokens."""
     return heads_message(tokens, mixer.kv_heads, mixer.head_dim, inputs.widths.element)
 
@@ -84,7 +84,7 @@ def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
 def _ring_traffic(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: ForwardBackward) -> LayerTraffic:
     """Bytes of ring attention: each step sends keys and values on, in backward also their gradients."""
     with term("cp ring forward"):
-        message = 2.0 * _keys(inputs, mixer, local_tokens(inputs, block))
+        message = 2.0 * _key_bytes(inputs, mixer, local_tokens(inputs, block))
         time = send_time(inputs, message, cp)
         forward = ring_exposed_time(time, core.forward.attention, cp.ranks, inputs.overlap.cp)
     with term("cp ring backward"):
@@ -100,7 +100,7 @@ def _ring_traffic(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer,
 
 
 def _gather_traffic(inputs: TrainingInputs, cp: Group, block: Block, sent: Shapes) -> LayerTraffic:
-    """All-gather of keys and values before attention, again in backward, and reduce-scatter of their gradients."""
+    """Seconds and all-gathers of keys and values before attention, again in backward, and the scatter of gradients."""
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.layer_sequence)
     exchanges: list[Exchange] = []
     once: Number = 0.0
@@ -118,8 +118,8 @@ def _gather_traffic(inputs: TrainingInputs, cp: Group, block: Block, sent: Shape
     return LayerTraffic("cp", once, once + twice, tuple(exchanges))
 
 
-def _all_to_all(inputs: TrainingInputs, cp: Group, block: Block, sides: Shapes) -> LayerTraffic:
-    """All-to-all that exchanges tokens with all heads for all tokens with some heads, and back."""
+def _all_to_all_traffic(inputs: TrainingInputs, cp: Group, block: Block, sides: Shapes) -> LayerTraffic:
+    """Seconds and all-to-alls that exchange some tokens with all heads for all tokens with some heads, and back."""
     tokens = local_tokens(inputs, block)
     exchanges = []
     exposed: Number = 0.0
@@ -133,7 +133,7 @@ def _all_to_all(inputs: TrainingInputs, cp: Group, block: Block, sides: Shapes) 
 
 
 def context_buffers(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
-    """Bytes of other ranks' tokens during the attention of one layer."""
+    """Bytes of other ranks' tokens on a rank during the attention of one layer."""
     mixer = part.mixer
     if single_rank(block.cp) or mixer is None:
         return 0.0

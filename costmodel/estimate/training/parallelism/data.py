@@ -55,12 +55,13 @@ from costmodel.ground.units import Figure
 
 
 @record
-class CodecPractice:
-    """A compression method: bytes of an element and of a scale, elements per scale, and passes over the gradients.
+class CodecMethod:
+    """How a codec compresses gradients: bytes per element and per scale, elements per scale, passes over the gradients.
 
-    sent: summed on the way; by parts: each rank gets a part from all, sums it, and all gather the sums; gathered: each
-    rank gets those of all others. feedback: bytes of a gradient that a rank remembers of what it left out, and that the
-    rank of a part remembers of the sum.
+    sent: compressed gradients are summed on the way (`summed`); each rank gets a part from all ranks, sums it, and all
+        gather the sums (`by parts`); or each rank gets the gradients of all others (`gathered`)
+    feedback: bytes per gradient that a rank stores of its own compression error
+    shared_feedback: bytes per gradient that the rank which sums a part stores of that sum's error
     """
 
     sent: Literal["summed", "by parts", "gathered"]
@@ -73,35 +74,39 @@ class CodecPractice:
     warm_up: float = 0.0
 
 
-def _taken(value: float, what: str) -> Figure:
+def _named_figure(value: float, what: str) -> Figure:
     """The value as a figure with its name in traces."""
     return Figure(value, Place("compression", path=what))
 
 
-FP32 = _taken(4.0, "fp32")
-INDEX = _taken(4.0, "32-bit index")
+FP32 = _named_figure(4.0, "fp32")
+INDEX = _named_figure(4.0, "32-bit index")
 # fp16: read and write. int8: read once more for the scales. one-bit: what was left out is added and kept, and signs
 # have one scale for a part. top-k: read once more to select. powersgd: two products, and what they leave out.
-PRACTICES: dict[Method, CodecPractice] = {
-    "fp16": CodecPractice("summed", _taken(2.0, "fp16, passes"), _taken(2.0, "fp16")),
-    "int8": CodecPractice(
-        "summed", _taken(3.0, "int8, passes"), _taken(1.0, "int8"), FP32, _taken(256.0, "int8, a scale")
+PRACTICES: dict[Method, CodecMethod] = {
+    "fp16": CodecMethod("summed", _named_figure(2.0, "fp16, passes"), _named_figure(2.0, "fp16")),
+    "int8": CodecMethod(
+        "summed",
+        _named_figure(3.0, "int8, passes"),
+        _named_figure(1.0, "int8"),
+        FP32,
+        _named_figure(256.0, "int8, a scale"),
     ),
-    "one-bit": CodecPractice(
+    "one-bit": CodecMethod(
         "by parts",
-        _taken(3.0, "one-bit, passes"),
-        _taken(0.125, "one bit"),
+        _named_figure(3.0, "one-bit, passes"),
+        _named_figure(0.125, "one bit"),
         feedback=FP32,
         shared_feedback=FP32,
-        warm_up=_taken(0.2, "1-bit Adam: 15 to 25 % of the steps"),
+        warm_up=_named_figure(0.2, "1-bit Adam: 15 to 25 % of the steps"),
     ),
-    "top-k": CodecPractice("gathered", _taken(3.0, "top-k, passes"), FP32, feedback=FP32),
-    "powersgd": CodecPractice("summed", _taken(6.0, "powersgd, passes"), feedback=FP32),
+    "top-k": CodecMethod("gathered", _named_figure(3.0, "top-k, passes"), FP32, feedback=FP32),
+    "powersgd": CodecMethod("summed", _named_figure(6.0, "powersgd, passes"), feedback=FP32),
 }
 SCATTERED = frozenset({"fp16", "int8"})  # what sharded gradients can be summed in, the latter by an all-to-all
 
 
-def practice_of(block: Block) -> tuple[Codec, CodecPractice]:
+def compression_method(block: Block) -> tuple[Codec, CodecMethod]:
     """The codec of a structure, and its method."""
     codec = codec_of(block.structure.compression)
     return codec, PRACTICES[codec.method]
@@ -110,16 +115,16 @@ def practice_of(block: Block) -> tuple[Codec, CodecPractice]:
 @memoized("compression")
 def compressed_bytes(inputs: TrainingInputs, block: Block) -> Number:
     """Compressed over uncompressed bytes of the gradients, in the type that the stack reduces."""
-    codec, practice = practice_of(block)
+    codec, practice = compression_method(block)
     with term("compression"):
         if codec.method == "top-k":
             return sparse_share(codec.kept, practice.element, INDEX, inputs.widths.reduced)
         if codec.method == "powersgd":
-            return _factors(inputs, block, codec.rank)
+            return _factor_share(inputs, block, codec.rank)
         return quantised_share(practice.element, practice.scale, practice.group, inputs.widths.reduced)
 
 
-def _factors(inputs: TrainingInputs, block: Block, rank: float) -> Number:
+def _factor_share(inputs: TrainingInputs, block: Block, rank: float) -> Number:
     """Elements of low-rank factors over those of the matrices, as tp shards them; small matrices are sent whole."""
     sent: Number = 0.0
     whole: Number = 0.0
@@ -132,11 +137,11 @@ def _factors(inputs: TrainingInputs, block: Block, rank: float) -> Number:
 
 def factor_shares(inputs: TrainingInputs, block: Block, rank: float) -> Iterator[tuple[Number, Matmul, Number]]:
     """Each matrix with its count and the share of it that is sent: its factors, or 1 if these are larger."""
-    for count, matrix in _matrices(inputs, block):
+    for count, matrix in _rank_matrices(inputs, block):
         yield count, matrix, np.minimum(low_rank_share(rank, matrix.n, matrix.k), 1.0)
 
 
-def _matrices(inputs: TrainingInputs, block: Block) -> Iterator[tuple[Number, Matmul]]:
+def _rank_matrices(inputs: TrainingInputs, block: Block) -> Iterator[tuple[Number, Matmul]]:
     """The matrices of a rank, and the count of each."""
     model = inputs.model
     for kind in model.layers:
@@ -150,14 +155,14 @@ def _matrices(inputs: TrainingInputs, block: Block) -> Iterator[tuple[Number, Ma
 
 
 def warm_up(inputs: TrainingInputs, block: Block) -> float:
-    """Share of the steps before compression starts."""
+    """Share of the steps that run before compression starts."""
     stated = inputs.case.scenario.assume.compression.warm_up
-    return practice_of(block)[1].warm_up if stated is None else stated
+    return compression_method(block)[1].warm_up if stated is None else stated
 
 
-def remembered(inputs: TrainingInputs, block: Block, held: Number, routed: Number, copies: Number) -> Number:
-    """Bytes of a rank's error feedback: the compression error of its gradients, kept for the next step."""
-    _, practice = practice_of(block)
+def error_feedback_bytes(inputs: TrainingInputs, block: Block, held: Number, routed: Number, copies: Number) -> Number:
+    """Bytes of a rank's error feedback: the compression error of its gradients, stored for the next step."""
+    _, practice = compression_method(block)
     if not practice.feedback:
         return 0.0
     with term("error feedback"):
@@ -170,32 +175,32 @@ def remembered(inputs: TrainingInputs, block: Block, held: Number, routed: Numbe
 # Traffic of a compressed gradient reduction, and the time to compress and restore.
 
 
-def summed_as(inputs: TrainingInputs, block: Block, raw: Transfer) -> tuple[Transfer, ...]:
+def gradient_sums(inputs: TrainingInputs, block: Block, raw: Transfer) -> tuple[Transfer, ...]:
     """The transfers that sum gradients: the collective itself, or the ones for servers or compression."""
     if block.structure.sync != USUAL:
-        return (by_servers(inputs, block, raw),)
+        return (server_sum(inputs, block, raw),)
     if block.structure.compression == "none":
         return (raw,)
-    codec, practice = practice_of(block)
+    codec, practice = compression_method(block)
     with term("compressed gradients"):
         piece = compressed_bytes(inputs, block) * raw.message
         scattered = raw.operation == "reduce_scatter"
         if practice.sent == "gathered":
-            return (_again(inputs, raw, raw.group.ranks * piece, "all_gather"),)
+            return (_with_message(inputs, raw, raw.group.ranks * piece, "all_gather"),)
         if practice.sent == "by parts":
-            return tuple(_again(inputs, raw, piece, each) for each in ("all_to_all", "all_gather"))
+            return tuple(_with_message(inputs, raw, piece, each) for each in ("all_to_all", "all_gather"))
         if scattered and codec.method == "int8":
-            return (_again(inputs, raw, piece, "all_to_all"),)
+            return (_with_message(inputs, raw, piece, "all_to_all"),)
         whole = scattered and codec.method not in SCATTERED
         operation: Operation = "all_reduce" if whole else raw.operation
         if codec.method == "powersgd":  # one for each factor
-            half = _again(inputs, raw, piece / 2.0, operation)
+            half = _with_message(inputs, raw, piece / 2.0, operation)
             return (replace(half, count=2.0 * raw.count),)
-        return (_again(inputs, raw, piece, operation),)
+        return (_with_message(inputs, raw, piece, operation),)
 
 
-def _again(inputs: TrainingInputs, raw: Transfer, message: Number, operation: Operation) -> Transfer:
-    """The same transfers with another message and collective."""
+def _with_message(inputs: TrainingInputs, raw: Transfer, message: Number, operation: Operation) -> Transfer:
+    """The same transfers with another message [B] and collective."""
     time = np.where(raw.count > 0, collective_time(inputs, message, raw.group, operation), 0.0)
     return Transfer(raw.group, operation, message, time, raw.count)
 
@@ -207,7 +212,7 @@ def codec_time(inputs: TrainingInputs, block: Block, parameters: Number, times: 
     stated = inputs.case.scenario.assume.compression.codec
     if stated is not None:
         return stated
-    _, practice = practice_of(block)
+    _, practice = compression_method(block)
     restored = block.shards if practice.sent == "gathered" else 1.0
     with term("codec"):
         share = compressed_bytes(inputs, block)
@@ -215,7 +220,7 @@ def codec_time(inputs: TrainingInputs, block: Block, parameters: Number, times: 
         return times * stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
 
 
-def by_servers(inputs: TrainingInputs, block: Block, raw: Transfer) -> Transfer:
+def server_sum(inputs: TrainingInputs, block: Block, raw: Transfer) -> Transfer:
     """A gradient sum by parameter servers: inside each domain first, then push to the servers and pull from them."""
     sync = sync_of(block.structure.sync)
     servers = sync.number if sync.way == "parameter-server" else 0.0
@@ -223,13 +228,13 @@ def by_servers(inputs: TrainingInputs, block: Block, raw: Transfer) -> Transfer:
     if block.structure.compression != "none":
         message = compressed_bytes(inputs, block) * message
     with term("parameter server"):
-        time = np.where(raw.count > 0, _time(inputs, message, group, servers), 0.0)
+        time = np.where(raw.count > 0, _server_sum_seconds(inputs, message, group, servers), 0.0)
         further = servers * inputs.case.node.accelerators
         sent = parameter_server_wire(message, group.ranks, further)
     return replace(raw, message=message, time=time, sent=sent)
 
 
-def _time(inputs: TrainingInputs, message: Number, group: Group, servers: float) -> Number:
+def _server_sum_seconds(inputs: TrainingInputs, message: Number, group: Group, servers: float) -> Number:
     """Time [s] of a gradient sum by parameter servers: inside each node first, then to the servers and back."""
     inside = fastest_time_inside(inputs, message, group, "all_reduce")
     if np.all(group.domains == 1):
@@ -246,28 +251,30 @@ def _time(inputs: TrainingInputs, message: Number, group: Group, servers: float)
 
 @record
 class DataTraffic:
-    """Exposed data-parallel time of a step, and sharded gathers within the layers.
+    """Exposed data-parallel seconds of a step, and sharded gathers within the layers.
 
-    taken: total duration of its collectives, hidden or not, beside forward and backward.
+    transfer_time: total seconds of its collectives, hidden or not, beside forward and backward
     """
 
     exposed: Number
     layer_forward: Number
     layer_backward: Number
-    taken: tuple[Number, Number]
+    transfer_time: tuple[Number, Number]
     transfers: tuple[Transfer, ...]
 
 
 @record
-class Buffer:
-    """Traffic that occurs once per step: its transfers, their total time, and the time of the last bucket."""
+class OncePerStep:
+    """Traffic that occurs once per step: its transfers, their total seconds, and the seconds of the last bucket."""
 
     transfers: tuple[Transfer, ...]
     time: Number
     tail: Number
 
 
-def _bucketed(inputs: TrainingInputs, message: Number, element: float, dp: Group, operation: Operation) -> Transfer:
+def _bucketed_transfer(
+    inputs: TrainingInputs, message: Number, element: float, dp: Group, operation: Operation
+) -> Transfer:
     """The transfer of a buffer, sent in buckets; an empty buffer is not sent."""
     if not np.any(message):
         none = 0.0 * message
@@ -278,12 +285,12 @@ def _bucketed(inputs: TrainingInputs, message: Number, element: float, dp: Group
         count = bucket_count(message, bucket)
         piece = message / count
         return Transfer(dp, operation, piece, collective_time(inputs, piece, dp, operation), count)
-    sent = _bucketed(inputs, np.where(nothing, 1.0, message), element, dp, operation)
+    sent = _bucketed_transfer(inputs, np.where(nothing, 1.0, message), element, dp, operation)
     sizes = (np.where(nothing, 0.0, size) for size in (sent.message, sent.time, sent.count))
     return Transfer(dp, operation, *sizes)
 
 
-def _over_replicas(inputs: TrainingInputs, placed: Groups, scatter: Transfer) -> tuple[Transfer, ...]:
+def _replica_all_reduces(inputs: TrainingInputs, placed: Groups, scatter: Transfer) -> tuple[Transfer, ...]:
     """All-reduce of a gradient shard over the replicas, after each reduce-scatter in the shard group."""
     if single_rank(placed.replicas.ranks):
         return ()
@@ -302,28 +309,32 @@ def replicated_traffic(
     beside: tuple[Number, Number],
 ) -> DataTraffic:
     """Gradient traffic once per step, hidden by backward; with a sharded optimizer also weights, hidden by forward."""
-    sums = _gradients(inputs, block, placed, parameters)
+    sums = _gradient_sums(inputs, block, placed, parameters)
     with term("dp gradients"):
         exposed = exposed_time(sums.time, beside[1], inputs.overlap.dp, sums.tail)
     if block.structure.zero == 0:
         return DataTraffic(exposed, 0.0, 0.0, (0.0, sums.time), sums.transfers)
-    back = _weights_back(inputs, block, placed.dp, parameters, ends)
-    exposed = exposed + _shown(inputs, back, beside[0])
+    back = _updated_weight_gathers(inputs, block, placed.dp, parameters, ends)
+    exposed = exposed + _exposed_gather(inputs, back, beside[0])
     return DataTraffic(exposed, 0.0, 0.0, (back.time, sums.time), (*sums.transfers, *back.transfers))
 
 
 @memoized("zero", "compression", "sync")
-def _gradients(inputs: TrainingInputs, block: Block, placed: Groups, parameters: Number) -> Buffer:
+def _gradient_sums(inputs: TrainingInputs, block: Block, placed: Groups, parameters: Number) -> OncePerStep:
     """The traffic that sums all gradients, over the shards and over their replicas."""
     with term("dp gradients"):
         gradients = gradient_traffic(parameters, inputs.widths.reduced)
-        transfer = _bucketed(inputs, gradients, inputs.widths.reduced, placed.dp, _summing(inputs, block))
-        sent = summed_as(inputs, block, transfer)
-        transfers = (*sent, *_over_replicas(inputs, placed, sent[-1]))
-        return Buffer(transfers, _sum([each.total_time for each in transfers]), _sum([each.time for each in transfers]))
+        transfer = _bucketed_transfer(
+            inputs, gradients, inputs.widths.reduced, placed.dp, _sum_operation(inputs, block)
+        )
+        sent = gradient_sums(inputs, block, transfer)
+        transfers = (*sent, *_replica_all_reduces(inputs, placed, sent[-1]))
+        return OncePerStep(
+            transfers, _sum([each.total_time for each in transfers]), _sum([each.time for each in transfers])
+        )
 
 
-def _summing(inputs: TrainingInputs, block: Block) -> Operation:
+def _sum_operation(inputs: TrainingInputs, block: Block) -> Operation:
     """The collective that sums gradients over the shards."""
     zero = block.structure.zero
     return "all_reduce" if zero == 0 or (zero < 3 and inputs.stack.whole_sums) else "reduce_scatter"
@@ -336,7 +347,9 @@ def _sum(times: Sequence[Number]) -> Number:
 
 
 @memoized()
-def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: Number, ends: Number) -> Buffer:
+def _updated_weight_gathers(
+    inputs: TrainingInputs, block: Block, dp: Group, parameters: Number, ends: Number
+) -> OncePerStep:
     """All-gather of updated weights once per step; embedding, head and adapters are sent in 16 bits."""
     compute = inputs.stack.states.compute
     with term("dp weights"):
@@ -345,12 +358,12 @@ def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: N
         else:
             layers = gradient_traffic(parameters - ends, inputs.gathered)
             weights = layers + gradient_traffic(ends, compute)
-        gathered = _bucketed(inputs, weights, compute, dp, "all_gather")
-        return Buffer((gathered,), gathered.total_time, gathered.time)
+        gathered = _bucketed_transfer(inputs, weights, compute, dp, "all_gather")
+        return OncePerStep((gathered,), gathered.total_time, gathered.time)
 
 
-def _shown(inputs: TrainingInputs, back: Buffer, forward: Number) -> Number:
-    """Exposed time [s] of gathering updated weights, after the part that the next forward pass hides."""
+def _exposed_gather(inputs: TrainingInputs, back: OncePerStep, forward: Number) -> Number:
+    """Exposed seconds of gathering updated weights, after the part that the next forward pass hides."""
     with term("dp weights"):
         return exposed_time(back.time, forward, inputs.overlap.weights, back.tail)
 
@@ -390,7 +403,7 @@ class FsdpTraffic:
     table: Number
 
 
-def _moved(
+def _layer_and_table_transfers(
     inputs: TrainingInputs,
     dp: Group,
     units: FsdpUnits,
@@ -416,26 +429,32 @@ def _moved(
 
 
 @memoized()
-def _gathers(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
+def _weight_gathers(
+    inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number
+) -> FsdpTraffic:
     """All-gathers of weights over the shards."""
-    layer, table = _moved(inputs, placed.dp, units, inputs.gathered, inputs.stack.states.compute, "all_gather", times)
+    layer, table = _layer_and_table_transfers(
+        inputs, placed.dp, units, inputs.gathered, inputs.stack.states.compute, "all_gather", times
+    )
     return FsdpTraffic((layer, table), layer.time, table.time)
 
 
 @memoized("zero", "compression", "sync")
-def _scatters(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number) -> FsdpTraffic:
+def _gradient_scatters(
+    inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, times: Number
+) -> FsdpTraffic:
     """Reduce-scatters of gradients over the shards; FSDP also reduces over the replicas after each."""
     width = inputs.widths.reduced
-    raw = _moved(inputs, placed.dp, units, width, width, _summing(inputs, block), times)
-    (layer, *_), (table, *_) = (summed_as(inputs, block, each) for each in raw)
+    raw = _layer_and_table_transfers(inputs, placed.dp, units, width, width, _sum_operation(inputs, block), times)
+    (layer, *_), (table, *_) = (gradient_sums(inputs, block, each) for each in raw)
     if not inputs.stack.states.sharded_master:
         return FsdpTraffic((layer, table), layer.time, table.time)
-    layers = (layer, *_over_replicas(inputs, placed, layer))
-    tables = (table, *_over_replicas(inputs, placed, table))
+    layers = (layer, *_replica_all_reduces(inputs, placed, layer))
+    tables = (table, *_replica_all_reduces(inputs, placed, table))
     return FsdpTraffic((*layers, *tables), *(_sum([each.time for each in kind]) for kind in (layers, tables)))
 
 
-def _with_replicas(
+def _with_replica_sums(
     inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, data: DataTraffic, beside: Number
 ) -> DataTraffic:
     """Adds the all-reduce over shard replicas, for stacks that run it only in the last micro-batch.
@@ -444,19 +463,19 @@ def _with_replicas(
     """
     if single_rank(placed.replicas.ranks) or inputs.stack.states.sharded_master:
         return data
-    scatters = _scatters(inputs, block, placed, units, 1.0).transfers
-    sums = tuple(item for scatter in scatters for item in _over_replicas(inputs, placed, scatter))
+    scatters = _gradient_scatters(inputs, block, placed, units, 1.0).transfers
+    sums = tuple(item for scatter in scatters for item in _replica_all_reduces(inputs, placed, scatter))
     with term("dp all-reduce over replicas"):
         whole = _sum([item.total_time for item in sums])
-        room = units.layers * np.maximum(beside - data.taken[1], 0.0)
+        room = units.layers * np.maximum(beside - data.transfer_time[1], 0.0)
         shown = exposed_time(whole, room, inputs.overlap.dp, largest(*(item.time for item in sums)))
         longer = whole / (units.layers * units.micro_batches)
-    taken = data.taken[0], data.taken[1] + longer
-    return replace(data, exposed=data.exposed + shown, taken=taken, transfers=(*data.transfers, *sums))
+    transfer_time = data.transfer_time[0], data.transfer_time[1] + longer
+    return replace(data, exposed=data.exposed + shown, transfer_time=transfer_time, transfers=(*data.transfers, *sums))
 
 
-def _ends(
-    inputs: TrainingInputs, moved: FsdpTraffic, units: FsdpUnits, times: Number, beside: Number, taken: Number
+def _exposed_table_transfers(
+    inputs: TrainingInputs, moved: FsdpTraffic, units: FsdpUnits, times: Number, beside: Number, transfer_time: Number
 ) -> tuple[Number, Number]:
     """Exposed time [s] of FSDP transfers of embedding and head, and the link time that they take from each layer.
 
@@ -464,7 +483,7 @@ def _ends(
     """
     with term("ends"):
         whole = units.tables * moved.table
-        room = units.layers * np.maximum(beside - taken, 0.0)
+        room = units.layers * np.maximum(beside - transfer_time, 0.0)
         each = exposed_time(whole, room, inputs.overlap.dp, 0.0)
         first = exposed_time(whole, room, inputs.overlap.dp, moved.table)
         return first + (times - 1.0) * each, whole / units.layers
@@ -483,13 +502,13 @@ def sharded_gradients(
 
     They overlap with all layers in forward, and with one backward.
     """
-    scatters = _scatters(inputs, block, placed, units, units.micro_batches)
+    scatters = _gradient_scatters(inputs, block, placed, units, units.micro_batches)
     exposed = exposed_time(scatters.layer, beside[1], inputs.overlap.dp, 0.0)
-    back = _weights_back(inputs, block, placed.dp, parameters, ends)
-    ends, longer = _ends(inputs, scatters, units, units.micro_batches, beside[1], scatters.layer)
-    shown, taken = ends + _shown(inputs, back, beside[0]), (back.time, scatters.layer + longer)
-    data = DataTraffic(shown, 0.0, exposed, taken, (*scatters.transfers, *back.transfers))
-    return _with_replicas(inputs, block, placed, units, data, beside[1])
+    back = _updated_weight_gathers(inputs, block, placed.dp, parameters, ends)
+    ends, longer = _exposed_table_transfers(inputs, scatters, units, units.micro_batches, beside[1], scatters.layer)
+    shown, transfer_time = ends + _exposed_gather(inputs, back, beside[0]), (back.time, scatters.layer + longer)
+    data = DataTraffic(shown, 0.0, exposed, transfer_time, (*scatters.transfers, *back.transfers))
+    return _with_replica_sums(inputs, block, placed, units, data, beside[1])
 
 
 def sharded_weights(
@@ -509,21 +528,25 @@ def sharded_weights(
     """
     hideable, again = inputs.overlap.dp, block.structure.zero == 3
     gathered_times = units.micro_batches if again else units.once
-    gathers = _gathers(inputs, block, placed, units, gathered_times)
-    scatters = _scatters(inputs, block, placed, reduced, units.once)
-    gather, taken = gathers.layer, (gathers.layer, scatters.layer)
+    gathers = _weight_gathers(inputs, block, placed, units, gathered_times)
+    scatters = _gradient_scatters(inputs, block, placed, reduced, units.once)
+    gather, transfer_time = gathers.layer, (gathers.layer, scatters.layer)
     if again:
-        taken = gather, np.where(units.shared, gather, gather + scatters.layer)
-    gathered_ends, before = _ends(inputs, gathers, units, gathered_times, beside[0], taken[0])
-    scattered_ends, behind = _ends(inputs, scatters, reduced, units.once, beside[1], taken[1])
-    ends, taken = gathered_ends + scattered_ends, (taken[0] + before, taken[1] + behind)
+        transfer_time = gather, np.where(units.shared, gather, gather + scatters.layer)
+    gathered_ends, before = _exposed_table_transfers(
+        inputs, gathers, units, gathered_times, beside[0], transfer_time[0]
+    )
+    scattered_ends, behind = _exposed_table_transfers(
+        inputs, scatters, reduced, units.once, beside[1], transfer_time[1]
+    )
+    ends, transfer_time = gathered_ends + scattered_ends, (transfer_time[0] + before, transfer_time[1] + behind)
     forward = exposed_time(gather, beside[0], hideable, 0.0)
     room = np.maximum(beside[1] - gather, 0.0) if again and inputs.stack.overlap.ahead else beside[1]
     each, rest = units.placed(exposed_time(scatters.layer, room, hideable, 0.0))
     if not again:
         each_forward, once_forward = units.placed(forward)
         moved = (*gathers.transfers, *scatters.transfers)
-        return DataTraffic(ends + once_forward + rest, each_forward, each, taken, moved)
+        return DataTraffic(ends + once_forward + rest, each_forward, each, transfer_time, moved)
     if inputs.stack.overlap.ahead:
         gathered = exposed_time(gather, beside[1], hideable, 0.0)
         both = exposed_time(scatters.layer + gather, beside[1], hideable, 0.0)
@@ -531,8 +554,8 @@ def sharded_weights(
         gathered, both = gather, gather + exposed_time(scatters.layer, beside[1], hideable, 0.0)
     backward = np.where(units.shared, gathered, both)
     moved = (*gathers.transfers, gathers.transfers[0], *scatters.transfers)
-    data = DataTraffic(ends + rest, forward, backward, taken, moved)
-    return _with_replicas(inputs, block, placed, reduced, data, beside[1])
+    data = DataTraffic(ends + rest, forward, backward, transfer_time, moved)
+    return _with_replica_sums(inputs, block, placed, reduced, data, beside[1])
 
 
 def data_traffic(
@@ -551,7 +574,7 @@ def data_traffic(
     traffic = _data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
     if block.structure.compression == "none":
         return traffic
-    most = fullest(inputs, block, own)
+    most = largest_rank(inputs, block, own)
     often = 1.0 if block.structure.zero < 2 else np.where(summed_once(inputs, block), 1.0, micro_batches)
     with term("compression"):
         coded = np.where(block.shards > 1, codec_time(inputs, block, most.held + most.routed, often), 0.0)
@@ -560,10 +583,10 @@ def data_traffic(
     if before == 0:
         return traffic
     plain = block.under(replace(block.structure, compression="none"))
-    return _mixed(before, _data_traffic(inputs, plain, placed, parameters, own, work, micro_batches), traffic)
+    return _mean_traffic(before, _data_traffic(inputs, plain, placed, parameters, own, work, micro_batches), traffic)
 
 
-def _mixed(part: float, one: DataTraffic, other: DataTraffic) -> DataTraffic:
+def _mean_traffic(part: float, one: DataTraffic, other: DataTraffic) -> DataTraffic:
     """The weighted mean of two kinds of traffic; `part` is the share of steps of the first kind."""
     with term("warm-up"):
         sent = [replace(transfer, count=part * transfer.count) for transfer in one.transfers]
@@ -572,8 +595,11 @@ def _mixed(part: float, one: DataTraffic, other: DataTraffic) -> DataTraffic:
             mixed(part, getattr(one, name), getattr(other, name))
             for name in ("exposed", "layer_forward", "layer_backward")
         )
-        taken = mixed(part, one.taken[0], other.taken[0]), mixed(part, one.taken[1], other.taken[1])
-    return DataTraffic(exposed, forward, backward, taken, tuple(sent))
+        transfer_time = (
+            mixed(part, one.transfer_time[0], other.transfer_time[0]),
+            mixed(part, one.transfer_time[1], other.transfer_time[1]),
+        )
+    return DataTraffic(exposed, forward, backward, transfer_time, tuple(sent))
 
 
 def _data_traffic(
@@ -586,12 +612,12 @@ def _data_traffic(
     micro_batches: Number,
 ) -> DataTraffic:
     """Data-parallel traffic of a step, without compression time and warm-up."""
-    zero, placed = block.structure.zero, _holders(inputs, block, placed)
-    most = fullest(inputs, block, own)
-    units, reduced = _units(inputs, block, parameters, own, work.held, micro_batches)
+    zero, placed = block.structure.zero, _groups_both_ways(inputs, block, placed)
+    most = largest_rank(inputs, block, own)
+    units, reduced = _fsdp_units(inputs, block, parameters, own, work.held, micro_batches)
     forward, backward = work.layer.forward.total, work.layer.backward.total
     if zero < 2:
-        beside = _passing(inputs, block, work, micro_batches)
+        beside = _hiding_passes(inputs, block, work, micro_batches)
         data = replicated_traffic(inputs, block, placed, most.held, most.ends, beside)
     elif zero == 3 or inputs.stack.states.sharded_master:
         beside = forward, backward
@@ -602,12 +628,14 @@ def _data_traffic(
     if inputs.experts is None:
         return data
     edp = replicas_both_ways(inputs, block, expert_groups(inputs, block).edp)
-    routed = fullest(inputs, block, parameters).routed, most.routed
+    routed = largest_rank(inputs, block, parameters).routed, most.routed
     experts = expert_data_traffic(inputs, block, placed, edp, *routed, units, beside, data)
-    return together(data, one_by_one(inputs, block, edp, routed[0] / units.layers, experts) if zero == 3 else experts)
+    return added_traffic(
+        data, expert_by_expert(inputs, block, edp, routed[0] / units.layers, experts) if zero == 3 else experts
+    )
 
 
-def one_by_one(inputs: TrainingInputs, block: Block, edp: Group, held: Number, data: DataTraffic) -> DataTraffic:
+def expert_by_expert(inputs: TrainingInputs, block: Block, edp: Group, held: Number, data: DataTraffic) -> DataTraffic:
     """Data-parallel traffic if experts' matrices are gathered one after the other; recompute gathers them again."""
     kernels = inputs.stack.experts
     if kernels is None or kernels.fetched is None or not kernels.looped:
@@ -626,34 +654,34 @@ def one_by_one(inputs: TrainingInputs, block: Block, edp: Group, held: Number, d
 
 
 @memoized("schedule")
-def fullest(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> LargestRankParameters:
+def largest_rank(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> LargestRankParameters:
     """Parameters of the rank with most parameters."""
     return parameters.fullest(block)
 
 
 @memoized("order", "schedule")
-def _holders(inputs: TrainingInputs, block: Block, placed: Groups) -> Groups:
+def _groups_both_ways(inputs: TrainingInputs, block: Block, placed: Groups) -> Groups:
     """The process groups with the data-parallel ranks of both directions in a bidirectional pipeline."""
     return replace(placed, dp=replicas_both_ways(inputs, block, placed.dp))
 
 
 @memoized()
-def _passing(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Number, Number]:
-    """Forward and backward time [s] that can hide traffic which occurs once per step."""
-    passes = _passes(inputs, block, micro_batches)
+def _hiding_passes(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Number, Number]:
+    """Forward and backward seconds that can hide traffic which occurs once per step."""
+    passes = _passes_beside_traffic(inputs, block, micro_batches)
     forward, backward = work.fullest
     return passes * forward, passes * backward
 
 
 @memoized()
-def _passes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
+def _passes_beside_traffic(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
     """Number of micro-batch passes that run beside the traffic of a step."""
     with term("passes beside"):
         return passes_beside(block.pp, micro_batches, block.vpp)
 
 
 @memoized()
-def _units(
+def _fsdp_units(
     inputs: TrainingInputs,
     block: Block,
     parameters: StageParameters,
@@ -702,7 +730,7 @@ def expert_data_traffic(
     layer, else of the whole pass.
     """
     zero, placed = block.structure.zero, replace(placed, dp=edp)
-    beside = np.maximum(compute[0] - rest.taken[0], 0.0), np.maximum(compute[1] - rest.taken[1], 0.0)
+    beside = np.maximum(compute[0] - rest.transfer_time[0], 0.0), np.maximum(compute[1] - rest.transfer_time[1], 0.0)
     with term("experts"):
         if zero < 2:
             return replicated_traffic(inputs, block, placed, trained, 0.0, beside)
@@ -716,12 +744,12 @@ def expert_data_traffic(
         return sharded_gradients(inputs, block, placed, trained, 0.0, reduced, beside)
 
 
-def together(one: DataTraffic, other: DataTraffic) -> DataTraffic:
+def added_traffic(one: DataTraffic, other: DataTraffic) -> DataTraffic:
     """The traffic of two kinds of parameters, one after the other."""
     return DataTraffic(
         one.exposed + other.exposed,
         one.layer_forward + other.layer_forward,
         one.layer_backward + other.layer_backward,
-        (one.taken[0] + other.taken[0], one.taken[1] + other.taken[1]),
+        (one.transfer_time[0] + other.transfer_time[0], one.transfer_time[1] + other.transfer_time[1]),
         (*one.transfers, *other.transfers),
     )

@@ -31,7 +31,14 @@ from costmodel.estimate.model.feed_forward_kinds import RoutedExperts, token_des
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.shared.plan_batch import PIPELINE_INSIDE, Block, ForwardBackward, TimeByCategory, single_rank
-from costmodel.estimate.training.layer_kernels import adapted, in_part, multiplied, plain_product, stream, unpacking
+from costmodel.estimate.training.layer_kernels import (
+    adapter_pass,
+    matmul_both_ways,
+    memory_bound_seconds,
+    recomputed_part,
+    token_matmul,
+    unpacking_seconds,
+)
 from costmodel.estimate.training.recompute import RecomputedWork
 from costmodel.estimate.training.stage_parameters import local_tokens, routed_adapters
 from costmodel.estimate.training.training_inputs import ExpertInputs, TrainingInputs
@@ -60,19 +67,19 @@ def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: Recomp
     with term("experts"):
         tokens = local_tokens(inputs, block) / part.tp
         rows = held.rows(tokens, stated.load)
-        both = _matmuls(inputs, stated, held, rows) + _adapters(inputs, stated, held, rows)
+        both = _matmuls(inputs, stated, held, rows) + _expert_adapters(inputs, stated, held, rows)
         if stated.kernels.masked and not stated.dropless:
-            both = both + _masks(inputs, stated, held, tokens)
-        once, twice = (_memory_bound(inputs, stated, held, tokens, rows, backward=back) for back in (False, True))
+            both = both + _mask_products(inputs, stated, held, tokens)
+        once, twice = (_memory_bound_time(inputs, stated, held, tokens, rows, backward=back) for back in (False, True))
         both = both + ForwardBackward(TimeByCategory(memory_bound=once), TimeByCategory(memory_bound=twice))
-        anew = _again(inputs, block, held, rows, both.forward, again)
-        ahead, behind = (_host(inputs, stated, held, backward=back) for back in (False, True))
+        anew = _recompute_time(inputs, block, held, rows, both.forward, again)
+        ahead, behind = (_host_launch_time(inputs, stated, held, backward=back) for back in (False, True))
     return ExpertWork(
         both + ForwardBackward(TimeByCategory(), anew), ahead, behind, stated.dropless and held.of.count > 1
     )
 
 
-def _again(
+def _recompute_time(
     inputs: TrainingInputs,
     block: Block,
     routed: RoutedExperts,
@@ -82,12 +89,12 @@ def _again(
 ) -> TimeByCategory:
     """Time added to backward by recomputing the experts: all of them, a part, or only the activation function."""
     if again.routed:
-        return in_part(again, once)
+        return recomputed_part(again, once)
     if "moe-activation" not in (block.structure.recompute_modules or ()):
         return TimeByCategory()
     with term("activation again"):
         nbytes = routed.each.traffic(rows, inputs.widths.element, backward=False)
-        return TimeByCategory(memory_bound=stream(inputs, nbytes))
+        return TimeByCategory(memory_bound=memory_bound_seconds(inputs, nbytes))
 
 
 def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, rows: Number) -> ForwardBackward:
@@ -99,36 +106,40 @@ def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts
     )
     for matrix in routed.matrices():
         with term(matrix.name):
-            total = total + _grouped(inputs, stated, routed, rows, matrix, narrow=narrow, trained=trained)
+            total = total + _grouped_matmul(inputs, stated, routed, rows, matrix, narrow=narrow, trained=trained)
     return total
 
 
-def _masks(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, tokens: Number) -> ForwardBackward:
+def _mask_products(
+    inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, tokens: Number
+) -> ForwardBackward:
     """Time of the matrix products with dispatch masks, which gather tokens for experts and return them."""
     rows = mask_rows(tokens, routed.of.top_k, stated.load)
     times = ForwardBackward(TimeByCategory(), TimeByCategory())
     for name, weighted in (("fill", False), ("empty", True)):
         with term(name):
-            times = times + plain_product(
+            times = times + token_matmul(
                 inputs, rows, Matmul(name, routed.hidden, inputs.layer_sequence), trained=weighted
             )
     return times
 
 
-def _adapters(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, rows: Number) -> ForwardBackward:
+def _expert_adapters(
+    inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, rows: Number
+) -> ForwardBackward:
     """Adapters of the experts as grouped thin products, and unpacking of their base weights."""
     times = ForwardBackward(TimeByCategory(), TimeByCategory())
-    grouped = functools.partial(_grouped, inputs, stated, routed, rows, narrow=False, trained=True)
+    grouped = functools.partial(_grouped_matmul, inputs, stated, routed, rows, narrow=False, trained=True)
     for adapter in routed_adapters(inputs, routed):
-        times = times + adapted(inputs, adapter, rows, grouped)
+        times = times + adapter_pass(inputs, adapter, rows, grouped)
     if not inputs.packed:
         return times
     with term("unpack experts"):
-        unpacked = TimeByCategory(memory_bound=unpacking(inputs, routed.parameters))
+        unpacked = TimeByCategory(memory_bound=unpacking_seconds(inputs, routed.parameters))
     return times + ForwardBackward(unpacked, unpacked)
 
 
-def _host(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, *, backward: bool) -> Number:
+def _host_launch_time(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, *, backward: bool) -> Number:
     """Host time to issue all experts in one direction."""
     adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, routed)), 1.0 if inputs.packed else 0.0
     trained = inputs.tuning is None
@@ -137,7 +148,7 @@ def _host(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, *
     return operations * stated.host
 
 
-def _grouped(
+def _grouped_matmul(
     inputs: TrainingInputs,
     stated: ExpertInputs,
     routed: RoutedExperts,
@@ -152,10 +163,10 @@ def _grouped(
     flop = grouped_flop(matmul_flop(rows, matrix.n, matrix.k), rows_of_expert, routed.local, stated.kernels.half_rows)
     if stated.dropless:
         flop = flop / stated.kernels.grouped_share
-    return multiplied(inputs, matrix, rows, flop, groups=routed.local, narrow=narrow, trained=trained)
+    return matmul_both_ways(inputs, matrix, rows, flop, groups=routed.local, narrow=narrow, trained=trained)
 
 
-def _memory_bound(
+def _memory_bound_time(
     inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, tokens: Number, rows: Number, *, backward: bool
 ) -> Number:
     """Permutation of tokens by expert and back, which masks replace, and the activation function."""
@@ -164,7 +175,7 @@ def _memory_bound(
         masked = stated.kernels.masked and not stated.dropless
         permuted = 0.0 if masked else stated.kernels.permute * permute_traffic(*sizes)
         activated = routed.each.traffic(rows, inputs.widths.element, backward=backward)
-        return stream(inputs, permuted + activated)
+        return memory_bound_seconds(inputs, permuted + activated)
 
 
 # Dispatch and combine of tokens: the groups, the bytes and the exposed time.
@@ -190,13 +201,13 @@ def expert_groups(inputs: TrainingInputs, rows: Block) -> ExpertGroups:
         outer = rows.etp * rows.ep
         edp = expert_data(inputs, rows)
     return ExpertGroups(
-        _of_a_stage(inputs, rows, "etp", rows.etp, 1.0),
-        _of_a_stage(inputs, rows, "ep", rows.ep, rows.etp),
-        _of_a_stage(inputs, rows, "edp", edp, outer),
+        _stage_group(inputs, rows, "etp", rows.etp, 1.0),
+        _stage_group(inputs, rows, "ep", rows.ep, rows.etp),
+        _stage_group(inputs, rows, "edp", edp, outer),
     )
 
 
-def _of_a_stage(inputs: TrainingInputs, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
+def _stage_group(inputs: TrainingInputs, rows: Block, name: str, ranks: Number, stride: Number) -> Group:
     """The group of ranks of one stage; with the pipeline inside data parallelism it has blocks of tp · cp ranks."""
     if rows.structure.order != PIPELINE_INSIDE or single_rank(rows.pp):
         return group(inputs, name, ranks, stride)
@@ -226,8 +237,8 @@ def expert_traffic(
         return LayerTraffic("ep")
     tokens = local_tokens(inputs, block) / part.tp
     exchanges = (
-        *_dispatch(inputs, stated, held, tokens, placed.ep),
-        *_sharing(inputs, stated, held, tokens, placed.etp),
+        *_dispatch_exchanges(inputs, stated, held, tokens, placed.ep),
+        *_etp_exchanges(inputs, stated, held, tokens, placed.etp),
     )
     sent: Number = 0.0
     for item in exchanges[:2]:
@@ -238,8 +249,8 @@ def expert_traffic(
     within = stated.kernels.overlap_in
     overlap = stated.overlap if within is None or block.structure.schedule in within else 0.0
     with term("experts' tokens"):
-        forward = _shown(sent, layer.forward.device, overlap, stated.kernels.occupied)
-        backward = _shown(sent, layer.backward.device, overlap, stated.kernels.occupied)
+        forward = _exposed_exchange(sent, layer.forward.device, overlap, stated.kernels.occupied)
+        backward = _exposed_exchange(sent, layer.backward.device, overlap, stated.kernels.occupied)
         if stated.shared_overlap:
             forward = np.minimum(forward, exposed_time(sent, beside.forward.device, stated.shared_overlap, 0.0))
             backward = np.minimum(backward, exposed_time(sent, beside.backward.device, stated.shared_overlap, 0.0))
@@ -251,13 +262,13 @@ def expert_traffic(
     )
 
 
-def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
-    """Exposed time [s], with the compute time lost because hidden traffic slows kernels down."""
+def _exposed_exchange(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
+    """Exposed seconds of an exchange, with the compute seconds lost because hidden traffic slows kernels down."""
     exposed = exposed_time(sent, compute, overlap, 0.0)
     return exposed + lost_time(sent - exposed, occupied) if np.any(occupied) else exposed
 
 
-def _dispatch(
+def _dispatch_exchanges(
     inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, tokens: Number, ep: Group
 ) -> tuple[Exchange, Exchange]:
     """Tokens sent to the ranks of their experts in the stack's dispatch type; outputs return as activations.
@@ -280,7 +291,7 @@ def _dispatch(
     return exchanges[0], exchanges[1]
 
 
-def _sharing(
+def _etp_exchanges(
     inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, tokens: Number, etp: Group
 ) -> tuple[Exchange, ...]:
     """Collectives among ranks that shard each expert (etp): all-gather of rows, reduce-scatter of partial outputs."""

@@ -83,13 +83,17 @@ FORMS: dict[Schedule, ScheduleShape] = {
 }
 
 
-def _schedules_laid(how: Lying) -> tuple[Schedule, ...]:
-    """The schedules whose chunks lie over the ranks in this way."""
+def _schedules_with_layout(how: Lying) -> tuple[Schedule, ...]:
+    """The schedules whose chunks lie on the ranks in this way."""
     return tuple(schedule for schedule, form in FORMS.items() if form.lying == how)
 
 
 PLAIN: tuple[PlainSchedule, ...] = get_args(PlainSchedule)
-LOOPED, FOLDED, BOTH_WAYS = _schedules_laid("looped"), _schedules_laid("folded"), _schedules_laid("both ways")
+LOOPED, FOLDED, BOTH_WAYS = (
+    _schedules_with_layout("looped"),
+    _schedules_with_layout("folded"),
+    _schedules_with_layout("both ways"),
+)
 
 
 def summed_once(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
@@ -97,12 +101,12 @@ def summed_once(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
     return np.asarray((block.pp > 1) & inputs.stack.states.sharded_master)
 
 
-def is_plain(schedule: Schedule) -> TypeGuard[PlainSchedule]:
+def is_plain_schedule(schedule: Schedule) -> TypeGuard[PlainSchedule]:
     """Whether a schedule has undivided backward passes in one direction, in Megatron's order."""
     return schedule in PLAIN
 
 
-def is_later(schedule: Schedule) -> TypeGuard[LaterSchedule]:
+def is_later_schedule(schedule: Schedule) -> TypeGuard[LaterSchedule]:
     """Whether a schedule splits backward, folds the pipeline, or runs bidirectional or breadth-first."""
     return schedule not in PLAIN
 
@@ -119,13 +123,13 @@ def chunks_fit(schedule: Schedule, vpp: float) -> bool:
     return vpp == (2 if schedule in FOLDED else 1)
 
 
-def wrong_shape(block: Block) -> NDArray[np.bool_]:
+def has_wrong_chunks(block: Block) -> NDArray[np.bool_]:
     """Rows whose pp or vpp the schedule does not allow."""
     schedule, pp, vpp = block.structure.schedule, block.pp, block.vpp
     if schedule in LOOPED:
         return np.asarray((pp < 2) | (vpp < 2))
     wrong = vpp != (2 if schedule in FOLDED else 1)
-    if is_later(schedule):
+    if is_later_schedule(schedule):
         wrong = wrong | (pp < 2)
     if schedule in BOTH_WAYS:
         wrong = wrong | (remainder(pp, 2.0) != 0)
@@ -138,7 +142,7 @@ def fewest_micro_batches(schedule: Schedule, pp: Number) -> Number:
     return times * pp - less
 
 
-def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
+def has_wrong_micro_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
     """Rows with too few micro-batches for the schedule, or not a whole number of its units."""
     schedule, pp = block.structure.schedule, block.pp
     few, unit = micro_batches < fewest_micro_batches(schedule, pp), FORMS[schedule].unit
@@ -147,13 +151,13 @@ def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
     return np.asarray(few | (remainder(micro_batches, 2.0 if unit == "two" else pp) != 0))
 
 
-def live(block: Block, micro_batches: Number, stage: Number) -> Number:
+def live_on_stage(block: Block, micro_batches: Number, stage: Number) -> Number:
     """Micro-batches in flight on a stage; with one stage, each backward directly follows its forward."""
     schedule, pp = block.structure.schedule, block.pp
-    if is_plain(schedule):
+    if is_plain_schedule(schedule):
         held = in_flight(pp, micro_batches, block.vpp, stage, schedule=schedule)
         return np.where(pp == 1, 1.0, held) if schedule == "gpipe" else held
-    assert is_later(schedule)
+    assert is_later_schedule(schedule)
     return live_micro_batches(pp, micro_batches, schedule=schedule)
 
 
@@ -190,7 +194,7 @@ def separate_embedding_and_head(schedule: Schedule) -> bool:
     return FORMS[schedule].lying in ("straight", "looped")
 
 
-def stepped(block: Block, held: Number) -> Number:
+def updated_parameters(block: Block, held: Number) -> Number:
     """Parameters that one replica's optimizer updates; of two copies of weights, a sharded optimizer updates one."""
     copies = weight_replication(block.structure.schedule)
     return held / copies if copies > 1 and block.structure.zero >= 1 else held
@@ -205,8 +209,8 @@ _UNEVEN = {  # not divided like that
 SLOTS = {"even": (0.0, 0.0), "lighter-ends": (1.0, 1.0), "lighter-first": (1.0, 0.0), "lighter-last": (0.0, 1.0)}
 
 
-def _experts_alone(model: Model) -> str | None:
-    """Whether experts are only in the `leading` layers or only in the `others`; None if in both or in neither."""
+def _only_experts_in(model: Model) -> str | None:
+    """Whether experts are only in the leading layers (`leading`) or only in the other layers (`others`); else None."""
     ahead, *rest = (kind.experts is not None for kind in model.layers)
     return None if ahead == any(rest) else "leading" if ahead else "others"
 
@@ -263,9 +267,9 @@ class StageLayers:
             return share(kind.count, self.total)
         held = self.held(position)
         whole = np.where(held > 0, held, 1.0)  # a rank of the head alone has no layers of any kind
-        return share(self._counted(model, kind, held, self.leading[position]), whole)
+        return share(self._count_of_kind(model, kind, held, self.leading[position]), whole)
 
-    def _counted(self, model: Model, kind: Layers, held: Number, ahead: Number) -> Number:
+    def _count_of_kind(self, model: Model, kind: Layers, held: Number, ahead: Number) -> Number:
         """Layers of a kind among the given number of layers, `ahead` of which are leading layers."""
         if kind.leading:
             return ahead
@@ -278,7 +282,7 @@ class StageLayers:
         if self.mirrored_leading is None:
             return self.of_kind(model, kind, first, 0), self.of_kind(model, kind, last, 0)
         ahead, behind = self.mirrored_leading
-        return self._counted(model, kind, first, ahead), self._counted(model, kind, last, behind)
+        return self._count_of_kind(model, kind, first, ahead), self._count_of_kind(model, kind, last, behind)
 
     def of_kind(self, model: Model, kind: Layers, amount: Number, position: int) -> Number:
         """The part of an amount for all layers of a rank that belongs to one kind."""
@@ -303,7 +307,7 @@ class StageLayers:
         """
         if self.leading is None:
             return self.of_kind(model, kind, self.fullest, 1)
-        alone = _experts_alone(model)
+        alone = _only_experts_in(model)
         first, middle, last = self.leading if alone == "leading" else (self.held(at) for at in range(3))
         if alone == "others":
             first, middle, last = (self.held(at) - self.leading[at] for at in range(3))
@@ -324,13 +328,13 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
         held = _layers_per_rank(layers, block)
         if not model.layers[0].leading:
             return held
-        count, before = model.layers[0].count, _before(held, block)
-        first, middle, last = leading_of_ranks(count, block, before, most=_experts_alone(model) == "leading")
+        count, before = model.layers[0].count, layers_before(held, block)
+        first, middle, last = leading_per_rank(count, block, before, most=_only_experts_in(model) == "leading")
         two = np.where(held.first <= held.last, first, last)  # whose layers the middle stands for
         leading = PerStage(first, np.where(block.pp < 3, two, np.minimum(middle, held.middle)), last)
         if block.structure.schedule not in BOTH_WAYS:
             return replace(held, leading=leading)
-        stages, ends = held.mirrored or (held.first, held.last), leading_of_stages(count, block, before)
+        stages, ends = held.mirrored or (held.first, held.last), leading_per_end_stage(count, block, before)
         return replace(held, leading=leading, mirrored=stages, mirrored_leading=ends)
 
 
@@ -343,7 +347,9 @@ def _layers_per_rank(layers: Number, block: Block) -> StageLayers:
     whole, ahead, behind = _middle_layers(layers, block)
     if not np.any(ahead) and not np.any(behind):
         return StageLayers(layers, whole, whole, whole)
-    return _with_ends(block, layers, whole, *of_schedule(block.structure.schedule, whole, ahead, behind))
+    return _with_end_layers(
+        block, layers, whole, *end_layers_of_schedule(block.structure.schedule, whole, ahead, behind)
+    )
 
 
 def _middle_layers(layers: Number, block: Block) -> tuple[Number, Number, Number]:
@@ -364,8 +370,8 @@ def _full_chunk_layers(layers: Number, block: Block) -> tuple[Number, Number]:
     return chunk, block.pp * block.vpp * chunk - layers
 
 
-def _before(held: StageLayers, block: Block) -> Before:
-    """A function from a chunk's position to the number of model layers before that chunk."""
+def layers_before(held: StageLayers, block: Block) -> Before:
+    """A function from a chunk's position in the model to the number of layers before that chunk."""
     layers, sizes = held.total, (block.pp, block.vpp)
     if block.structure.split == "stated":
         first, _ = held.mirrored or (held.first, held.last)
@@ -376,13 +382,13 @@ def _before(held: StageLayers, block: Block) -> Before:
     return lambda stage: cut_before(whole / block.vpp, ahead, stage)
 
 
-def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
+def end_layers_of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
     """Layers of the first and the last rank (or stage, if bidirectional) when the first and last chunk have fewer."""
     fewer_first, fewer_last = (first, last) if schedule in BOTH_WAYS else boundary_parameters(schedule, first, last)
     return middle - fewer_first, middle - fewer_last
 
 
-def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last: Number) -> StageLayers:
+def _with_end_layers(block: Block, layers: Number, middle: Number, first: Number, last: Number) -> StageLayers:
     """Layers of the ranks if first and last differ from those between."""
     if block.structure.schedule not in BOTH_WAYS:
         return StageLayers(layers, first, np.where(block.pp < 3, np.minimum(first, last), middle), last)
@@ -418,7 +424,9 @@ def _stated_end_layers(layers: Number, block: Block) -> StageLayers:
     else:
         first_layers, last_layers = first, last
     middle = layers_between(layers, pp, first_layers, last_layers)
-    return _with_ends(block, layers, *(np.where(pp == 1, layers, held) for held in (middle, first_layers, last_layers)))
+    return _with_end_layers(
+        block, layers, *(np.where(pp == 1, layers, held) for held in (middle, first_layers, last_layers))
+    )
 
 
 def _spread_layers(layers: Number, block: Block) -> StageLayers:
@@ -474,7 +482,7 @@ def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
 Before = Callable[[Number], Number]  # layers of the model before a chunk, by its position
 
 
-def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> PerStage[Number]:
+def leading_per_rank(count: Number, block: Block, before: Before, *, most: bool) -> PerStage[Number]:
     """Leading layers on the first rank, on the middle rank with most or fewest, and on the last rank.
 
     Fewer of them are held further from the input: the second rank holds most, the last but one fewest. A bidirectional
@@ -483,19 +491,19 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
     last, both_ways = block.pp - 1, block.structure.schedule in BOTH_WAYS
     far = block.pp / 2.0 if both_ways else np.maximum(last - 1, 0.0)
     ranks = (0.0, last, np.minimum(last, 1.0), far)
-    first, end, second, late = (summed(*_of_rank(count, block, before, rank)) for rank in ranks)
+    first, end, second, late = (summed(*_leading_in_chunks(count, block, before, rank)) for rank in ranks)
     middle = np.maximum(second, late) if most else np.minimum(second, late)
     per_stage = PerStage(first, middle, end)
     return per_stage.each(lambda layers: layers / 2.0) if both_ways else per_stage
 
 
-def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
+def leading_per_end_stage(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
     """Leading layers in the first and the last stage, which one rank of a bidirectional pipeline both runs."""
     last = block.pp - 1
     return _layers_of_chunk(count, before, 0.0), _layers_of_chunk(count, before, last)
 
 
-def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:
+def _leading_in_chunks(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:
     """Dense-first layers in each chunk of a rank; of both directions in a bidirectional pipeline."""
     schedule, back = block.structure.schedule, block.pp - 1 - rank
     yield _layers_of_chunk(count, before, rank)
@@ -567,17 +575,17 @@ class Rank:
 
     def of_ends(self, part: Part) -> Number:
         """Seconds of one category for embedding and head."""
-        return _where(self.only, part(self.all_ends), part(self.ends))
+        return _where_set(self.only, part(self.all_ends), part(self.ends))
 
 
-def whole_time(inputs: TrainingInputs, block: Block, micro_batches: Number, ranks: PerStage[Rank]) -> Number:
+def pipeline_seconds(inputs: TrainingInputs, block: Block, micro_batches: Number, ranks: PerStage[Rank]) -> Number:
     """Seconds from the first forward to the last backward."""
     schedule = block.structure.schedule
     first, middle, last = ranks
-    if is_plain(schedule):
+    if is_plain_schedule(schedule):
         times = [time for rank in ranks for time in (rank.forward, rank.backward)]
         return pipeline_time(block.pp, micro_batches, block.vpp, *times, schedule=schedule)
-    assert is_later(schedule)
+    assert is_later_schedule(schedule)
     busiest = largest(first.total, middle.total, last.total)
     if schedule == "looped-bfs":
         busiest = np.maximum(first.total, middle.total) + np.maximum(last.total - middle.total, 0.0)
@@ -600,34 +608,34 @@ def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str
     for rank in ranks[1:]:
         slower.append(rank.total >= slowest)
         slowest = np.where(slower[-1], rank.total, slowest)
-    shares = {name: _of_slowest(ranks, slower, _time_of_part(name)) for name in PASS_TERMS}
+    shares = {name: _on_slowest_rank(ranks, slower, _category_seconds(name)) for name in PASS_TERMS}
     with term("busiest stage"):
         terms = {name: each if nothing(each) else micro_batches * each for name, each in shares.items()}
         return terms, micro_batches * slowest
 
 
-def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Number:
+def _on_slowest_rank(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Number:
     """A part of the time on the slowest rank; evaluated once if all ranks have the same layers."""
     first, *others = ranks
     if all(rank.layers is first.layers and rank.layer is first.layer for rank in others):
-        ends = _latest(slower, [rank.of_ends(part) for rank in ranks])
+        ends = _value_of_slowest(slower, [rank.of_ends(part) for rank in ranks])
         return summed(first.of_layers(part), known_as("its ends", ends))
-    return _latest(slower, [rank.of(part) for rank in ranks])
+    return _value_of_slowest(slower, [rank.of(part) for rank in ranks])
 
 
-def _latest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
-    """The value that belongs to the slowest rank, the last one if several are equal."""
+def _value_of_slowest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
+    """The value that belongs to the slowest rank; if several ranks are equal, the last of them."""
     latest = values[0]
     for mask, value in zip(slower, values[1:], strict=True):
-        latest = _where(mask, value, latest)
+        latest = _where_set(mask, value, latest)
     return latest
 
 
-def _where(mask: Any, one: Number, other: Number) -> Number:
+def _where_set(mask: Any, one: Number, other: Number) -> Number:
     """`np.where`, but 0 if both values are unset."""
     return other if one is other or (nothing(one) and nothing(other)) else np.where(mask, one, other)
 
 
 @functools.cache
-def _time_of_part(name: str) -> Part:
+def _category_seconds(name: str) -> Part:
     return lambda both: summed(getattr(both.forward, name), getattr(both.backward, name))

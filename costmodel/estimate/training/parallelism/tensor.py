@@ -19,7 +19,7 @@ from costmodel.estimate.model.mixers.mixer_kinds import INDEX
 from costmodel.estimate.model.mixers.mixing_half import inner_all_reduce_width, narrow_width, picked_keys
 from costmodel.estimate.model.shards import shard, tensor_parallel_exchanges
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, memoized
-from costmodel.estimate.training.layer_kernels import stream
+from costmodel.estimate.training.layer_kernels import memory_bound_seconds
 from costmodel.estimate.training.recompute import RecomputedWork
 from costmodel.estimate.training.stage_parameters import adapters, local_tokens
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -28,8 +28,8 @@ from costmodel.ground.record import record
 
 
 @record
-class AtEnds:
-    """One kind of collective per micro-batch for embedding and head, with its count for each."""
+class EndsExchange:
+    """One kind of collective of a micro-batch for embedding and head, with its count for each."""
 
     operation: Operation
     time: Number
@@ -39,12 +39,12 @@ class AtEnds:
 
 @record
 class EndsTraffic:
-    """Seconds of tensor-parallel collectives of embedding and head for one micro-batch, and the collectives."""
+    """Seconds of the tensor-parallel collectives of embedding and head for one micro-batch, and the collectives."""
 
     embedding: ForwardBackward
     head: ForwardBackward
     message: Number
-    exchanges: tuple[AtEnds, ...]
+    exchanges: tuple[EndsExchange, ...]
 
 
 def tensor_traffic(
@@ -59,12 +59,12 @@ def tensor_traffic(
     sequence_parallel: bool,
 ) -> LayerTraffic:
     """Tensor-parallel traffic of a layer: two exchanges per direction, one if its halves are parallel."""
-    made = list((_scattered if sequence_parallel else _summed)(inputs, tp, tokens, kind, again))
-    made.extend(_normed_heads(inputs, tp, tokens, kind, again))
-    pairs = list(_of_adapters(inputs, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
-    pairs.extend(_picks(inputs, tp, tokens, kind, again))
+    made = list((_gathers_and_scatters if sequence_parallel else _all_reduces)(inputs, tp, tokens, kind, again))
+    made.extend(_normed_head_gathers(inputs, tp, tokens, kind, again))
+    pairs = list(_adapter_exchanges(inputs, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
+    pairs.extend(_index_gathers(inputs, tp, tokens, kind, again))
     every, beside = [*made, *pairs], layer.forward.matmul
-    forward, backward = (exposed_time(_together(every, part), beside, inputs.overlap.tp, 0.0) for part in ONCE)
+    forward, backward = (exposed_time(_total_seconds(every, part), beside, inputs.overlap.tp, 0.0) for part in ONCE)
     if again.gathers or again.scatters or again.latents:
         halves = (
             min(again.halves, tensor_parallel_exchanges(kind))
@@ -72,27 +72,27 @@ def tensor_traffic(
             else tensor_parallel_exchanges(kind)
         )
         room = halves * (beside / tensor_parallel_exchanges(kind))
-        backward = backward + exposed_time(_together(every, "again"), room, inputs.overlap.tp, 0.0)
+        backward = backward + exposed_time(_total_seconds(every, "again"), room, inputs.overlap.tp, 0.0)
     if sequence_parallel and inputs.stack.kernels.copied:
-        moved = [replace(item, time=_copy(inputs, tp, item, micro_batch)) for item in made]
-        forward = forward + _together(moved, "forward")
-        backward = backward + _together(moved, "backward") + _together(moved, "again")
+        moved = [replace(item, time=_reorder_seconds(inputs, tp, item, micro_batch)) for item in made]
+        forward = forward + _total_seconds(moved, "forward")
+        backward = backward + _total_seconds(moved, "backward") + _total_seconds(moved, "again")
     if sequence_parallel and inputs.stack.kernels.traffic_of is not None:
-        backward = backward + _sums(inputs, tp, tokens, kind)
-    rotated = _rotated_heads(inputs, tp, tokens, kind)
+        backward = backward + _gradient_addition_seconds(inputs, tp, tokens, kind)
+    rotated = _rotation_seconds(inputs, tp, tokens, kind)
     forward, backward = forward + rotated, backward + again.gathered * rotated
     if not sequence_parallel or inputs.stack.kernels.inputs == "kept":
         return LayerTraffic("tp", forward, backward, tuple(every))
     with term("tp all-gather again for weight gradients"):
         gathers = [item for item in made if item.operation == "all_gather"]
         products = layer.weight.matmul if layer.weight else 0.0
-        regathered = exposed_time(_together(gathers, "forward"), products, 1.0, 0.0)
+        regathered = exposed_time(_total_seconds(gathers, "forward"), products, 1.0, 0.0)
     others = [item for item in made if item.operation != "all_gather"]
     twice = (replace(gather, backward=gather.backward + gather.forward) for gather in gathers)
     return LayerTraffic("tp", forward, backward + regathered, (*twice, *others, *pairs))
 
 
-def _of_adapters(
+def _adapter_exchanges(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork, *, sequence_parallel: bool
 ) -> Iterator[Exchange]:
     """All-gathers of adapter results if both thin matrices are sharded; with sequence parallelism also of gradients."""
@@ -113,7 +113,7 @@ def _of_adapters(
 ONCE: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
 
 
-def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "again"]) -> Number:
+def _total_seconds(made: Sequence[Exchange], part: Literal["forward", "backward", "again"]) -> Number:
     """Total time [s] of several collectives in one direction."""
     total: Number = 0.0
     for item in made:
@@ -121,7 +121,7 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
     return total
 
 
-def _copy(inputs: TrainingInputs, tp: Group, item: Exchange, micro_batch: Number) -> Number:
+def _reorder_seconds(inputs: TrainingInputs, tp: Group, item: Exchange, micro_batch: Number) -> Number:
     """Time [s] to reorder data after an all-gather or before a reduce-scatter; 0 for a single sequence."""
     with term("tp copies"):
         nbytes = READ_AND_WRITTEN * item.message
@@ -133,7 +133,7 @@ def _copy(inputs: TrainingInputs, tp: Group, item: Exchange, micro_batch: Number
 READ_AND_WRITTEN = 2.0
 
 
-def _sums(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers) -> Number:
+def _gradient_addition_seconds(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers) -> Number:
     """Time [s] to add the input gradients of separate projections that read the same gathered input."""
     projections = (2.0 if kind.attention is not None else 0.0) + float(kind.dense is not None and kind.dense.gated)
     passes = projections * (3.0 if inputs.stack.kernels.traffic_of == "none" else 1.0)
@@ -143,27 +143,29 @@ def _sums(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers) -> Nu
         return np.where(tp.ranks > 1, time, 0.0)
 
 
-def _normed_heads(
+def _normed_head_gathers(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
     """All-gather of normalised queries and keys of all heads, in software that leaves them whole on each rank."""
-    if _whole_heads(inputs, kind):
+    if _keeps_whole_heads(inputs, kind):
         message = activation_message(tokens, _normed_width(kind), inputs.widths.element)
         with term("tp all-gather of normalised heads"):
             time = collective_time(inputs, message, tp, "all_gather")
         yield Exchange(tp, "all_gather", message, time, 1.0, 0.0, again.gathered)
 
 
-def _rotated_heads(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers) -> Number:
+def _rotation_seconds(inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers) -> Number:
     """Time to rotate the queries and keys of other ranks' heads, forward."""
-    if not _whole_heads(inputs, kind):
+    if not _keeps_whole_heads(inputs, kind):
         return 0.0
     with term("rotation of other heads"):
         others = tokens * (1.0 - 1.0 / tp.ranks)
-        return stream(inputs, rotary_traffic(others, _normed_width(kind), 0.0, 1.0, inputs.widths.element))
+        return memory_bound_seconds(
+            inputs, rotary_traffic(others, _normed_width(kind), 0.0, 1.0, inputs.widths.element)
+        )
 
 
-def _whole_heads(inputs: TrainingInputs, kind: Layers) -> bool:
+def _keeps_whole_heads(inputs: TrainingInputs, kind: Layers) -> bool:
     return inputs.stack.kernels.head_norms == "gathered" and kind.attention is not None and kind.attention.qk_norm
 
 
@@ -172,7 +174,7 @@ def _normed_width(kind: Layers) -> float:
     return float((kind.attention.heads + kind.attention.kv_heads) * kind.attention.head_dim)
 
 
-def _summed(
+def _all_reduces(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
     """All-reduces of outputs, and in backward of input gradients; narrow ones if a mixer projects its input down."""
@@ -181,22 +183,24 @@ def _summed(
         inputs.model.hidden,
         narrow_width(inputs.model.hidden, kind),
     )
-    yield _sum(inputs, tp, tokens, hidden, (count, count if narrow is None else count - 1.0, again.scatters))
+    yield _width_all_reduces(
+        inputs, tp, tokens, hidden, (count, count if narrow is None else count - 1.0, again.scatters)
+    )
     if narrow is not None:
-        yield _sum(inputs, tp, tokens, narrow, (0.0, 1.0, 0.0))
-    yield from _inside(inputs, tp, tokens, kind, again)
+        yield _width_all_reduces(inputs, tp, tokens, narrow, (0.0, 1.0, 0.0))
+    yield from _mixer_all_reduces(inputs, tp, tokens, kind, again)
 
 
-def _inside(
+def _mixer_all_reduces(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
     """The all-reduce inside a mixer, such as Mamba's scan inputs, and that of its gradient."""
     width = inner_all_reduce_width(kind)
     if width:
-        yield _sum(inputs, tp, tokens, width, (1.0, 1.0, 1.0 if again.dropped == "layer" else 0.0))
+        yield _width_all_reduces(inputs, tp, tokens, width, (1.0, 1.0, 1.0 if again.dropped == "layer" else 0.0))
 
 
-def _picks(
+def _index_gathers(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
     """All-gather of the key indices that an indexer selects; selection has no gradient."""
@@ -208,7 +212,7 @@ def _picks(
         yield Exchange(tp, "all_gather", message, time, 1.0, 0.0, 1.0 if again.dropped == "layer" else 0.0)
 
 
-def _sum(
+def _width_all_reduces(
     inputs: TrainingInputs, tp: Group, tokens: Number, width: Number, counts: tuple[float, float, float]
 ) -> Exchange:
     """All-reduces of a tensor of this width, with their counts in forward, backward and recompute."""
@@ -218,7 +222,7 @@ def _sum(
     return Exchange(tp, "all_reduce", message, time, *counts)
 
 
-def _scattered(
+def _gathers_and_scatters(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
     """All-gather of inputs, which some attention narrows before, and reduce-scatter of outputs; backward does both."""
@@ -228,13 +232,13 @@ def _scattered(
         narrow_width(inputs.model.hidden, kind),
     )
     gathers = count if narrow is None else count - 1.0
-    yield from _pair(inputs, tp, tokens, hidden, (gathers, count), (again.gathers, again.scatters))
+    yield from _gather_scatter_pair(inputs, tp, tokens, hidden, (gathers, count), (again.gathers, again.scatters))
     if narrow is not None:
-        yield from _pair(inputs, tp, tokens, narrow, (1.0, 0.0), (again.latents, 0.0))
-    yield from _inside(inputs, tp, tokens, kind, again)
+        yield from _gather_scatter_pair(inputs, tp, tokens, narrow, (1.0, 0.0), (again.latents, 0.0))
+    yield from _mixer_all_reduces(inputs, tp, tokens, kind, again)
 
 
-def _pair(
+def _gather_scatter_pair(
     inputs: TrainingInputs,
     tp: Group,
     tokens: Number,
@@ -269,16 +273,18 @@ def ends_traffic(inputs: TrainingInputs, block: Block) -> EndsTraffic:
 
     if not block.structure.sequence_parallel:
         time = of("all_reduce")
-        made: tuple[AtEnds, ...] = (AtEnds("all_reduce", time, head=1.0, embedding=1.0),)
-        return EndsTraffic(_both(time, 0.0), _both(0.0, time), message, made)
+        made: tuple[EndsExchange, ...] = (EndsExchange("all_reduce", time, head=1.0, embedding=1.0),)
+        return EndsTraffic(_communication(time, 0.0), _communication(0.0, time), message, made)
     gather, scatter = of("all_gather"), of("reduce_scatter")
     made = (
-        AtEnds("all_gather", gather, head=2.0 if inputs.stack.kernels.inputs == "dropped" else 1.0, embedding=1.0),
-        AtEnds("reduce_scatter", scatter, head=1.0, embedding=1.0),
+        EndsExchange(
+            "all_gather", gather, head=2.0 if inputs.stack.kernels.inputs == "dropped" else 1.0, embedding=1.0
+        ),
+        EndsExchange("reduce_scatter", scatter, head=1.0, embedding=1.0),
     )
-    return EndsTraffic(_both(scatter, gather), _both(gather, scatter), message, made)
+    return EndsTraffic(_communication(scatter, gather), _communication(gather, scatter), message, made)
 
 
-def _both(forward: Number, backward: Number) -> ForwardBackward:
+def _communication(forward: Number, backward: Number) -> ForwardBackward:
     """One time for forward and one for backward, as communication."""
     return ForwardBackward(TimeByCategory(tp=forward), TimeByCategory(tp=backward))

@@ -16,7 +16,7 @@ from costmodel.estimate.model.feed_forward_kinds import token_destinations
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.training.layer_kernels import multiplied
+from costmodel.estimate.training.layer_kernels import matmul_both_ways
 from costmodel.estimate.training.layer_time import layer_work
 from costmodel.estimate.training.parallelism.expert import expert_groups, expert_pass
 from costmodel.estimate.training.recompute import again_of
@@ -306,12 +306,12 @@ def test_groups_of_rows_take_as_long_as_each_group_alone(narrow: bool) -> None:
     linear = replace(asked.rates.linear, fit=fits[1], peak=1e30)
     asked = with_rates(asked, matmul=fits[0], linear=linear, peak=1e30)
     matrix = Matmul("any", 512.0, 2048.0)
-    alone = multiplied(asked, matrix, 96.0, 1.0, narrow=narrow)
-    grouped = multiplied(asked, matrix, 8 * 96.0, 8.0, groups=8.0, narrow=narrow)
+    alone = matmul_both_ways(asked, matrix, 96.0, 1.0, narrow=narrow)
+    grouped = matmul_both_ways(asked, matrix, 8 * 96.0, 8.0, groups=8.0, narrow=narrow)
     for one_group, all_groups in ((alone.forward, grouped.forward), (alone.backward, grouped.backward)):
         assert all_groups.matmul == pytest.approx(8 * one_group.matmul)
         assert all_groups.memory_bound == pytest.approx(8 * one_group.memory_bound)
-    frozen = multiplied(asked, matrix, 8 * 96.0, 8.0, groups=8.0, narrow=narrow, trained=False)
+    frozen = matmul_both_ways(asked, matrix, 8 * 96.0, 8.0, groups=8.0, narrow=narrow, trained=False)
     added = (grouped.backward.memory_bound - frozen.backward.memory_bound) * asked.rates.memory_bandwidth
     assert added * asked.rates.memory_share == pytest.approx(8 * 2 * asked.widths.gradient * 512 * 2048)
     assert frozen.backward.memory_bound == pytest.approx(frozen.forward.memory_bound * 512 / 2048)

@@ -95,10 +95,10 @@ def tuning_notes(inputs: TrainingInputs) -> dict[str, str]:
 def _frozen_weight_words(inputs: TrainingInputs) -> str:
     """How many bits frozen weights take, in words."""
     narrow = inputs.narrow
-    if inputs.packed:
-        from costmodel.estimate.training.stage_parameters import packed_width
+    if inputs.has_packed_weights:
+        from costmodel.estimate.training.stage_parameters import packed_weight_bytes
 
-        return f"{8 * float(packed_width()):.3g} bits in the layers"
+        return f"{8 * float(packed_weight_bytes()):.3g} bits in the layers"
     if narrow is None or not narrow.cached:
         return "16 bits"
     copies = f"{inputs.recipe.copies:.3g} B of {inputs.recipe.name}"

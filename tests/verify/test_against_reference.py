@@ -36,7 +36,7 @@ from costmodel.estimate.model.mixers.mixing_half import (
 from costmodel.estimate.model.shards import layer_matmuls, model_active_parameters, model_parameters, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import front_flop
-from costmodel.estimate.training.memory_breakdown import whole_activations
+from costmodel.estimate.training.memory_breakdown import activations_without_recompute
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.counts import LaterSchedule
 
@@ -85,7 +85,7 @@ def test_activations_equal_what_a_compiled_layer_saves(name: str) -> None:
     asked = cases.inputs(cases.model(layers=1, **real), stack="fsdp2", sequence=64)
     block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
     part = shard(asked.model, asked.model.layers[0], 1.0)
-    ours = cases.one(whole_activations(asked, block, part, selective=False)) / 64
+    ours = cases.one(activations_without_recompute(asked, block, part, selective=False)) / 64
     assert saved - ours == 2 * STATISTIC
 
 
@@ -222,7 +222,7 @@ def bytes_of_layer(shape: dict[str, Any]) -> float:
     asked = cases.inputs(shape, sequence=64)
     block = one_row(Structure(recompute="none"), dp=8, tp=1, pp=1, vpp=1, micro_batch=1)
     part = shard(asked.model, asked.model.layers[0], 1.0)
-    return cases.one(whole_activations(asked, block, part, selective=False)) / 64
+    return cases.one(activations_without_recompute(asked, block, part, selective=False)) / 64
 
 
 def sharing(model: dict[str, Any] | None = None, **own: bool) -> float:
@@ -281,7 +281,7 @@ def test_activations_of_a_layer_of_a_vision_tower_equal_what_a_compiled_layer_sa
     front = seeing().front
     assert front is not None
     part = shard(front.model, front.model.layers[0], 1.0)
-    ours = cases.one(whole_activations(front, BLOCK, part, selective=False)) / VISION["patches"]
+    ours = cases.one(activations_without_recompute(front, BLOCK, part, selective=False)) / VISION["patches"]
     assert VISION["saved"] - ours == 2 * STATISTIC
 
 

@@ -9,7 +9,7 @@ from estimate import cases
 
 from costmodel.estimate.model.mixers.mixing_half import core_flop, mixer_matmuls
 from costmodel.estimate.model.shards import layer_matmuls, model_parameters, shard
-from costmodel.estimate.training.memory_breakdown import whole_activations
+from costmodel.estimate.training.memory_breakdown import activations_without_recompute
 
 from .make import reference
 from .test_against_reference import BLOCK, STATISTIC
@@ -48,7 +48,7 @@ class Layer:
 
     def bytes(self) -> float:
         """Bytes a token that it keeps."""
-        return cases.one(whole_activations(self.inputs, BLOCK, self.part, selective=False)) / self.tokens
+        return cases.one(activations_without_recompute(self.inputs, BLOCK, self.part, selective=False)) / self.tokens
 
 
 def linear(real: dict[str, Any], rule: str) -> Layer:

@@ -25,7 +25,7 @@ from costmodel.estimate.shared.results import at_row, number
 from costmodel.estimate.training.memory_breakdown import LINES, memory_spread
 from costmodel.estimate.training.parallelism.data import data_traffic, largest_rank
 from costmodel.estimate.training.parallelism.pipeline import Rank, stage_layers
-from costmodel.estimate.training.stage_parameters import stage_parameters, trained
+from costmodel.estimate.training.stage_parameters import stage_parameters, trained_parameters
 from costmodel.estimate.training.stage_time import stages
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
@@ -39,7 +39,7 @@ def forward_time(inputs: TrainingInputs, block: Block, micro_batches: Number) ->
     """Time of the given number of micro-batches through the model, without backward and update."""
     layers = stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)
-    own, work = trained(inputs, block, layers, parameters), stages(inputs, block, layers)
+    own, work = trained_parameters(inputs, block, layers, parameters), stages(inputs, block, layers)
     data = data_traffic(inputs, block, groups(inputs, block), parameters, own, work, micro_batches)
     shown = ForwardBackward(TimeByCategory(dp=data.layer_forward), TimeByCategory())
     none, both, only = ForwardBackward(TimeByCategory(), TimeByCategory()), work.embedding + work.head, block.pp == 1

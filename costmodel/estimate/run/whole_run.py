@@ -52,8 +52,8 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.estimate.training.failed_node import replicas_lost, replicas_of_the_job
 from costmodel.estimate.training.plan_constraints import micro_batches
-from costmodel.estimate.training.stage_parameters import trained_in, trained_in_experts
-from costmodel.estimate.training.stage_time import used_share
+from costmodel.estimate.training.stage_parameters import trained_in_routed_experts, trained_per_layer
+from costmodel.estimate.training.stage_time import used_sample_share
 from costmodel.estimate.training.training_inputs import TrainingInputs, mean_of_groups
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
@@ -121,7 +121,7 @@ def saved_parameters(inputs: TrainingInputs) -> Number:
     total: Number = 0.0
     for kind, count in counted_kinds(inputs.model):
         part = shard(inputs.model, kind, 1.0)
-        total = total + count * (trained_in(inputs, part) + trained_in_experts(inputs, part.routed))
+        total = total + count * (trained_per_layer(inputs, part) + trained_in_routed_experts(inputs, part.routed))
     return total
 
 
@@ -344,7 +344,7 @@ def whole_run(
     saved, between = checkpoint(inputs, run, block, models), mtbf(inputs, run)
     at = cycle(inputs, run, saved, data_time)
     useful = goodput(inputs, run, block, saved, at)
-    steps, used = steps_of(inputs, run), used_share(block)
+    steps, used = steps_of(inputs, run), used_sample_share(block)
     if used is not None and run.steps is None:
         with term("steps"):
             steps = steps / used

@@ -47,8 +47,13 @@ from costmodel.estimate.shared.plan_batch import (
 )
 from costmodel.estimate.training.layer_kernels import token_matmul
 from costmodel.estimate.training.layer_time import LayerWork, layer_work
-from costmodel.estimate.training.recompute import again_of, dropped, partial, reached_of_all
-from costmodel.estimate.training.saved_activations import layer_activations, whole_activations
+from costmodel.estimate.training.recompute import (
+    is_partial_recompute,
+    recompute_way,
+    recomputed_share_of_model,
+    recomputed_work,
+)
+from costmodel.estimate.training.saved_activations import activations_without_recompute, layer_activations
 from costmodel.estimate.training.stage_parameters import thin_flop, useful_flop
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
@@ -88,7 +93,7 @@ def image_block(inputs: TrainingInputs, block: Block) -> Block:
     """The plans as the vision tower sees them: images in place of sequences, which context-parallel ranks divide."""
     assert inputs.images is not None
     structure, one = block.structure, np.ones_like(block.cp)
-    if partial(structure):
+    if is_partial_recompute(structure):
         structure = replace(structure, recompute="none", recompute_layers=None)
     with term("images of a micro-batch"):
         images = block.micro_batch * inputs.images.count / block.cp
@@ -139,8 +144,8 @@ def front_memory(inputs: TrainingInputs, block: Block) -> FrontMemory:
             for kind in tower.layers:
                 part = shard(front.model, kind, block.tp)
                 saved = saved + kind.count * layer_activations(front, seen, part)
-                if dropped(front, seen.structure) == "layer":
-                    whole = np.maximum(whole, whole_activations(front, seen, part, selective=False))
+                if recompute_way(front, seen.structure) == "layer":
+                    whole = np.maximum(whole, activations_without_recompute(front, seen, part, selective=False))
     if inputs.tuning is None:
         with term("projectors"):
             rows = patches / tower.merge
@@ -196,7 +201,7 @@ def front_flop(inputs: TrainingInputs, block: Block) -> FrontFlop:
         beside = _projector_flop(inputs, inputs.front)
         useful = forward if is_frozen(inputs) else training_flop(forward)
         useful = useful + (beside if inputs.tuning is not None else training_flop(beside))
-    dropping = dropped(inputs, block.structure) == "layer" and not partial(block.structure)
+    dropping = recompute_way(inputs, block.structure) == "layer" and not is_partial_recompute(block.structure)
     return FrontFlop(useful, forward if dropping and not is_frozen(inputs) else 0.0)
 
 
@@ -309,7 +314,7 @@ def flop_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
     done, seen = counted, front_flop(inputs, block)
     if inputs.tuning is not None or not as_stated:
         done = useful_flop(inputs, *(forward if as_stated else forward_flop(inputs, causal=causal)))
-    again = reached_of_all(inputs.model, block) * _recomputed_flop(inputs, block.structure, causal=causal)
+    again = recomputed_share_of_model(inputs.model, block) * _recomputed_flop(inputs, block.structure, causal=causal)
     if inputs.front is None:
         return StepFlop(counted, done + again)
     counted = counted + seen.useful if inputs.convention in COUNTED else counted
@@ -319,12 +324,12 @@ def flop_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
 def _recomputed_flop(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:
     """Forward FLOP that recompute repeats in a step; norms and activation functions are negligible."""
     model, tokens = inputs.model, tokens_per_step(inputs.global_batch, inputs.layer_sequence)
-    if inputs.convention in MEGATRON and inputs.tuning is None and dropped(inputs, structure) == "core":
+    if inputs.convention in MEGATRON and inputs.tuning is None and recompute_way(inputs, structure) == "core":
         return korthikanti_recompute_flop(inputs.global_batch, inputs.sequence, layer_count(model), model.hidden)
     total: Number = 0.0
     with term("again"):
         for kind, count in counted_kinds(model):
-            again = again_of(inputs, structure, kind)
+            again = recomputed_work(inputs, structure, kind)
             for name, flop in (*_matrix_flop(inputs, kind, tokens), *thin_flop(inputs, kind)):
                 if name in again.matrices:
                     total = total + count * (flop if again.times == 1 else again.times * flop)

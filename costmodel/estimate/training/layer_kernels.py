@@ -43,14 +43,14 @@ from costmodel.estimate.model.shards import (
     stream_traffic,
 )
 from costmodel.estimate.shared.plan_batch import Block, ForwardBackward, TimeByCategory, local_sequence, single_rank
-from costmodel.estimate.training.recompute import FEEDS, RecomputedWork, again_bytes, again_of
+from costmodel.estimate.training.recompute import FEEDS, RecomputedWork, recomputed_traffic, recomputed_work
 from costmodel.estimate.training.stage_parameters import (
     UNPACKING,
     Adapter,
     adapter_matmuls,
     adapters,
     local_tokens,
-    packed_width,
+    packed_weight_bytes,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
@@ -184,7 +184,7 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
         length = local_sequence(sequence, block) if block.structure.cp_type == "p2p" else sequence
         heads = (head_dim, fit.narrow_heads, fit.wide_heads)
         rate = attention_rate(inputs.rates.peak, fit.forward_share, length, fit.half_sequence, *heads)
-        sustained = inputs.sustained if is_core_throttled(fit, part.kind) else inputs.slowest
+        sustained = inputs.sustained if is_core_throttled(fit, part.kind) else inputs.slowest_device_slowdown
         forward = attention_forward_time(flop, rate, sustained)
         backward = attention_backward_time(flop, rate, fit.backward_share, sustained)
         merge = _ring_merge_seconds(inputs, part, block)
@@ -274,7 +274,7 @@ def _adapters(
         each = adapter_pass(inputs, adapter, own, functools.partial(token_matmul, inputs, own, trained=True))
         total = total + each
         again = again + each.forward if adapter.beside in named else again
-    for matrix in layer_matmuls(inputs.model, part) if inputs.packed else ():
+    for matrix in layer_matmuls(inputs.model, part) if inputs.has_packed_weights else ():
         with term(f"unpack {matrix.name}"):
             weights = matrix.split * table_parameters(matrix.n, matrix.k)
             unpacked = TimeByCategory(memory_bound=unpacking_seconds(inputs, weights))
@@ -285,7 +285,9 @@ def _adapters(
 
 def unpacking_seconds(inputs: TrainingInputs, weights: Number) -> Number:
     """Time to unpack so many 4-bit weights to the type that the matmuls read."""
-    streamed = memory_bound_seconds(inputs, dequantise_traffic(weights, packed_width(), inputs.stack.states.compute))
+    streamed = memory_bound_seconds(
+        inputs, dequantise_traffic(weights, packed_weight_bytes(), inputs.stack.states.compute)
+    )
     slower: Number = UNPACKING * streamed
     return slower
 
@@ -293,7 +295,7 @@ def unpacking_seconds(inputs: TrainingInputs, weights: Number) -> Number:
 def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBackward:
     """Seconds of one layer on the device, forward and backward, with recompute in backward; no communication."""
     tokens, structure = local_tokens(inputs, block), block.structure
-    split, again = block.sequence_ranks, again_of(inputs, block.structure, part.kind)
+    split, again = block.sequence_ranks, recomputed_work(inputs, block.structure, part.kind)
     maps, anew = _adapters(inputs, part, tokens, again.matrices)
     for matrix in layer_matmuls(inputs.model, part):
         with term(matrix.name):
@@ -308,7 +310,7 @@ def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBack
     anew = recomputed_part(again, anew)
     if again.dropped == "modules":
         anew = anew + TimeByCategory(
-            memory_bound=memory_bound_seconds(inputs, again_bytes(inputs, structure, again, part, tokens, split))
+            memory_bound=memory_bound_seconds(inputs, recomputed_traffic(inputs, structure, again, part, tokens, split))
         )
     elif again.matrices:
         anew = anew + TimeByCategory(memory_bound=once)

@@ -21,8 +21,13 @@ from costmodel.estimate.training.layer_kernels import attention_core_of, layer_p
 from costmodel.estimate.training.parallelism.context import context_traffic
 from costmodel.estimate.training.parallelism.expert import ExpertWork, expert_groups, expert_pass, expert_traffic
 from costmodel.estimate.training.parallelism.tensor import tensor_traffic
-from costmodel.estimate.training.recompute import RecomputedWork, again_of, issued_again, unpacked_again
-from costmodel.estimate.training.stage_parameters import issued, local_tokens, packed_matrices
+from costmodel.estimate.training.recompute import (
+    RecomputedWork,
+    recomputed_launches,
+    recomputed_unpacks,
+    recomputed_work,
+)
+from costmodel.estimate.training.stage_parameters import adapter_launches, local_tokens, packed_matrices
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
@@ -43,7 +48,7 @@ def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
     part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
     layer = layer_pass(inputs, part, block)
     tokens, parallel = local_tokens(inputs, block), structure.sequence_parallel
-    again = again_of(inputs, structure, kind)
+    again = recomputed_work(inputs, structure, kind)
     tensor = tensor_traffic(inputs, tp, tokens, layer, kind, again, block.micro_batch, sequence_parallel=parallel)
     context = context_traffic(
         inputs,
@@ -92,10 +97,10 @@ def with_launch_wait(
     experts: launched one by one; in forward only once their token counts are known
     """
     operations = inputs.stack.launch.operations
-    passes = 1.0 + issued(inputs, kind) if inputs.tuning is not None else 1.0
-    backward = 2.0 * passes + issued_again(inputs, structure, kind, again)
+    passes = 1.0 + adapter_launches(inputs, kind) if inputs.tuning is not None else 1.0
+    backward = 2.0 * passes + recomputed_launches(inputs, structure, kind, again)
     unpacked = sum(1.0 for _ in packed_matrices(inputs, kind))
-    twice = unpacked + unpacked_again(inputs, kind, again)
+    twice = unpacked + recomputed_unpacks(inputs, kind, again)
     first = passes * operations + unpacked + calls[0]
     second = backward * operations + twice + calls[1]
     inside, ahead, behind = (experts.both.forward.device, experts.ahead, experts.behind) if experts else (0.0, 0.0, 0.0)

@@ -64,25 +64,25 @@ from costmodel.estimate.training.parallelism.pipeline import (
     updated_parameters,
     weight_replication,
 )
-from costmodel.estimate.training.recompute import dropped, reached, together
+from costmodel.estimate.training.recompute import layers_per_checkpoint, recompute_way, recomputed_share_of_rank
 from costmodel.estimate.training.saved_activations import (
+    activations_after_offload,
+    activations_without_recompute,
     dropped_bytes,
-    gradients_held,
+    gradients_in_memory,
     layer_activations,
     mean_activations,
-    moved_activations,
-    moved_states,
     paged_states,
-    shard_of,
-    used_capacity,
-    whole_activations,
+    states_after_offload,
+    updated_shard,
+    used_host_capacity,
 )
 from costmodel.estimate.training.stage_parameters import (
     StageParameters,
     frozen_bytes,
     head_tokens,
     local_tokens,
-    trained,
+    trained_parameters,
     vocab_per_rank,
 )
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
@@ -170,7 +170,7 @@ def moment_bytes(inputs: TrainingInputs, block: Block, rank: RankParameters) -> 
 def _updated_parameters(inputs: TrainingInputs, block: Block, rank: RankParameters) -> Number:
     """Parameters that a rank of a stage updates."""
     routed = 0.0 if inputs.experts is None else updated_parameters(block, rank.routed_trained)
-    return shard_of(inputs, block, updated_parameters(block, rank.trained), routed)
+    return updated_shard(inputs, block, updated_parameters(block, rank.trained), routed)
 
 
 def _narrow_copies(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
@@ -181,7 +181,7 @@ def _narrow_copies(inputs: TrainingInputs, block: Block, layers: Number, over: N
     with term("converted weights"):
         if not narrow.cached:
             stay = states.sharded_master and zero == 2 and inputs.gathers_narrow and inputs.tuning is None
-            return layers * (inputs.gathered - states.compute) if stay else 0.0
+            return layers * (inputs.gathered_width - states.compute) if stay else 0.0
         copies = narrow_copy_bytes(layers, inputs.recipe.copies, over, sharded=zero == 3)
     if not narrow.primary:
         return copies
@@ -213,8 +213,8 @@ def device_and_host_states(
             states["weights"] = states["weights"] + (frozen / block.shards if block.structure.zero == 3 else frozen)
     states["weights"] = states["weights"] + _narrow_copies(inputs, block, rank.layers, block.shards)
     if inputs.experts is None:
-        states["gradients"] = gradients_held(inputs, block, parameters, states["gradients"])
-        return moved_states(inputs, block, states, _updated_parameters(inputs, block, rank))
+        states["gradients"] = gradients_in_memory(inputs, block, parameters, states["gradients"])
+        return states_after_offload(inputs, block, states, _updated_parameters(inputs, block, rank))
     with term("experts"):
         edp = expert_data(inputs, block)
         routed = _state_bytes(inputs, block, rank.routed_trained, edp)
@@ -222,8 +222,8 @@ def device_and_host_states(
             routed["weights"] = routed["weights"] + _frozen_weights(inputs, block, rank.routed, rank.routed, edp)
         routed["weights"] = routed["weights"] + _narrow_copies(inputs, block, parameters.routed_ranks[position], edp)
     both = {name: value + routed[name] for name, value in states.items()}
-    both["gradients"] = gradients_held(inputs, block, parameters, both["gradients"])
-    return moved_states(inputs, block, both, _updated_parameters(inputs, block, rank))
+    both["gradients"] = gradients_in_memory(inputs, block, parameters, both["gradients"])
+    return states_after_offload(inputs, block, both, _updated_parameters(inputs, block, rank))
 
 
 LINES = (
@@ -291,7 +291,7 @@ def ledger(
     left = PerStage(*(column["pageable"] for column in columns))
     if block.structure.offload or inputs.optimizer.paged:
         there = (_largest_stage(PerStage(*(column[name] for column in columns))) for name in ON_HOST)
-        host = used_capacity(inputs, block, *there)
+        host = used_host_capacity(inputs, block, *there)
     worst = known_as("memory_peak", _largest_stage(peaks))
     bound = worst
     if inputs.optimizer.paged:
@@ -311,7 +311,7 @@ def _rank_parameters(
     """Parameters of the first, a middle and the last rank: all, in layers, trained, in experts, in adapters."""
     schedule = block.structure.schedule
     whole = parameters.stages(block.pp, schedule)
-    own = trained(inputs, block, layers, parameters)
+    own = trained_parameters(inputs, block, layers, parameters)
     updated = whole if own is parameters else own.stages(block.pp, schedule)
     routed, routed_trained = parameters.routed_stages(block), own.routed_stages(block)
     copies = weight_replication(schedule)
@@ -339,7 +339,7 @@ def _stage_lines(
         flying = live_on_stage(block, micro_batches, stage)
         at_first, at_last = holds_embedding_and_head(block.structure.schedule, position)
         head = head_holder(block, loss_bytes(inputs, block), position)
-        activations, gone = moved_activations(inputs, block, flying * kept.layers, kept.largest, head)
+        activations, gone = activations_after_offload(inputs, block, flying * kept.layers, kept.largest, head)
         saved, whole = _first_stage_bytes(inputs, block, flying, kept.whole) if at_first else (0.0, kept.whole)
         column["activations"] = activations + saved
         if at_first and has_hashed_experts(inputs.model):
@@ -427,17 +427,19 @@ def _activations(
 
 def _recomputed_layer_bytes(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
     """Bytes that one layer needs in addition while it is recomputed."""
-    what = dropped(inputs, block.structure)
+    what = recompute_way(inputs, block.structure)
     if what == "layer":
-        whole = together(block.structure) * whole_activations(inputs, block, part, selective=False)
-        return np.where(reached(block, layers) > 0, whole, 0.0)
+        whole = layers_per_checkpoint(block.structure) * activations_without_recompute(
+            inputs, block, part, selective=False
+        )
+        return np.where(recomputed_share_of_rank(block, layers) > 0, whole, 0.0)
     if what == "modules":
         return dropped_bytes(inputs, block, part)
     if what == "nothing":
         return 0.0
-    whole = whole_activations(inputs, block, part, selective=False)
+    whole = activations_without_recompute(inputs, block, part, selective=False)
     if what == "core":
-        return whole - whole_activations(inputs, block, part, selective=True)
+        return whole - activations_without_recompute(inputs, block, part, selective=True)
     return np.maximum(whole - layer_activations(inputs, block, part), 0.0)
 
 
@@ -477,7 +479,7 @@ def with_error_feedback(
     if inputs.sites is not None:
         with term("outer optimizer"):
             experts = 0.0 if inputs.experts is None else updated_parameters(block, routed)
-            updated = shard_of(inputs, block, updated_parameters(block, trained), experts)
+            updated = updated_shard(inputs, block, updated_parameters(block, trained), experts)
             states["optimizer"] = states["optimizer"] + OUTER * gradient_traffic(updated, FP32)
     return states
 
@@ -522,7 +524,7 @@ def gathered_unit_bytes(
 ) -> Number:
     """Bytes of the largest FSDP unit that is gathered or unpacked at a time, with its gradients and neighbours."""
     unpacked: Number = 0.0
-    if inputs.packed:
+    if inputs.has_packed_weights:
         unpacked = inputs.stack.states.compute * (parameters.largest + parameters.routed_layer)
     if inputs.stack.states.cast and inputs.tuning is None:
         unpacked = unpacked + _cast_weights(inputs, block, parameters, position)
@@ -566,14 +568,16 @@ def _gathered_layers(
     stack = inputs.stack
     outer = stack.states.compute * np.where(block.pp == 1, parameters.both, ends[0] + ends[1])
     layer = parameters.largest + parameters.routed_layer
-    shared = gathered_bytes(layer, inputs.gathered, _reduced_gradient_width(inputs), stack.buckets.prefetch)
+    shared = gathered_bytes(layer, inputs.gathered_width, _reduced_gradient_width(inputs), stack.buckets.prefetch)
     if not stack.overlap.ahead:
         with term("forward"):
-            ahead = gathered_bytes(layer, inputs.gathered, 0.0, stack.buckets.prefetch)
+            ahead = gathered_bytes(layer, inputs.gathered_width, 0.0, stack.buckets.prefetch)
         with term("backward"):
-            shared = np.maximum(ahead, gathered_bytes(layer, inputs.gathered, _reduced_gradient_width(inputs), 0.0))
+            shared = np.maximum(
+                ahead, gathered_bytes(layer, inputs.gathered_width, _reduced_gradient_width(inputs), 0.0)
+            )
     with term("copied"):
-        own = matrices_bytes(layer, layer, inputs.gathered, _reduced_gradient_width(inputs))
+        own = matrices_bytes(layer, layer, inputs.gathered_width, _reduced_gradient_width(inputs))
     return np.where(block.shards > 1, shared, own) + outer
 
 
@@ -587,7 +591,7 @@ def _gathered_matrices(
         for each in layer_matmuls(inputs.model, shard(inputs.model, kind, block.tp, block.ep, block.etp)):
             matrix = np.maximum(matrix, table_parameters(each.n, each.k))
     layer = np.minimum(parameters.largest + parameters.routed_layer, inputs.stack.buckets.gathered or 0.0)
-    return matrices_bytes(np.maximum(layer, matrix), matrix, inputs.gathered, _reduced_gradient_width(inputs))
+    return matrices_bytes(np.maximum(layer, matrix), matrix, inputs.gathered_width, _reduced_gradient_width(inputs))
 
 
 def _reduced_gradient_width(inputs: TrainingInputs) -> float:

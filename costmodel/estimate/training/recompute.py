@@ -29,7 +29,12 @@ from costmodel.estimate.model.shards import (
 )
 from costmodel.estimate.shared.plan_batch import Block, Structure, summed
 from costmodel.estimate.training.parallelism.pipeline import stage_layers
-from costmodel.estimate.training.stage_parameters import adapters, issued, packed_matrices, unread_inputs
+from costmodel.estimate.training.stage_parameters import (
+    adapter_launches,
+    adapters,
+    packed_matrices,
+    unneeded_input_bytes,
+)
 from costmodel.estimate.training.training_inputs import Dropped, TrainingInputs
 from costmodel.ground.counts import Module
 from costmodel.ground.equation import Number, term
@@ -59,11 +64,12 @@ Way = Dropped | Literal["modules"]
 
 @record
 class RecomputedWork:
-    """Recomputed work of a layer of one kind.
+    """What backward repeats in a layer of one kind.
 
-    Weight matrices, also those of routed experts, are named with the number of repetitions: policies by operation save
-    every second matrix product, and attention where that is one operation. With the core, context-parallel exchanges
-    are repeated. Gathers and scatters are those of tensor parallelism; latents are its gathers of narrowed inputs.
+    matrices: names of repeated weight matrices, also those of routed experts
+    times: how often they are repeated; policies by operation save every second matrix product
+    core: share of the attention core, with its context-parallel exchanges
+    gathers, scatters: tensor-parallel collectives; latents: gathers of narrow inputs
     """
 
     dropped: Way
@@ -91,20 +97,20 @@ class RecomputedWork:
         return self.times if self.matrices.issuperset(ROUTED) else 0.0
 
 
-def dropped(inputs: TrainingInputs, structure: Structure) -> Way:
-    """What a plan recomputes in a layer under this stack: modules, the layer, operations, attention, or nothing."""
+def recompute_way(inputs: TrainingInputs, structure: Structure) -> Way:
+    """What a plan recomputes in a layer with this stack: modules, the layer, operations, attention, or nothing."""
     return "modules" if structure.recompute_modules is not None else inputs.dropped(structure.recompute)
 
 
-def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
+def recomputed_work(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
     """The recomputed work of a layer of this kind."""
-    what = dropped(inputs, structure)
+    what = recompute_way(inputs, structure)
     if what == "modules":
-        return _of_modules(inputs, structure, kind)
+        return _work_of_modules(inputs, structure, kind)
     if what in ("nothing", "core"):
         return RecomputedWork(what, core=what == "core")
-    spared, exchanged = _spared(inputs, kind), tensor_parallel_exchanges(kind)
-    matrices = _matrices(inputs, kind) - spared
+    spared, exchanged = _unrepeated_matrices(inputs, kind), tensor_parallel_exchanges(kind)
+    matrices = _matrix_names(inputs, kind) - spared
     latents = 0.0 if narrow_width(inputs.model.hidden, kind) is None else 1.0
     if what == "operations":
         gathers = exchanged - latents  # of all collectives, policies save reduce-scatters alone
@@ -121,7 +127,7 @@ def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> Reco
     )
 
 
-def _of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
+def _work_of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
     """The work that a layer repeats in backward if the plan names modules to recompute."""
     modules = set(structure.recompute_modules or ())
     names: set[str] = set()
@@ -133,7 +139,7 @@ def _of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> R
         names.update(UP_PROJECTIONS)
     if "attention-output" in modules:
         names.add(OUT)
-    matrices = _matrices(inputs, kind).intersection(names) - _spared(inputs, kind)
+    matrices = _matrix_names(inputs, kind).intersection(names) - _unrepeated_matrices(inputs, kind)
     return RecomputedWork(
         "modules",
         matrices,
@@ -145,13 +151,13 @@ def _of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> R
     )
 
 
-def _matrices(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
+def _matrix_names(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
     """Names of all weight matrices in a layer."""
     names = (matrix.name for matrix in layer_matmuls(inputs.model, shard(inputs.model, kind, 1.0)))
     return frozenset(names).union(() if kind.experts is None else ROUTED)
 
 
-def _spared(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
+def _unrepeated_matrices(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
     """The last matrix of a layer, whose output backward does not need if recompute stops early.
 
     Routed experts have none: their outputs are multiplied by routing weights. Nor has a matrix beside which an adapter
@@ -164,7 +170,7 @@ def _spared(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
     return frozenset({last.name} - {adapter.beside for adapter in adapters(inputs, part)})
 
 
-def again_bytes(
+def recomputed_traffic(
     inputs: TrainingInputs, structure: Structure, again: RecomputedWork, part: Shard, tokens: Number, split: Number
 ) -> Number:
     """Memory traffic of recomputed modules, without the attention core."""
@@ -183,15 +189,15 @@ def again_bytes(
     return nbytes
 
 
-def issued_again(inputs: TrainingInputs, structure: Structure, kind: Layers, again: RecomputedWork) -> Number:
+def recomputed_launches(inputs: TrainingInputs, structure: Structure, kind: Layers, again: RecomputedWork) -> Number:
     """Kernels that recompute launches again, relative to the kernels of a layer."""
-    beside = issued(inputs, kind, again.matrices) if inputs.tuning is not None else 0.0
+    beside = adapter_launches(inputs, kind, again.matrices) if inputs.tuning is not None else 0.0
     if again.dropped == "modules":
-        return share(_operations(structure, kind), inputs.stack.launch.operations) + beside
+        return share(_kernels_in_modules(structure, kind), inputs.stack.launch.operations) + beside
     return again.times * (1.0 + beside) if again.matrices else 0.0
 
 
-def _operations(structure: Structure, kind: Layers) -> float:
+def _kernels_in_modules(structure: Structure, kind: Layers) -> float:
     """Number of kernels in the named modules of a layer."""
     has = {
         "attention-output": kind.attention or kind.latent or kind.compressed,
@@ -207,7 +213,7 @@ def _operations(structure: Structure, kind: Layers) -> float:
     return sum(OPERATIONS[module] for module in named if has.get(module, kind) is not None)
 
 
-def unpacked_again(inputs: TrainingInputs, kind: Layers, again: RecomputedWork) -> Number:
+def recomputed_unpacks(inputs: TrainingInputs, kind: Layers, again: RecomputedWork) -> Number:
     """Number of 4-bit matrices that recompute unpacks again."""
     return again.times * sum(1.0 for name in packed_matrices(inputs, kind) if name in again.matrices)
 
@@ -217,7 +223,7 @@ def unpacked_again(inputs: TrainingInputs, kind: Layers, again: RecomputedWork) 
 # Named modules belong to selective recompute, a number of layers to full recompute.
 
 
-def partial(structure: Structure) -> bool:
+def is_partial_recompute(structure: Structure) -> bool:
     """Whether full recompute covers only some of the layers."""
     return (
         structure.recompute == "full"
@@ -226,38 +232,38 @@ def partial(structure: Structure) -> bool:
     )
 
 
-def reached(block: Block, layers: Number) -> Number:
+def recomputed_share_of_rank(block: Block, layers: Number) -> Number:
     """Share of a rank's layers that recompute covers."""
     count = block.structure.recompute_layers
-    if not partial(block.structure) or count is None:
+    if not is_partial_recompute(block.structure) or count is None:
         return 1.0
     return recomputed_share(count, block.vpp, layers)
 
 
-def reached_of_all(model: Model, block: Block) -> Number:
+def recomputed_share_of_model(model: Model, block: Block) -> Number:
     """Share of all layers that recompute covers, averaged over ranks with different numbers of layers."""
-    if not partial(block.structure):
+    if not is_partial_recompute(block.structure):
         return 1.0
     held = stage_layers(model, block)
     if held.equal:
-        return reached(block, held.middle)
-    ends = [reached(block, layers) * layers for layers in (held.first, held.last)]
-    between = reached(block, held.middle) * (held.total - held.first - held.last)
+        return recomputed_share_of_rank(block, held.middle)
+    ends = [recomputed_share_of_rank(block, layers) * layers for layers in (held.first, held.last)]
+    between = recomputed_share_of_rank(block, held.middle) * (held.total - held.first - held.last)
     return share(summed(*ends, between), held.total)
 
 
-def checkpointed(inputs: TrainingInputs, structure: Structure, tokens: Number, split: Number) -> Number:
+def checkpoint_bytes_per_layer(inputs: TrainingInputs, structure: Structure, tokens: Number, split: Number) -> Number:
     """Saved bytes per layer with full recompute: one input per group of layers that are recomputed together."""
     kept = checkpoint_activations(tokens, stream_width(inputs.model), inputs.widths.element, split)
-    return kept / together(structure)
+    return kept / layers_per_checkpoint(structure)
 
 
-def together(structure: Structure) -> float:
+def layers_per_checkpoint(structure: Structure) -> float:
     """Layers that are recomputed together."""
     return max(structure.recompute_layers or 1.0, 1.0) if structure.recompute_method == "uniform" else 1.0
 
 
-def narrow_widths(inputs: TrainingInputs, feed: Feed[Any]) -> Number:
+def narrow_input_width(inputs: TrainingInputs, feed: Feed[Any]) -> Number:
     """Total inner width of a feed-forward part that is saved in the narrow type."""
     narrow = inputs.narrow
     return feed.narrow_width if narrow is not None and narrow.gates else feed.inner
@@ -288,8 +294,8 @@ def recompute_saving_bytes(
                 *rows, kernel=kernels.runs(inputs.case.accelerator.family), dropout=kernels.dropout, recompute="none"
             )
             if kernels.selective == "op-level":
-                spared = spared + _core_output(inputs, part, part.mixer, tokens)
-        if OUT in again_of(inputs, structure, part.kind).matrices:
+                spared = spared + _core_output_bytes(inputs, part, part.mixer, tokens)
+        if OUT in recomputed_work(inputs, structure, part.kind).matrices:
             with term("stream between the halves"):
                 spared = spared + checkpoint_activations(
                     tokens, stream_width(inputs.model), inputs.widths.element, split
@@ -298,19 +304,19 @@ def recompute_saving_bytes(
             query = latent.nope_dim + latent.rope_dim
             heads = part.mixer.heads
             spared = spared + up_projection_bytes(tokens, heads, query, latent.value_dim, inputs.widths.element)
-        if part.dense is not None and FEEDS[0] in again_of(inputs, structure, part.kind).matrices:
+        if part.dense is not None and FEEDS[0] in recomputed_work(inputs, structure, part.kind).matrices:
             whole = part.dense.activations(tokens, inputs.widths.element)
-            inner = narrow_widths(inputs, part.dense)
+            inner = narrow_input_width(inputs, part.dense)
             spared = spared + whole + activation_output_bytes(tokens, inner, width)
             spared = spared - activation_output_bytes(tokens, inner, inputs.widths.element)
         elif "mlp-activation" in modules and part.feed is not None and part.routed is None:
             spared = spared + activation_output_bytes(tokens, part.ffn_hidden, width)
     if inputs.tuning is not None:
-        spared = spared + unread_inputs(inputs, part, modules, (tokens, width, split))
+        spared = spared + unneeded_input_bytes(inputs, part, modules, (tokens, width, split))
     return spared
 
 
-def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
+def fused_output_bytes(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """Bytes of norm and activation outputs of a layer, which a compiled graph recomputes in backward."""
     element = inputs.widths.element
     with term("made again by compiled kernels"):
@@ -320,7 +326,7 @@ def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
         return spared + activation_output_bytes(tokens, part.ffn_hidden, element)
 
 
-def _core_output(inputs: TrainingInputs, part: Shard, core: Mixer, tokens: Number) -> Number:
+def _core_output_bytes(inputs: TrainingInputs, part: Shard, core: Mixer, tokens: Number) -> Number:
     """Bytes of the attention core's output, which remat policies drop with the core, with its narrow copy if saved."""
     latent, own = part.kind.latent, part.kind.attention
     width = core.head_dim if own is None else own.value_width

@@ -37,20 +37,20 @@ from costmodel.estimate.shared.plan_batch import Block, largest
 from costmodel.estimate.training.parallelism.expert import expert_data
 from costmodel.estimate.training.parallelism.pipeline import StageLayers, summed_once
 from costmodel.estimate.training.recompute import (
-    checkpointed,
-    dropped,
-    fused_outputs,
-    narrow_widths,
-    partial,
-    reached,
+    checkpoint_bytes_per_layer,
+    fused_output_bytes,
+    is_partial_recompute,
+    narrow_input_width,
     recompute_saving_bytes,
+    recompute_way,
+    recomputed_share_of_rank,
 )
 from costmodel.estimate.training.stage_parameters import (
     StageParameters,
-    between,
-    between_of_experts,
+    adapter_activation_bytes,
+    expert_adapter_activation_bytes,
     local_tokens,
-    unread_by_experts,
+    unneeded_expert_input_bytes,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
@@ -62,7 +62,7 @@ BOTH_DIRECTIONS = 2.0
 BUCKETS = 2.0  # buckets of gradients on their way to the host
 
 
-def shard_of(inputs: TrainingInputs, block: Block, held: Number, routed: Number) -> Number:
+def updated_shard(inputs: TrainingInputs, block: Block, held: Number, routed: Number) -> Number:
     """Parameters that a rank updates; routed experts are sharded over their own ranks."""
     if not block.structure.zero:
         return held if inputs.experts is None else held + routed
@@ -70,7 +70,7 @@ def shard_of(inputs: TrainingInputs, block: Block, held: Number, routed: Number)
     return mine if inputs.experts is None else mine + routed / expert_data(inputs, block)
 
 
-def moved_states(
+def states_after_offload(
     inputs: TrainingInputs, block: Block, column: dict[str, Number], updated: Number
 ) -> tuple[dict[str, Number], Number]:
     """The states of a stage that stay on the device, and the bytes that the host stores for the rank."""
@@ -86,7 +86,7 @@ def moved_states(
         column["optimizer"] = 0.0
         pieces = BUCKETS * inputs.bucket(block.shards, inputs.widths.reduced)
         whole = column["gradients"]
-        column["gradients"] = np.where(_leaving_late(inputs, block), whole, np.minimum(whole, pieces))
+        column["gradients"] = np.where(_reduces_gradients_late(inputs, block), whole, np.minimum(whole, pieces))
     if "parameters" in structure.offload:
         buffers = buffers + column["weights"]
         column["weights"] = 0.0
@@ -96,14 +96,14 @@ def moved_states(
     return column, host + buffers
 
 
-def _leaving_late(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
+def _reduces_gradients_late(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
     """Rows whose gradients stay on the device until the last micro-batch, because they are reduced only then."""
     offloading = inputs.stack.offload
     kept = offloading is None or not offloading.gradients or block.structure.zero < 2
     return kept | summed_once(inputs, block)
 
 
-def gradients_held(inputs: TrainingInputs, block: Block, parameters: StageParameters, gradients: Number) -> Number:
+def gradients_in_memory(inputs: TrainingInputs, block: Block, parameters: StageParameters, gradients: Number) -> Number:
     """Gradients of a stage, or of its largest layer if backward updates each layer at once."""
     if not inputs.optimizer.in_backward:
         return gradients
@@ -125,10 +125,10 @@ def paged_states(inputs: TrainingInputs, needed: Number, states: Number) -> Numb
 def page_time(inputs: TrainingInputs, paged: Number) -> Number:
     """Time of a step to load the paged states and to store them again."""
     with term("pages in and out"):
-        return _link(inputs, gradient_traffic(paged, BOTH_DIRECTIONS))
+        return _host_link_seconds(inputs, gradient_traffic(paged, BOTH_DIRECTIONS))
 
 
-def moved_activations(
+def activations_after_offload(
     inputs: TrainingInputs, block: Block, kept: Number, layer: Number, loss: Number
 ) -> tuple[Number, Number]:
     """Activations of a stage's layers that stay on the device, and those offloaded to the host.
@@ -154,7 +154,9 @@ def offloaded_share(inputs: TrainingInputs, block: Block) -> Number:
     return share(min(chosen, layers), layers)
 
 
-def used_capacity(inputs: TrainingInputs, block: Block, states: Number, activations: Number) -> tuple[Number, Number]:
+def used_host_capacity(
+    inputs: TrainingInputs, block: Block, states: Number, activations: Number
+) -> tuple[Number, Number]:
     """Bytes of a node's ranks on host memory and drives, and their share of the capacity of the fuller one."""
     host = inputs.host
     with term("on the host"):
@@ -167,10 +169,10 @@ def used_capacity(inputs: TrainingInputs, block: Block, states: Number, activati
 
 @record
 class OffloadTraffic:
-    """The offload work of a rank.
+    """What a rank moves to and from the host in a step.
 
     It has the rank's shards of the weights and of updated parameters, the activation bytes of a micro-batch, and the
-    compute of a micro-batch that can hide them, forward and backward.
+    compute seconds of a micro-batch that can hide them, forward and backward.
     """
 
     held: Number
@@ -182,7 +184,10 @@ class OffloadTraffic:
 
 @record
 class OffloadTime:
-    """Seconds of offload in a step: exposed host-link traffic, transfers after the update, and the update itself."""
+    """Seconds of offload in a step.
+
+    Exposed traffic on the host link, transfers after the update, and the update itself.
+    """
 
     beside: Number
     after: Number
@@ -202,22 +207,22 @@ def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, 
     update: Number | None = None
     if "parameters" in structure.offload:
         with term("weights from the host"):
-            fetched = _fetch(inputs, block, gradient_traffic(passing.held, inputs.stack.states.weights))
+            fetched = _fetch_seconds(inputs, block, gradient_traffic(passing.held, inputs.stack.states.weights))
     if "optimizer" in structure.offload:
         with term("gradients to the host"):
-            down = _link(inputs, gradient_traffic(updated, inputs.widths.gradient))
-        update = _update(inputs, block, updated)
-        tail = _tail(inputs, block, updated, update)
+            down = _host_link_seconds(inputs, gradient_traffic(updated, inputs.widths.gradient))
+        update = _host_update_seconds(inputs, block, updated)
+        tail = _exposed_weight_return(inputs, block, updated, update)
         if offloading.early:
             with term("update beside backward"):
                 update = exposed_time(update, passing.backward, hideable, 0.0)
-        late = _leaving_late(inputs, block)
+        late = _reduces_gradients_late(inputs, block)
         tail, down = tail + np.where(late, down, 0.0), np.where(late, 0.0, down)
     elif "parameters" in structure.offload:
         with term("updated weights to the host"):
-            tail = _link(inputs, gradient_traffic(updated, inputs.stack.states.compute))
+            tail = _host_link_seconds(inputs, gradient_traffic(updated, inputs.stack.states.compute))
     with term("activations over the link"):
-        saved = _link(inputs, passing.activations)
+        saved = _host_link_seconds(inputs, passing.activations)
     with term("offload forward"):
         forward = np.maximum(
             exposed_time(fetched, passing.forward, hideable, 0.0), exposed_time(saved, passing.forward, hideable, 0.0)
@@ -230,20 +235,20 @@ def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, 
     return OffloadTime(micro_batches * (forward + backward), tail, update)
 
 
-def _link(inputs: TrainingInputs, nbytes: Number) -> Number:
+def _host_link_seconds(inputs: TrainingInputs, nbytes: Number) -> Number:
     """Time [s] of a transfer over the host link."""
     return link_time(nbytes, inputs.host.link, inputs.host.link_share)
 
 
-def _fetch(inputs: TrainingInputs, block: Block, nbytes: Number) -> Number:
+def _fetch_seconds(inputs: TrainingInputs, block: Block, nbytes: Number) -> Number:
     """Transfer over the host link, limited by a rank's share of the drives."""
     host = inputs.host
     if block.structure.offload_to == "cpu":
-        return _link(inputs, nbytes)
-    return np.maximum(_link(inputs, nbytes), link_time(nbytes, host.read / host.ranks, 1.0))
+        return _host_link_seconds(inputs, nbytes)
+    return np.maximum(_host_link_seconds(inputs, nbytes), link_time(nbytes, host.read / host.ranks, 1.0))
 
 
-def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
+def _host_update_seconds(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
     """The optimizer step on the host; states on drives are read and written at the same time."""
     host, states = inputs.host, inputs.stack.states
     with term("update on the host"):
@@ -261,12 +266,12 @@ def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
         return np.maximum(time, drives + link_time(stored, host.write / host.ranks, 1.0))
 
 
-def _tail(inputs: TrainingInputs, block: Block, updated: Number, update: Number) -> Number:
-    """Time [s] to send updated weights back to the device, less what the update on the host hides of it."""
+def _exposed_weight_return(inputs: TrainingInputs, block: Block, updated: Number, update: Number) -> Number:
+    """Seconds to send updated weights back to the device, minus the part hidden by the update on the host."""
     if "parameters" in block.structure.offload or inputs.stack.offload is None:
         return 0.0
     with term("weights back"):
-        up = _link(inputs, gradient_traffic(updated, inputs.stack.states.compute))
+        up = _host_link_seconds(inputs, gradient_traffic(updated, inputs.stack.states.compute))
         return exposed_time(up, update, inputs.stack.offload.overlap, 0.0)
 
 
@@ -276,20 +281,20 @@ def layer_activations(inputs: TrainingInputs, block: Block, part: Shard) -> Numb
     split = block.sequence_ranks
     tokens = local_tokens(inputs, block)
     mixer = part.mixer
-    what = dropped(inputs, structure)
+    what = recompute_way(inputs, structure)
     if what == "layer":
-        return checkpointed(inputs, structure, tokens, split)
+        return checkpoint_bytes_per_layer(inputs, structure, tokens, split)
     if what == "operations":
         sizes = (mixer.heads, mixer.kv_heads, mixer.head_dim) if mixer is not None else (0.0, 0.0, 0.0)
         kept = op_level_activations(tokens, stream_width(model), *sizes, part.ffn_hidden, inputs.widths.element, split)
         if part.routed is not None:
             kept = kept + _expert_activations(inputs, part, block) / 2.0
-        kept = np.minimum(kept, whole_activations(inputs, block, part, selective=False))
-        return kept + between(inputs, part, tokens) + _between_experts(inputs, block, part)
-    whole = whole_activations(inputs, block, part, selective=what == "core")
-    whole = whole + between(inputs, part, tokens) + _between_experts(inputs, block, part)
+        kept = np.minimum(kept, activations_without_recompute(inputs, block, part, selective=False))
+        return kept + adapter_activation_bytes(inputs, part, tokens) + _expert_adapter_bytes(inputs, block, part)
+    whole = activations_without_recompute(inputs, block, part, selective=what == "core")
+    whole = whole + adapter_activation_bytes(inputs, part, tokens) + _expert_adapter_bytes(inputs, block, part)
     if inputs.stack.kernels.compiled:
-        whole = whole - fused_outputs(inputs, part, tokens, split)
+        whole = whole - fused_output_bytes(inputs, part, tokens, split)
     if what != "modules" and inputs.tuning is None:
         return whole
     return whole - dropped_bytes(inputs, block, part)
@@ -300,20 +305,20 @@ def dropped_bytes(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     split = block.sequence_ranks
     sizes = (block.micro_batch / block.cp, local_tokens(inputs, block), split)
     spared = recompute_saving_bytes(inputs, block.structure, part, sizes)
-    return spared if part.routed is None else spared + _spared_experts(inputs, block, part)
+    return spared if part.routed is None else spared + _dropped_expert_bytes(inputs, block, part)
 
 
-def _between_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
+def _expert_adapter_bytes(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """Saved bytes between the thin matrices of routed experts' adapters; 0 if all of the experts are recomputed."""
     if inputs.tuning is None or part.routed is None or inputs.experts is None:
         return 0.0
     if "moe" in (block.structure.recompute_modules or ()):
         return 0.0
     rows = part.routed.rows(local_tokens(inputs, block) / block.tp, inputs.experts.load)
-    return between_of_experts(inputs, part.routed, rows)
+    return expert_adapter_activation_bytes(inputs, part.routed, rows)
 
 
-def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
+def _dropped_expert_bytes(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
     """Bytes of routed experts that are not saved, because of recompute modules and frozen weights."""
     modules = block.structure.recompute_modules or ()
     if "moe" in modules:
@@ -328,11 +333,11 @@ def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number
         if "moe-activation" in modules:
             spared = activation_output_bytes(rows, part.routed.each.inner, width)
         if inputs.tuning is not None:
-            spared = spared + unread_by_experts(inputs, part.routed, modules, (rows, width))
+            spared = spared + unneeded_expert_input_bytes(inputs, part.routed, modules, (rows, width))
     return spared
 
 
-def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, selective: bool) -> Number:
+def activations_without_recompute(inputs: TrainingInputs, block: Block, part: Shard, *, selective: bool) -> Number:
     """Bytes saved in one layer without recompute; if `selective`, with recompute of the attention core."""
     kernels, model = inputs.stack.kernels, inputs.model
     split = block.sequence_ranks
@@ -341,9 +346,9 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
         norms = (part.kind.norms, residual_additions(part.kind))
         kept = stream_activations(tokens, model.hidden, *norms, inputs.widths.element, split, dropout=kernels.dropout)
         if inputs.keeps_narrow:
-            kept = kept + _narrow_inputs(inputs, part, tokens, split)
+            kept = kept + _narrow_input_bytes(inputs, part, tokens, split)
         if block.structure.sequence_parallel and kernels.inputs == "kept":
-            kept = kept + _gathered_inputs(inputs, part, tokens, split)
+            kept = kept + _gathered_input_bytes(inputs, part, tokens, split)
         if part.mixer is not None:
             kept = kept + mixer_activations(part.kind, part.mixer, tokens, inputs.widths.element, split)
         if part.dense is not None:
@@ -382,7 +387,7 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
             kept = kept + activation_message(tokens, part.routed.hidden, inputs.widths.element)
     if not inputs.keeps_narrow:
         return kept
-    inner = narrow_widths(inputs, part.routed.each)
+    inner = narrow_input_width(inputs, part.routed.each)
     sizes = (rows, part.routed.hidden, 1.0, inner)
     with term("experts' inputs kept narrow"):
         narrow = linear_inputs(*sizes, inputs.recipe.operand, 1.0)
@@ -390,12 +395,12 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
         return kept + narrow - linear_inputs(*sizes, inputs.widths.element, 1.0)
 
 
-def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
+def _narrow_input_bytes(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """Additional bytes of inputs saved in the narrow type; the attention output is saved both wide and narrow."""
     halves, hidden = residual_additions(part.kind), inputs.model.hidden
     own = part.kind.attention
     out = 0.0 if part.mixer is None else part.mixer.heads * (part.mixer.head_dim if own is None else own.value_width)
-    inner = 0.0 if part.dense is None else narrow_widths(inputs, part.dense)
+    inner = 0.0 if part.dense is None else narrow_input_width(inputs, part.dense)
     with term("inputs kept narrow"):
         narrow = linear_inputs(tokens, hidden, halves, inner + out, inputs.recipe.operand, split)
     with term("inputs kept wide"):
@@ -403,7 +408,7 @@ def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: N
     return narrow - wide
 
 
-def _gathered_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
+def _gathered_input_bytes(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
     """Additional bytes of a layer's inputs that are saved gathered instead of sharded."""
     message = activation_message(tokens, inputs.model.hidden, inputs.widths.element)
     with term("gathered inputs kept"):
@@ -413,11 +418,11 @@ def _gathered_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split:
 def mean_activations(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
     """Saved bytes of a layer on a rank, averaged over its recomputed layers and the others."""
     kept = layer_activations(inputs, block, part)
-    if not partial(block.structure):
+    if not is_partial_recompute(block.structure):
         return kept
     plain = block.under(replace(block.structure, recompute="none"))
     with term("layers not recomputed"):
-        return mixed(reached(block, layers), kept, layer_activations(inputs, plain, part))
+        return mixed(recomputed_share_of_rank(block, layers), kept, layer_activations(inputs, plain, part))
 
 
 def offloaded_activations(inputs: TrainingInputs, block: Block, held: StageLayers) -> Number:

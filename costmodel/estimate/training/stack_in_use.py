@@ -32,10 +32,10 @@ CHUNKED = 2.0  # bytes of a 16-bit logit: a loss that keeps less makes its logit
 def attention_in_use(case: ResolvedScenario) -> AttentionKernel:
     """Class of the attention kernel that runs: the stack's, or its fallback."""
     kernels = case.stack.kernels
-    return kernels.fallback if falls_back(case) else kernels.runs(case.accelerator.family)
+    return kernels.fallback if uses_fallback_attention(case) else kernels.runs(case.accelerator.family)
 
 
-def falls_back(case: ResolvedScenario) -> bool:
+def uses_fallback_attention(case: ResolvedScenario) -> bool:
     """Whether the stack's attention kernel does not support this accelerator or 32 bits."""
     family, recipe = case.accelerator.family, RECIPES[case.scenario.workload.precision]
     usual = case.stack.kernels.runs(family)
@@ -113,7 +113,7 @@ def gradient_types(log: AssumptionLog, case: ResolvedScenario) -> tuple[Gradient
     """The types in which gradients are accumulated and reduced."""
     written, stack = case.scenario.workload.gradients, case.stack
     if RECIPES[case.scenario.workload.precision].full:
-        return _single(log, case)
+        return _fp32_gradient_types(log, case)
     if written is None:
         log.note("workload.gradients", stack.gradients, f"stacks/{stack.name}")
     if stack.reduced is not None:
@@ -122,7 +122,7 @@ def gradient_types(log: AssumptionLog, case: ResolvedScenario) -> tuple[Gradient
     return accumulated, stack.reduced or accumulated
 
 
-def _single(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, GradientType]:
+def _fp32_gradient_types(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, GradientType]:
     """The gradient types for fp32 weights: fp32; an error for another stated type."""
     workload = case.scenario.workload
     if workload.gradients not in (None, "fp32"):
@@ -133,7 +133,7 @@ def _single(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, G
     return "fp32", "fp32"
 
 
-def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: LinearTypes, origin: str) -> None:
+def note_assumed_rates(log: AssumptionLog, case: ResolvedScenario, linear: LinearTypes, origin: str) -> None:
     """Record the attention kernel, the efficiency of isolated products and, if not stated, the slowdown of a step.
 
     Also what torch compiles, where the scenario names its stack and states no more of it.

@@ -84,8 +84,8 @@ class LargestRankParameters(NamedTuple):
 class StageParameters:
     """Parameters of a rank before sharding over dp: per layer (mean, largest), in its layers, in embedding and head.
 
-    tied: both ends of a pipeline hold the table. Routed experts are separate, since they are sharded over fewer ranks:
-    of a layer, of the first, a middle and the last rank, and beside the head.
+    tied: the first and the last stage both store the embedding table. Routed experts are separate, since they are
+        sharded over fewer ranks: of a layer, of the first, a middle and the last rank, and beside the head.
     """
 
     layer: Number
@@ -100,7 +100,7 @@ class StageParameters:
     routed_ranks: PerStage[Number]
     routed_head: Number
 
-    def ends(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
+    def embedding_and_head(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
         """Parameters of embedding and head on the first, a middle and the last rank; a single rank holds both."""
         alone, (embedding, head) = pp == 1, boundary_parameters(schedule, self.embedding, self.head)
         return PerStage(np.where(alone, self.both, embedding), 0.0, np.where(alone, self.both, head))
@@ -111,8 +111,10 @@ class StageParameters:
 
     def stages(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
         """Parameters of the first, a middle and the last rank with embedding and head, all copies."""
-        per_stage = PerStage(*(layers + end for layers, end in zip(self.ranks, self.ends(pp, schedule), strict=True)))
-        return _copied(schedule, per_stage)
+        per_stage = PerStage(
+            *(layers + end for layers, end in zip(self.ranks, self.embedding_and_head(pp, schedule), strict=True))
+        )
+        return _times_copies(schedule, per_stage)
 
     def routed_stages(self, block: Block) -> PerStage[Number]:
         """Parameters of routed experts on the first, a middle and the last rank, with all copies of weights."""
@@ -126,17 +128,17 @@ class StageParameters:
             return LargestRankParameters(middle + end, end, self.routed_ranks.middle + self.routed_head)
         held, routed = self.stages(pp, schedule), self.routed_stages(block)
         most = PerStage(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
-        ends = _copied(schedule, self.ends(pp, schedule))
+        ends = _times_copies(schedule, self.embedding_and_head(pp, schedule))
         return LargestRankParameters(*(value_of_largest(most, each) for each in (held, ends, routed)))
 
     def fullest_layers(self, schedule: Schedule) -> tuple[Number, Number]:
         """Parameters in the layers of the largest rank, with all copies: without routed experts, and only those."""
-        held, routed = _copied(schedule, self.ranks), self.routed_ranks
+        held, routed = _times_copies(schedule, self.ranks), self.routed_ranks
         most = PerStage(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
         return value_of_largest(most, held), value_of_largest(most, routed)
 
 
-def _copied(schedule: Schedule, per_stage: PerStage[Number]) -> PerStage[Number]:
+def _times_copies(schedule: Schedule, per_stage: PerStage[Number]) -> PerStage[Number]:
     """Parameters multiplied by the copies of weights that a schedule stores."""
     copies = weight_replication(schedule)
     return per_stage if copies == 1 else per_stage.each(lambda one: copies * one)
@@ -155,13 +157,13 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
     with term("head"):
         head = table_parameters(rows, model.hidden)
     last_norm = norm_parameters(model.hidden, norm=model.norm)
-    embedding = _with_entry(model, embedding, last_norm, tp)
+    embedding = _entry_parameters(model, embedding, last_norm, tp)
     both = embedding + last_norm if model.tied else embedding + head + last_norm
     extra = prediction_parameters(model, tp)
     if has_head_parts(model):
         extra = extra + head_parameters(model, rows)
     head, both = head + extra, both + extra
-    copied = _embeds_again(model, block.structure.schedule)
+    copied = _copies_embedding(model, block.structure.schedule)
     if copied:
         head = head + np.where(block.pp > 1, table, 0.0)
     return StageParameters(
@@ -175,11 +177,11 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
         tied=model.tied or copied,
         routed_layer=largest(*(part.routed_parameters for part in held)),
         routed_ranks=layers.each(layers.means(model, [copies * part.routed_parameters for part in held])),
-        routed_head=_routed_ahead(inputs, block),
+        routed_head=_prediction_experts(inputs, block),
     )
 
 
-def _with_entry(model: Model, embedding: Number, norm: Number, tp: Number) -> Number:
+def _entry_parameters(model: Model, embedding: Number, norm: Number, tp: Number) -> Number:
     """Parameters of the embedding and of everything else on the first stage before its layers."""
     if model.positions == "learned":
         with term("positions"):
@@ -195,12 +197,12 @@ def _with_entry(model: Model, embedding: Number, norm: Number, tp: Number) -> Nu
     return embedding + norm if model.embedding_norm else embedding
 
 
-def _embeds_again(model: Model, schedule: Schedule) -> bool:
+def _copies_embedding(model: Model, schedule: Schedule) -> bool:
     """Whether multi-token prediction needs a copy of the embedding on the last stage; a tied table is already there."""
     return model.prediction is not None and not model.tied and separate_embedding_and_head(schedule)
 
 
-def _routed_ahead(inputs: TrainingInputs, block: Block) -> Number:
+def _prediction_experts(inputs: TrainingInputs, block: Block) -> Number:
     """Parameters of routed experts in multi-token prediction, on the last stage."""
     ahead = inputs.model.prediction
     if ahead is None:
@@ -240,38 +242,38 @@ def adapters(inputs: TrainingInputs, part: Shard) -> Iterator[Adapter]:
     """The adapters of a layer, without adapters of routed experts."""
     if inputs.tuning is None:
         return
-    hidden, cut = inputs.model.hidden, _cut(inputs, part.tp)
-    found = list(_of_mixer(hidden, part, cut))
+    hidden, cut = inputs.model.hidden, _adapter_shard_ranks(inputs, part.tp)
+    found = list(_mixer_adapters(hidden, part, cut))
     if part.dense is not None:
-        found += _of_feed(hidden, part.dense, cut, "mlp")
-    yield from _named(inputs.tuning, found)
+        found += _feed_adapters(hidden, part.dense, cut, "mlp")
+    yield from _named_adapters(inputs.tuning, found)
 
 
 def routed_adapters(inputs: TrainingInputs, part: RoutedExperts | None) -> Iterator[Adapter]:
     """The adapters of each routed expert."""
     if inputs.tuning is None or not inputs.tuning.experts or part is None:
         return
-    cut = _cut(inputs, part.etp)
-    found = _of_feed(part.hidden, part.each, cut, "experts")
-    yield from _named(inputs.tuning, found)
+    cut = _adapter_shard_ranks(inputs, part.etp)
+    found = _feed_adapters(part.hidden, part.each, cut, "experts")
+    yield from _named_adapters(inputs.tuning, found)
 
 
-def _cut(inputs: TrainingInputs, ranks: Number) -> Number:
+def _adapter_shard_ranks(inputs: TrainingInputs, ranks: Number) -> Number:
     """Number of ranks that shard both thin matrices of an adapter; 1 if the stack replicates one of them."""
     return ranks if inputs.stack.split_adapters else 1.0
 
 
-def _named(tuning: Tuning, matrices: Iterable[Adapter]) -> Iterator[Adapter]:
+def _named_adapters(tuning: Tuning, matrices: Iterable[Adapter]) -> Iterator[Adapter]:
     """Those adapters whose matrices the fine-tuning names."""
     return (adapter for adapter in matrices if tuning.modules is None or adapter.name in tuning.modules)
 
 
-def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
+def _mixer_adapters(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
     """The adapters on the weight matrices of a layer's mixer."""
     if part.mixer is None:
         return
     if part.kind.latent is not None:
-        yield from _of_latent(hidden, part.kind.latent, part.mixer.heads, (part.tp, cut))
+        yield from _latent_adapters(hidden, part.kind.latent, part.mixer.heads, (part.tp, cut))
         return
     own = part.kind.attention
     keys = part.mixer.head_dim if own is None else own.head_dim
@@ -283,7 +285,7 @@ def _of_mixer(hidden: Number, part: Shard, cut: Number) -> Iterator[Adapter]:
     yield Adapter("o", hidden / cut, part.mixer.heads * values, "core", "attention out")
 
 
-def _of_latent(
+def _latent_adapters(
     hidden: Number, latent: LatentAttention, heads: Number, over: tuple[Number, Number]
 ) -> Iterator[Adapter]:
     """The adapters on the weight matrices of latent attention (MLA).
@@ -305,7 +307,7 @@ def _of_latent(
     yield Adapter("o", hidden / cut, heads * latent.value_dim, "core", "attention out")
 
 
-def _of_feed(hidden: Number, feed: Feed[Any], cut: Number, half: str) -> Iterator[Adapter]:
+def _feed_adapters(hidden: Number, feed: Feed[Any], cut: Number, half: str) -> Iterator[Adapter]:
     """The adapters on the weight matrices of a feed-forward half."""
     for name in feed.input_matrices:
         yield Adapter(name, feed.inner, hidden, "mlp", f"{half} up", inner=cut)
@@ -320,11 +322,8 @@ def adapter_matmuls(inputs: TrainingInputs, adapter: Adapter) -> tuple[Matmul, M
     return down, Matmul(f"{adapter.name} up", adapter.n, rank)
 
 
-def issued(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None = None) -> Number:
-    """Kernels of a layer's adapters, relative to the kernels of the layer.
-
-    Those of routed experts run as grouped products.
-    """
+def adapter_launches(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None = None) -> Number:
+    """Kernels of a layer's adapters over the kernels of the layer; those of routed experts run as grouped products."""
     part = shard(inputs.model, kind, 1.0)
     matrices = (*adapters(inputs, part), *routed_adapters(inputs, part.routed))
     count = sum(1.0 for adapter in matrices if beside is None or adapter.beside in beside)
@@ -333,14 +332,14 @@ def issued(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None =
 
 def packed_matrices(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
     """The 4-bit matrices of a layer, which are unpacked before every use; those of routed experts in groups."""
-    if not inputs.packed:
+    if not inputs.has_packed_weights:
         return ()
     part = shard(inputs.model, kind, 1.0)
     routed = () if part.routed is None else ROUTED
     return (*(matrix.name for matrix in layer_matmuls(inputs.model, part)), *routed)
 
 
-def _summed(inputs: TrainingInputs, matrices: Iterable[Adapter]) -> Number:
+def _adapter_parameters(inputs: TrainingInputs, matrices: Iterable[Adapter]) -> Number:
     """Total parameters of several adapters."""
     assert inputs.tuning is not None
     total: Number = 0.0
@@ -350,29 +349,31 @@ def _summed(inputs: TrainingInputs, matrices: Iterable[Adapter]) -> Number:
     return total
 
 
-def trained_in(inputs: TrainingInputs, part: Shard) -> Number:
+def trained_per_layer(inputs: TrainingInputs, part: Shard) -> Number:
     """Trained parameters of one layer, without routed experts."""
-    return _summed(inputs, adapters(inputs, part))
+    return _adapter_parameters(inputs, adapters(inputs, part))
 
 
-def trained_in_experts(inputs: TrainingInputs, part: RoutedExperts | None) -> Number:
+def trained_in_routed_experts(inputs: TrainingInputs, part: RoutedExperts | None) -> Number:
     """Trained parameters of the routed experts of one layer: a pair of thin matrices for each matrix of an expert."""
     if part is None:
         return 0.0
     with term("experts"):
-        return part.local * _summed(inputs, routed_adapters(inputs, part))
+        return part.local * _adapter_parameters(inputs, routed_adapters(inputs, part))
 
 
-def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters) -> StageParameters:
+def trained_parameters(
+    inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters
+) -> StageParameters:
     """Trained parameters of a rank: all, or its adapters; embedding and head have those of multi-token prediction."""
     if inputs.tuning is None:
         return without_tower(inputs, block, parameters) if inputs.tower_frozen else parameters
     with term("adapters"):
-        each, routed = zip(*(_of_kind(inputs, block, kind) for kind in inputs.model.layers), strict=True)
+        each, routed = zip(*(_trained_of_kind(inputs, block, kind) for kind in inputs.model.layers), strict=True)
         means = layers.means(inputs.model, each)
         copies = weight_replication(block.structure.schedule)
         of_routed = layers.means(inputs.model, [copies * one for one in routed])
-        head, head_routed = _ahead(inputs, block)
+        head, head_routed = _trained_prediction(inputs, block)
     return StageParameters(
         layer=means.middle,
         largest=largest(*each),
@@ -388,67 +389,67 @@ def trained(inputs: TrainingInputs, block: Block, layers: StageLayers, parameter
     )
 
 
-def _of_kind(inputs: TrainingInputs, block: Block, kind: Layers) -> tuple[Number, Number]:
+def _trained_of_kind(inputs: TrainingInputs, block: Block, kind: Layers) -> tuple[Number, Number]:
     """Trained parameters of a rank in one layer of a kind, and in its routed experts."""
     part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
-    return trained_in(inputs, part), trained_in_experts(inputs, part.routed)
+    return trained_per_layer(inputs, part), trained_in_routed_experts(inputs, part.routed)
 
 
-def _ahead(inputs: TrainingInputs, block: Block) -> tuple[Number, Number]:
+def _trained_prediction(inputs: TrainingInputs, block: Block) -> tuple[Number, Number]:
     """Trained parameters of multi-token prediction: adapters in its layers, none in its projections."""
     ahead = inputs.model.prediction
     if ahead is None:
         return 0.0, 0.0
     with term("multi-token prediction"):
-        module, routed = _of_kind(inputs, block, ahead.layer)
+        module, routed = _trained_of_kind(inputs, block, ahead.layer)
         return ahead.depth * module, ahead.depth * routed
 
 
-def packed_width() -> Number:
+def packed_weight_bytes() -> Number:
     """Bytes of a weight in 4-bit NormalFloat with its share of the scales."""
     return packed_bytes(1.0, *NF4)
 
 
-def frozen_width(inputs: TrainingInputs) -> Number:
+def frozen_weight_bytes(inputs: TrainingInputs) -> Number:
     """Bytes of a frozen weight in the layers. With qlora the norms, which are negligible, count as packed."""
     assert inputs.tuning is not None
-    return packed_width() if inputs.tuning.method == "qlora" else inputs.stack.states.compute
+    return packed_weight_bytes() if inputs.tuning.method == "qlora" else inputs.stack.states.compute
 
 
 def frozen_bytes(inputs: TrainingInputs, layers: Number, held: Number) -> Number:
     """Bytes of a rank's frozen weights: of layers, and of embedding and head in 16 bits."""
     with term("frozen weights"):
-        return frozen_width(inputs) * layers + inputs.stack.states.compute * (held - layers)
+        return frozen_weight_bytes(inputs) * layers + inputs.stack.states.compute * (held - layers)
 
 
-def _read(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> set[str]:
+def _saved_inputs(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> set[str]:
     """Tensors that must be saved as inputs, for adapter gradients or for named recompute modules."""
     read = {adapter.reads for adapter in adapters(inputs, part)}
     if part.routed is not None and part.routed.of.count == 1:
         read |= {adapter.reads for adapter in routed_adapters(inputs, part.routed)} & {"mlp"}
-    if _feeds(part) & set(modules):
+    if _feed_modules(part) & set(modules):
         read.add("mlp")
     if "mla-up-projection" in modules and part.kind.latent is not None:
         read |= {"query latent", "kv latent"} if part.kind.latent.query_rank else {"attention", "kv latent"}
     return read
 
 
-def _feeds(part: Shard) -> set[str]:
+def _feed_modules(part: Shard) -> set[str]:
     """The modules whose recompute repeats a layer's MLP or its shared experts."""
     return {"mlp"} if part.kind.experts is None else {"moe", "shared-experts"}
 
 
-def unread_inputs(
+def unneeded_input_bytes(
     inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...], sizes: tuple[Number, Number, Number]
 ) -> Number:
     """Bytes of saved inputs that only the gradient of a frozen weight would need.
 
-    Inputs that named modules drop are not counted.
+    Inputs that named modules drop are not counted. They are the outputs of norms and of the activation function.
 
-    They are the outputs of norms and of the activation function; sizes: tokens, bytes of an element, ranks split over.
+    sizes: tokens, bytes per element, ranks over which tokens are split
     """
     tokens, width, split = sizes
-    read, latent = _read(inputs, part, modules), part.kind.latent
+    read, latent = _saved_inputs(inputs, part, modules), part.kind.latent
     halves = 0.0
     if "norms" not in modules:
         unread = {"attention", "mlp"} - read
@@ -459,19 +460,16 @@ def unread_inputs(
             spared = spared + norm_output_bytes(tokens, latent.query_rank or 0.0, 1.0, inputs.widths.element, split)
         if latent is not None and "kv latent" not in read:
             spared = spared + norm_output_bytes(tokens, latent.kv_rank, 1.0, inputs.widths.element, split)
-        dropped = _feeds(part) | ({"mlp-activation"} if part.kind.experts is None else set())
+        dropped = _feed_modules(part) | ({"mlp-activation"} if part.kind.experts is None else set())
         if "activation" in read or dropped & set(modules):
             return spared
         return spared + activation_output_bytes(tokens, part.ffn_hidden, width)
 
 
-def unread_by_experts(
+def unneeded_expert_input_bytes(
     inputs: TrainingInputs, part: RoutedExperts, modules: tuple[Module, ...], sizes: tuple[Number, Number]
 ) -> Number:
-    """Bytes of saved inputs that only gradients of frozen routed experts would need.
-
-    sizes: rows, bytes of an element.
-    """
+    """Bytes of saved inputs that only gradients of frozen routed experts would need; sizes: rows, bytes per element."""
     rows, width = sizes
     read = {adapter.reads for adapter in routed_adapters(inputs, part)}
     spared: Number = 0.0
@@ -483,17 +481,17 @@ def unread_by_experts(
     return spared
 
 
-def between(inputs: TrainingInputs, part: Shard, tokens: Number) -> Number:
+def adapter_activation_bytes(inputs: TrainingInputs, part: Shard, tokens: Number) -> Number:
     """Saved bytes between the two thin matrices of a layer's adapters, without routed experts."""
-    return _between(inputs, adapters(inputs, part), tokens)
+    return _adapter_bytes(inputs, adapters(inputs, part), tokens)
 
 
-def between_of_experts(inputs: TrainingInputs, part: RoutedExperts, rows: Number) -> Number:
+def expert_adapter_activation_bytes(inputs: TrainingInputs, part: RoutedExperts, rows: Number) -> Number:
     """Saved bytes between the two thin matrices of the routed experts' adapters."""
-    return _between(inputs, routed_adapters(inputs, part), rows)
+    return _adapter_bytes(inputs, routed_adapters(inputs, part), rows)
 
 
-def _between(inputs: TrainingInputs, matrices: Iterable[Adapter], tokens: Number) -> Number:
+def _adapter_bytes(inputs: TrainingInputs, matrices: Iterable[Adapter], tokens: Number) -> Number:
     """Bytes saved between the two thin matrices of these adapters for this many tokens."""
     total: Number = 0.0
     for adapter in matrices:

@@ -36,7 +36,7 @@ from costmodel.estimate.training.layer_kernels import memory_bound_seconds, toke
 from costmodel.estimate.training.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.parallelism.pipeline import FOLDED, Rank, StageLayers, is_later_schedule
 from costmodel.estimate.training.parallelism.tensor import EndsTraffic, ends_traffic
-from costmodel.estimate.training.recompute import partial, reached
+from costmodel.estimate.training.recompute import is_partial_recompute, recomputed_share_of_rank
 from costmodel.estimate.training.stage_parameters import head_tokens, local_tokens, vocab_per_rank
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
@@ -47,11 +47,12 @@ Exchanged = tuple[Number, Exchange, Number]
 
 @record
 class Stages:
-    """Work for one micro-batch: of the mean layer, and of embedding and head; and the layers of each rank.
+    """Work of a pipeline for one micro-batch: of the mean layer, of embedding and head, and the layers of each rank.
 
-    The mean layer depends on the rank if recompute covers only some layers, or if one kind comes first. So there is one
-    for the first, a middle and the last rank. `layer` is that of the middle, with the recompute share of the largest
-    rank. The exchanges of each kind of layer are stored with its number on the largest rank and the recomputed share.
+    The mean layer depends on the rank if recompute covers only some layers, or if layers of one kind come first. So
+    there is one for the first, a middle and the last rank. `layer` is that of the middle, with the recompute share of
+    the largest rank. The exchanges of each kind of layer are stored with its number on the largest rank and the
+    recomputed share.
     """
 
     layer: ForwardBackward
@@ -78,26 +79,26 @@ def stages(inputs: TrainingInputs, block: Block, layers: StageLayers) -> Stages:
     for kind in inputs.model.layers:
         work = layer_work(inputs, block, kind)
         works.append(work.both if later else work.both.undeferred)
-        if partial(structure):
+        if is_partial_recompute(structure):
             plain = layer_work(inputs, block.under(replace(structure, recompute="none")), kind).both
             kept.append(plain if later else plain.undeferred)
         fullest = layers.on_fullest(inputs.model, kind)
-        exchanged += _exchanges(work, fullest, reached(block, layers.fullest))
+        exchanged += _counted_exchanges(work, fullest, recomputed_share_of_rank(block, layers.fullest))
     head = head_pass(inputs, block) + ends.head
     ahead = inputs.model.prediction
     if ahead is not None:
         predicting = layer_work(inputs, block, ahead.layer)
-        head = head + _prediction(inputs, ahead, block, predicting, head)
-        exchanged += _exchanges(predicting, _prediction_layers(inputs.model, block, layers, ahead), 1.0)
+        head = head + _prediction_time(inputs, ahead, block, predicting, head)
+        exchanged += _counted_exchanges(predicting, _prediction_layers(inputs.model, block, layers, ahead), 1.0)
     embedding = embedding_pass(inputs, block) + ends.embedding
     if inputs.front is not None:
         seen = front_work(inputs, block)
         embedding = embedding + (seen.both if later else seen.both.undeferred)
         for count, work in seen.layers:
-            exchanged += _exchanges(work, count, 1.0)
+            exchanged += _counted_exchanges(work, count, 1.0)
     head = head if later else head.undeferred
     layer, recomputed = _mean_recomputed_layer(
-        block, layers, _means(inputs, layers, works), _means(inputs, layers, kept or works)
+        block, layers, _mean_layers(inputs, layers, works), _mean_layers(inputs, layers, kept or works)
     )
     return Stages(layer, recomputed, embedding, head, tuple(exchanged), ends, layers)
 
@@ -109,13 +110,15 @@ def _prediction_layers(model: Model, block: Block, layers: StageLayers, ahead: T
     return np.maximum(beside + ahead.depth - layers.on_fullest(model, like), 0.0)
 
 
-def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
+def _counted_exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
     """Collectives of the given number of layers of a kind, with the share of the layers that is recomputed."""
     for item in (exchange for axis in work.traffic for exchange in axis.exchanges):
         yield layers, item, recomputed
 
 
-def _means(inputs: TrainingInputs, layers: StageLayers, works: Sequence[ForwardBackward]) -> PerStage[ForwardBackward]:
+def _mean_layers(
+    inputs: TrainingInputs, layers: StageLayers, works: Sequence[ForwardBackward]
+) -> PerStage[ForwardBackward]:
     """The mean layer of the first, a middle and the last rank, from the time of each kind."""
     if len(works) == 1:
         return same_on_all_stages(works[0])
@@ -136,20 +139,20 @@ def _mean_recomputed_layer(
     block: Block, held: StageLayers, again: PerStage[ForwardBackward], plain: PerStage[ForwardBackward]
 ) -> tuple[ForwardBackward, PerStage[ForwardBackward]]:
     """The mean layer of the largest, the first, a middle and the last rank, if recompute covers some layers."""
-    if not partial(block.structure):
+    if not is_partial_recompute(block.structure):
         return again.middle, again
     with term("layers recomputed"):
-        fullest = again.middle.mixed(plain.middle, reached(block, held.fullest))
+        fullest = again.middle.mixed(plain.middle, recomputed_share_of_rank(block, held.fullest))
         if held.equal:
             return fullest, same_on_all_stages(fullest)
         mixed = (
-            mean.mixed(whole, reached(block, layers))
+            mean.mixed(whole, recomputed_share_of_rank(block, layers))
             for mean, whole, layers in zip(again, plain, (held.first, held.middle, held.last), strict=True)
         )
     return fullest, PerStage(*mixed)
 
 
-def _prediction(
+def _prediction_time(
     inputs: TrainingInputs, ahead: TokenPrediction, block: Block, work: LayerWork, head: ForwardBackward
 ) -> ForwardBackward:
     """Time of multi-token prediction: for each module a projection, a layer, and the head again."""
@@ -199,38 +202,38 @@ WAITING = ("zero", "schedule", "sync")  # the choices that decide who waits for 
 
 @record
 class Slowed:
-    """Slowdown of compute on all ranks, and a further one on the rank with the slow GPU."""
+    """Slowdown of compute on all ranks, and a further slowdown of the rank with the slow GPU (factors)."""
 
     ranks: Number
     slow: Number
 
 
-def slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed | None:
+def straggler_slowdown(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed | None:
     """Slowdown of compute by the stragglers that the scenario assumes; None if it assumes none."""
     stated = inputs.case.scenario.assume.stragglers
     if stated.jitter is None and stated.spread is None and stated.slow_part is None:
         return None
-    return _slowed_time(inputs, block, micro_batches)
+    return _assumed_slowdown(inputs, block, micro_batches)
 
 
 @memoized(*WAITING)
-def _slowed_time(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed:
+def _assumed_slowdown(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed:
     """Slowdown by jitter, device-to-device spread and one slow GPU, as the scenario assumes them."""
     stated, sync = inputs.case.scenario.assume.stragglers, sync_of(block.structure.sync)
     with term("stragglers"):
         ranks: Number = np.ones(len(block))
         if stated.jitter:
-            ranks = ranks + _jitter(inputs, block, micro_batches, sync)
+            ranks = ranks + _jitter_slowdown(inputs, block, micro_batches, sync)
         if stated.spread:
             with term("spread"):
                 ranks = ranks + (jitter_slowdown(inputs.ranks, stated.spread, 1.0) - 1.0)
         slow: Number = 1.0
         if stated.slow_part is not None:
-            slow = _slow_part(block, stated.slow_part, sync)
+            slow = _slow_gpu_slowdown(block, stated.slow_part, sync)
     return Slowed(ranks, slow)
 
 
-def _jitter(inputs: TrainingInputs, block: Block, micro_batches: Number, sync: Sync) -> Number:
+def _jitter_slowdown(inputs: TrainingInputs, block: Block, micro_batches: Number, sync: Sync) -> Number:
     """Relative compute time that jitter adds to a step.
 
     Ranks of a replica wait for each other in each micro-batch, replicas at the end of a step, or in each micro-batch as
@@ -240,11 +243,11 @@ def _jitter(inputs: TrainingInputs, block: Block, micro_batches: Number, sync: S
     assert stated.jitter is not None
     with term("ranks of a replica"):
         inner = block.tp * block.cp * block.pp
-        inner = inner * block.dp if _meet_each_time(inputs, block) else inner
+        inner = inner * block.dp if _wait_in_each_micro_batch(inputs, block) else inner
     with term("in a replica"):
         within = jitter_slowdown(inner, stated.jitter, 1.0) - 1.0
         left = stated.jitter * maximum_spread(inner)
-    if sync.way in ("async", "stale") or _meet_each_time(inputs, block):
+    if sync.way in ("async", "stale") or _wait_in_each_micro_batch(inputs, block):
         return within
     with term("between replicas"):
         left = left if stated.each == "step" else averaged_jitter(left, micro_batches)
@@ -253,13 +256,13 @@ def _jitter(inputs: TrainingInputs, block: Block, micro_batches: Number, sync: S
         return within + (jitter_slowdown(block.dp, left, 1.0) - 1.0)
 
 
-def _meet_each_time(inputs: TrainingInputs, block: Block) -> bool:
+def _wait_in_each_micro_batch(inputs: TrainingInputs, block: Block) -> bool:
     """Whether replicas wait for each other in each micro-batch."""
     zero = block.structure.zero
     return zero >= 2 or (zero >= 1 and inputs.stack.states.sharded_master)
 
 
-def _slow_part(block: Block, share: float, sync: Sync) -> Number:
+def _slow_gpu_slowdown(block: Block, share: float, sync: Sync) -> Number:
     """Slowdown of the stage with the slow GPU; asynchronous or partial updates do not wait for it."""
     with term("slow part"):
         if sync.way == "async":
@@ -271,11 +274,11 @@ def _slow_part(block: Block, share: float, sync: Sync) -> Number:
 def with_stragglers(ranks: PerStage[Rank], slow: Slowed) -> PerStage[Rank]:
     """The ranks of a pipeline with slower compute; the slow GPU is in the last rank."""
     with term("stragglers"):
-        every = PerStage(*(_longer(rank, slow.ranks) for rank in ranks))
-        return PerStage(every.first, every.middle, _longer(every.last, slow.slow))
+        every = PerStage(*(_slowed_rank(rank, slow.ranks) for rank in ranks))
+        return PerStage(every.first, every.middle, _slowed_rank(every.last, slow.slow))
 
 
-def _longer(rank: Rank, slowdown: Number) -> Rank:
+def _slowed_rank(rank: Rank, slowdown: Number) -> Rank:
     """A rank with compute multiplied by a slowdown."""
     return replace(
         rank,
@@ -285,7 +288,7 @@ def _longer(rank: Rank, slowdown: Number) -> Rank:
     )
 
 
-def used_share(block: Block) -> Number | None:
+def used_sample_share(block: Block) -> Number | None:
     """Share of the samples used by a step that only waits for the first replicas; None if it waits for all."""
     sync = sync_of(block.structure.sync)
     if sync.way != "first":

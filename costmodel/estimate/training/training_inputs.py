@@ -47,7 +47,7 @@ from costmodel.estimate.training.stack_in_use import (
     gradient_types,
     mfu_peak,
     model_in_use,
-    note_rates,
+    note_assumed_rates,
     optimizer_in_use,
     stack_in_use,
 )
@@ -64,10 +64,10 @@ if TYPE_CHECKING:
 # What the documents of a case must state before anything can be computed, and the price that is assumed.
 
 
-def complete(case: ResolvedScenario, recipe: Recipe) -> None:
-    """Raises an error if the documents lack something that every computation needs."""
+def check_documents(case: ResolvedScenario, recipe: Recipe) -> None:
+    """Raises an error if the documents lack something that every prediction needs."""
     check_precision_supported(case, recipe)
-    tunable(case)
+    check_adapters(case)
     workload = case.scenario.workload
     seen(case, case.model, workload.images, workload.sequence)
     efficiency, kernel = case.efficiency, attention_in_use(case)
@@ -114,7 +114,7 @@ def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
 # --- adapters: whether the model has the matrices that they adapt
 
 
-def tunable(case: ResolvedScenario) -> None:
+def check_adapters(case: ResolvedScenario) -> None:
     """Raises an error for adapters that are not modelled, or on matrices that the model does not have."""
     workload, model = case.scenario.workload, case.model
     tuning = workload.tuning
@@ -133,12 +133,12 @@ def tunable(case: ResolvedScenario) -> None:
         sentence = f"weights of qlora are unpacked into 16 bits, which products in {workload.precision} do not read"
         hint = "take workload.precision: bf16, or workload.tuning.method: lora"
         raise fail("D016", sentence, case.place("workload.precision"), hint)
-    _beside(case, tuning, kinds)
+    _check_modules(case, tuning, kinds)
 
 
-def _beside(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None:
+def _check_modules(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None:
     """Raises an error for modules that the model does not have, or has only in experts, which the tuning leaves out."""
-    there, everywhere = _names(kinds, experts=tuning.experts), _names(kinds, experts=True)
+    there, everywhere = _adaptable_matrices(kinds, experts=tuning.experts), _adaptable_matrices(kinds, experts=True)
     remedy = f"workload.tuning.modules of it: {', '.join(there)}"
     modules = tuning.modules or there
     left = [name for name in modules if name in everywhere and name not in there]
@@ -147,19 +147,19 @@ def _beside(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None
             f"{case.model.name} has {', '.join(left)} only in its routed experts, which experts: false leaves out"
         )
         hint = f"take workload.tuning.experts: true, or {remedy}"
-        raise fail("D016", sentence, _place(case, modules.index(left[0])), hint)
+        raise fail("D016", sentence, _module_place(case, modules.index(left[0])), hint)
     absent = [name for name in modules if name not in there and (name != "gate" or not {*modules} & {*there})]
     if absent:
         sentence = f"{case.model.name} has no {', '.join(absent)} to adapt"
-        raise fail("D016", sentence, _place(case, modules.index(absent[0])), remedy)
+        raise fail("D016", sentence, _module_place(case, modules.index(absent[0])), remedy)
 
 
-def _place(case: ResolvedScenario, index: int) -> Place | None:
+def _module_place(case: ResolvedScenario, index: int) -> Place | None:
     """The place where a module was stated; the place of the tuning if none was."""
     return case.place(f"workload.tuning.modules.{index}") or case.place("workload.tuning")
 
 
-def _names(kinds: list[Layers], *, experts: bool) -> list[Adapted]:
+def _adaptable_matrices(kinds: list[Layers], *, experts: bool) -> list[Adapted]:
     """Names of the matrices that can have an adapter in any of these layers."""
     return list(dict.fromkeys(name for kind in kinds for name in adaptable(kind, experts=experts)))
 
@@ -228,21 +228,21 @@ def overlap_shares(case: ResolvedScenario, log: AssumptionLog) -> OverlapShares:
     stated, stack, choose = case.scenario.assume.overlap, case.stack, log.choose
     origin = f"stacks/{stack.name}"
     return OverlapShares(
-        tp=choose("assume.overlap.tp", stated.tp, _of_tensors(case), origin),
+        tp=choose("assume.overlap.tp", stated.tp, _tensor_overlap(case), origin),
         dp=choose("assume.overlap.dp", stated.dp, stack.overlap.dp, origin),
-        weights=_of_weights(case, log, origin),
+        weights=_weight_gather_overlap(case, log, origin),
         pp=choose("assume.overlap.pp", stated.pp, stack.overlap.pp, origin),
         cp=choose("assume.overlap.cp", stated.cp, stack.overlap.cp, origin),
     )
 
 
-def _of_tensors(case: ResolvedScenario) -> float:
+def _tensor_overlap(case: ResolvedScenario) -> float:
     """Share of tensor-parallel communication that the stack overlaps with compute."""
     experts = case.stack.experts
     return case.stack.overlap.tp if experts is None or not case.model.has_experts else experts.tp_overlap
 
 
-def _of_weights(case: ResolvedScenario, log: AssumptionLog, origin: str) -> float:
+def _weight_gather_overlap(case: ResolvedScenario, log: AssumptionLog, origin: str) -> float:
     """Share of the weight all-gather that compute hides, if stated; else the share for gradients."""
     asked, stack = case.scenario.assume.overlap, case.stack.overlap
     if asked.weights is None and stack.weights is None:
@@ -371,14 +371,14 @@ class TrainingInputs(Machine):
         return None if written == "full" else written
 
     @property
-    def packed(self) -> bool:
+    def has_packed_weights(self) -> bool:
         """Whether frozen weights of the layers are stored in 4 bits and unpacked before every use."""
         return self.tuning is not None and self.tuning.method == "qlora"
 
     @property
-    def gathered(self) -> float:
+    def gathered_width(self) -> float:
         """Bytes per layer weight in an all-gather."""
-        if self.packed:
+        if self.has_packed_weights:
             return float(packed_bytes(1.0, *NF4))
         return self.recipe.operand if self.gathers_narrow else self.stack.states.compute
 
@@ -425,28 +425,28 @@ class TrainingInputs(Machine):
         return vector_rate(self.case.accelerator, self.rates.peak)
 
     @property
-    def of_a_part(self) -> Number:
-        """Slowdown of one device's tensor cores in real steps by power and clock throttling."""
+    def device_slowdown(self) -> Number:
+        """Slowdown of the tensor cores of one device in real steps, by power and clock throttling."""
         with term("by power and clocks"):
             return slowdown_of(self.case)
 
     @property
-    def slowest(self) -> Number:
-        """Slowdown of the slowest of all ranks relative to one device."""
+    def slowest_device_slowdown(self) -> Number:
+        """Slowdown of the slowest of all ranks, relative to one device."""
         with term("slowest of all ranks"):
             return slowest_part(self.ranks, self.rates.variation)
 
     @property
     def sustained(self) -> Number:
         """Slowdown of the tensor cores in a real step: by power and clocks, on the slowest of all ranks."""
-        return self.slowest * self.of_a_part
+        return self.slowest_device_slowdown * self.device_slowdown
 
     @property
     def sustained_narrow(self) -> Number:
         """Slowdown of products in the narrow type: by power and clocks, on the slowest of all ranks."""
         with term("by power and clocks"):
             slowdown = slowdown_of(self.case, self.rates.linear.sustained)
-        return self.slowest * slowdown
+        return self.slowest_device_slowdown * slowdown
 
     def dropped(self, recompute: Recompute) -> Dropped:
         """What a recompute mode repeats in this stack; with fused attention there are no scores to recompute."""
@@ -460,10 +460,10 @@ class TrainingInputs(Machine):
 
 def training_inputs(case: ResolvedScenario) -> TrainingInputs:
     """The inputs of a case, and of each kind of node if it has several."""
-    inputs = _with_front(_with_slow_link(_of_one_kind(case)))
+    inputs = _with_vision_tower(_with_slow_link(_of_one_kind(case)))
     if not case.groups:
         return inputs
-    kinds = [(nodes, _with_front(_with_slow_link(_of_one_kind(group)))) for nodes, group in case.groups]
+    kinds = [(nodes, _with_vision_tower(_with_slow_link(_of_one_kind(group)))) for nodes, group in case.groups]
     slowest = min(float(interface_rate(group.case, group.network_share)) for _, group in kinds)
     if (stated := case.scenario.cluster.between) is not None:
         rates = (interface_rate(with_interface_rate(group.case, stated), group.network_share) for _, group in kinds)
@@ -472,7 +472,7 @@ def training_inputs(case: ResolvedScenario) -> TrainingInputs:
     return replace(inputs, groups=groups, between=slowest)
 
 
-def _with_front(inputs: TrainingInputs) -> TrainingInputs:
+def _with_vision_tower(inputs: TrainingInputs) -> TrainingInputs:
     """The inputs, with those of the vision tower if the workload has images."""
     tower, images = inputs.model.vision, inputs.images
     if tower is None or images is None:
@@ -499,7 +499,7 @@ def _run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
 
 def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     """The inputs of a case with one kind of node; of its first kind if it has several."""
-    complete(case, RECIPES[case.scenario.workload.precision])
+    check_documents(case, RECIPES[case.scenario.workload.precision])
     stack, efficiency, network = stack_in_use(case), case.efficiency, case.network.network
     workload, assume = case.scenario.workload, case.scenario.assume
     linear, log = linear_types_of(case), AssumptionLog()
@@ -518,7 +518,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
         sequence=workload.sequence,
         global_batch=site_batch(case),
         widths=ElementWidths(ELEMENT_BYTES[linear.recipe.wide], ELEMENT_BYTES[gradients], ELEMENT_BYTES[reduced]),
-        rates=_rates(case, linear, log),
+        rates=_kernel_rates(case, linear, log),
         collectives=efficiency.collectives,
         network=network,
         algorithms=tuple(stack.collectives),
@@ -533,12 +533,12 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     )
 
 
-def _rates(case: ResolvedScenario, linear: LinearTypes, log: AssumptionLog) -> KernelRates:
+def _kernel_rates(case: ResolvedScenario, linear: LinearTypes, log: AssumptionLog) -> KernelRates:
     """Peak rates of one accelerator and the fits of its kernels."""
     efficiency, wide = case.efficiency, linear.recipe.wide
     sustained, streams, origin = efficiency.sustained, efficiency.memory, f"efficiencies/{efficiency.of}"
     assert sustained and streams  # noqa: PT018 (narrowing two at once)
-    note_rates(log, case, linear, origin)
+    note_assumed_rates(log, case, linear, origin)
     return KernelRates(
         peak=getattr(case.accelerator.peak, wide),
         mfu_peak=mfu_peak(log, case, linear.recipe),

@@ -56,10 +56,10 @@ from costmodel.estimate.training.saved_activations import (
     OffloadTraffic,
     offload_time,
     offloaded_activations,
-    shard_of,
+    updated_shard,
 )
-from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens, trained
-from costmodel.estimate.training.stage_time import Slowed, Stages, slowed, stages, with_stragglers
+from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens, trained_parameters
+from costmodel.estimate.training.stage_time import Slowed, Stages, stages, straggler_slowdown, with_stragglers
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.ground.counts import EXCHANGING
 from costmodel.ground.equation import Number, known_as, term
@@ -89,12 +89,12 @@ def training_step(
     placed = groups(inputs, block)
     seen = without_irrelevant_order(block)
     work = stages(inputs, seen, layers)
-    own = trained(inputs, block, layers, parameters)
+    own = trained_parameters(inputs, block, layers, parameters)
     data = data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
-    slow = slowed(inputs, block, micro_batches)
+    slow = straggler_slowdown(inputs, block, micro_batches)
     piped = _pipeline_time(inputs, block, work, data.layer_forward, data.layer_backward, micro_batches, slow)
-    sends = _sends(inputs, block, micro_batches)
-    tied = (_tied_embedding(inputs, block, placed, parameters),) if own.tied else ()
+    sends = _pipeline_sends(inputs, block, micro_batches)
+    tied = (_tied_embedding_sum(inputs, block, placed, parameters),) if own.tied else ()
     offloaded = _offload(inputs, block, parameters, own, work, micro_batches)
     update = offloaded.update
     beside: dict[str, Number] = {
@@ -104,7 +104,7 @@ def training_step(
     }
     divided: Number = 0.0
     if update is None:
-        beside["optimizer"], divided = _optimizer(inputs, block, own)
+        beside["optimizer"], divided = _optimizer_seconds(inputs, block, own)
     if inputs.recipe.narrow:
         beside["memory_bound"] = _converted_weights(inputs, block, parameters, micro_batches)
     terms = {name: summed(piped.terms.get(name, 0.0), beside.get(name, 0.0)) for name in TERMS}
@@ -114,7 +114,9 @@ def training_step(
     compute = added(terms, ("matmul", "attention", "memory_bound"))
     transfers = (*_step_collectives(inputs, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
     total, on_host = known_as("step_time", added(terms, TERMS)), update is not None
-    return TrainingStep(terms, total, compute, transfers, piped.ranks, on_host, _addition(inputs, seen), divided)
+    return TrainingStep(
+        terms, total, compute, transfers, piped.ranks, on_host, _residual_addition_bytes(inputs, seen), divided
+    )
 
 
 def least_time(inputs: TrainingInputs, block: Block, layers: StageLayers, micro_batches: Number) -> Number:
@@ -128,7 +130,7 @@ def least_time(inputs: TrainingInputs, block: Block, layers: StageLayers, micro_
 
 
 @memoized("sequence_parallel")
-def _addition(inputs: TrainingInputs, block: Block) -> Number:
+def _residual_addition_bytes(inputs: TrainingInputs, block: Block) -> Number:
     """Bytes read and written by one addition to the residual stream on a rank."""
     with term("residual addition"):
         each = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
@@ -154,7 +156,7 @@ def _pipeline_time(
     slow: Slowed | None,
 ) -> PipelineTime:
     """Time of the pipeline's busiest rank and the bubble, with the exposed FSDP traffic in each layer."""
-    ranks = first, middle, last = _ranks(
+    ranks = first, middle, last = _pipeline_ranks(
         block, work, ForwardBackward(TimeByCategory(dp=forward), TimeByCategory(dp=backward)), slow
     )
     with term("pipeline"):
@@ -166,7 +168,7 @@ def _pipeline_time(
     return PipelineTime(terms | {"bubble": np.where(block.pp > 1, waiting, 0.0)}, ranks)
 
 
-def _ranks(block: Block, work: Stages, shown: ForwardBackward, slow: Slowed | None) -> PerStage[Rank]:
+def _pipeline_ranks(block: Block, work: Stages, shown: ForwardBackward, slow: Slowed | None) -> PerStage[Rank]:
     """Work of the first, a middle and the last pipeline rank; a straggler, if there is any, is in the last one."""
     held, each, only = work.held, work.each, block.pp == 1
     layers = each.each(lambda layer: layer + shown)
@@ -189,7 +191,7 @@ TERMS = ("matmul", "attention", "memory_bound", "launch", *EXCHANGING, "bubble",
 
 
 @memoized("order", "sequence_parallel", "schedule")
-def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> PipelineTraffic:
+def _pipeline_sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> PipelineTraffic:
     """Sends of activations and gradients between pipeline stages in a step."""
     with term("pp message"):
         message = activation_message(local_tokens(inputs, block), stream_width(inputs.model), inputs.widths.element)
@@ -197,7 +199,7 @@ def _sends(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Pipel
 
 
 @memoized()
-def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
+def _tied_embedding_sum(inputs: TrainingInputs, block: Block, placed: Groups, parameters: StageParameters) -> Transfer:
     """All-reduce of the gradient of a table that the first and the last stage share."""
     with term("tied embedding"):
         pair = embedding_group(inputs, placed.pp)
@@ -207,7 +209,7 @@ def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parame
 
 
 @memoized("zero", "schedule")
-def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> tuple[Number, Number]:
+def _optimizer_seconds(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> tuple[Number, Number]:
     """Time of a rank's update, with clearing and norm of gradients; and update time saved by dividing it over ranks."""
     zero, (held, _, routed) = block.structure.zero, largest_rank(inputs, block, parameters)
     with term("optimizer"):
@@ -222,12 +224,14 @@ def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters
         nbytes = optimizer_traffic(updated, kept, inputs.moments, ELEMENT_BYTES["fp32"])
         update = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
         if inputs.optimizer.orthogonal is not None:
-            mine = _whole_matrices(inputs, updated / block.dp if zero == 0 else updated)
+            mine = _optimizer_matmul_seconds(inputs, updated / block.dp if zero == 0 else updated)
             return update + mine, (block.dp if zero == 0 else block.shards) * mine - mine
-        return update if inputs.optimizer.projection is None else update + _whole_matrices(inputs, updated), 0.0
+        return update if inputs.optimizer.projection is None else update + _optimizer_matmul_seconds(
+            inputs, updated
+        ), 0.0
 
 
-def _whole_matrices(inputs: TrainingInputs, updated: Number) -> Number:
+def _optimizer_matmul_seconds(inputs: TrainingInputs, updated: Number) -> Number:
     """Time of the optimizer's matrix products: projection to a subspace and back, or orthogonalisation of updates.
 
     Ranks of data parallelism divide among them the matrices that are orthogonalised, as DistMuon and Megatron core do.
@@ -252,8 +256,8 @@ def _offload(
     if not block.structure.offload:
         return OffloadTime(0.0, 0.0, None)
     most, stepping = largest_rank(inputs, block, parameters), largest_rank(inputs, block, own)
-    held = shard_of(inputs, block, most.held, most.routed)
-    updated = shard_of(
+    held = updated_shard(inputs, block, most.held, most.routed)
+    updated = updated_shard(
         inputs, block, updated_parameters(block, stepping.held), updated_parameters(block, stepping.routed)
     )
     passing = OffloadTraffic(held, updated, offloaded_activations(inputs, block, work.held), *work.fullest)

@@ -45,16 +45,16 @@ def micro_batches_of_groups(inputs: TrainingInputs, block: Block) -> list[Number
     with term("groups"):
         replicas = [replicas_on_nodes(inputs, block, nodes) for nodes, _ in inputs.groups]
         whole = equal * block.dp
-        speeds, fixed = zip(*(_pace(kind, block, equal) for _, kind in inputs.groups), strict=True)
+        speeds, fixed = zip(*(_micro_batch_rate(kind, block, equal) for _, kind in inputs.groups), strict=True)
         together = sum((count * speed for count, speed in zip(replicas, speeds, strict=True)), start=0.0)
         late = [fixed_work(*pace) for pace in zip(speeds, fixed, strict=True)]
         done = [count * work for count, work in zip(replicas, late, strict=True)]
         time = balanced_time(whole, together, sum(done, start=0.0))
         shares = [np.floor(balanced_share(speed, time, rest)) for speed, rest in zip(speeds, fixed, strict=True)]
-        return _whole_shares([np.maximum(share, LEAST) for share in shares], replicas, whole, speeds, fixed)
+        return _shares_in_micro_batches([np.maximum(share, LEAST) for share in shares], replicas, whole, speeds, fixed)
 
 
-def _pace(inputs: TrainingInputs, block: Block, count: Number) -> tuple[Number, Number]:
+def _micro_batch_rate(inputs: TrainingInputs, block: Block, count: Number) -> tuple[Number, Number]:
     """Micro-batches per second of a replica, and the fixed time of a step [s], from two numbers of micro-batches."""
     twice = 2.0 * count
     once_time, twice_time = (_step_time(inputs, block, each) for each in (count, twice))
@@ -67,12 +67,13 @@ def _step_time(inputs: TrainingInputs, block: Block, count: Number) -> Number:
     return training_step(inputs, block, layers, stage_parameters(inputs, block, layers), count).total
 
 
-def _whole_shares(
+def _shares_in_micro_batches(
     shares: list[Number], replicas: Sequence[Number], total: Number, speeds: Sequence[Number], fixed: Sequence[Number]
 ) -> list[Number]:
-    """Whole shares that add up to the total: the kind that would finish next gets one more on each replica.
+    """Micro-batches of a replica on each kind of node, as whole numbers that add up to the batch.
 
-    Rounding down leaves less than one micro-batch of each replica, so a pass for each kind and one more are enough.
+    The kind that would finish next gets one more on each replica. Rounding down leaves less than one micro-batch of
+    each replica, so a pass for each kind and one more are enough.
     """
     for _ in range(len(shares) + len(shares)):
         held = sum((count * share for count, share in zip(replicas, shares, strict=True)), start=0.0)
@@ -90,7 +91,7 @@ def _whole_shares(
     return shares
 
 
-def of_slowest(columns: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
+def results_of_slowest(columns: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
     """The results of the kind of node that ends last, row by row; memory results of the kind with the highest share."""
     slowest = dict(columns[0])
     for other in columns[1:]:
@@ -128,10 +129,10 @@ class KindStages:
 
 
 @record
-class _Pace:
+class _KindTimes:
     """Seconds of a micro-batch on a kind of node, plan by plan: of a layer, of the rest of a stage, and of the head.
 
-    most: layers that the memory of a rank holds
+    most: how many layers fit in the memory of a rank
     """
 
     layer: NDArray[np.float64]
@@ -140,7 +141,7 @@ class _Pace:
     most: NDArray[np.float64]
 
 
-def over_stages(inputs: TrainingInputs) -> TrainingInputs:
+def inputs_over_stages(inputs: TrainingInputs) -> TrainingInputs:
     """The inputs with groups that hand over pipeline stages; data-parallel traffic stays inside each group."""
     kinds = ((nodes, replace(kind, crossing=CROSSED_BY_STAGES)) for nodes, kind in inputs.groups)
     return replace(inputs, groups=tuple(kinds))
@@ -148,18 +149,18 @@ def over_stages(inputs: TrainingInputs) -> TrainingInputs:
 
 def stages_of_groups(inputs: TrainingInputs, block: Block) -> list[KindStages]:
     """The layers on each kind of node of a job, as its groups are placed."""
-    return kinds_of_stages(over_stages(inputs), block, micro_batches(inputs, block))
+    return kinds_of_stages(inputs_over_stages(inputs), block, micro_batches(inputs, block))
 
 
 def kinds_of_stages(inputs: TrainingInputs, block: Block, count: Number) -> list[KindStages]:
     """The layers on each kind of node that make the slowest stage as fast as whole layers allow."""
     with term("stages of groups"):
-        paces = [_pace_of_stage(kind, block, count) for _, kind in inputs.groups]
+        paces = [_times_of_kind(kind, block, count) for _, kind in inputs.groups]
         counts = [_one_per_plan(stages_on_nodes(inputs, block, nodes), block) for nodes, _ in inputs.groups]
     kinds = [[place for place, each in enumerate(counts) for _ in range(int(each[row]))] for row in range(len(block))]
     total = int(float(layer_count(inputs.model)))
     layers = [_stage_layer_counts(total, paces, on, row) for row, on in enumerate(kinds)]
-    return [_as_kind(inputs, paces, kinds, layers, place) for place in range(len(paces))]
+    return [_stages_as_kind(inputs, paces, kinds, layers, place) for place in range(len(paces))]
 
 
 def _one_per_plan(amount: Number, block: Block) -> NDArray[np.float64]:
@@ -170,30 +171,32 @@ def _stage_layers(inputs: TrainingInputs, first: Number, middle: Number, last: N
     return StageLayers(layer_count(inputs.model), first, middle, last)
 
 
-def _micro_batch(inputs: TrainingInputs, block: Block, count: Number, layers: StageLayers) -> Number:
+def _micro_batch_seconds(inputs: TrainingInputs, block: Block, count: Number, layers: StageLayers) -> Number:
     """Time that one more micro-batch adds to a pipeline."""
     parameters = stage_parameters(inputs, block, layers)
     one, two = (training_step(inputs, block, layers, parameters, each).total for each in (count, 2.0 * count))
     return time_of_another(one, two, count)
 
 
-def _pace_of_stage(inputs: TrainingInputs, block: Block, count: Number) -> _Pace:
+def _times_of_kind(inputs: TrainingInputs, block: Block, count: Number) -> _KindTimes:
     """Times and memory of a layer and a stage on one kind of node, from evaluations with two numbers of layers."""
     some = layer_count(inputs.model)
     none, many = _NONE * some, some + some
-    one, two = (_micro_batch(inputs, block, count, _stage_layers(inputs, each, each, none)) for each in (some, many))
+    one, two = (
+        _micro_batch_seconds(inputs, block, count, _stage_layers(inputs, each, each, none)) for each in (some, many)
+    )
     layer = time_of_another(one, two, some)
-    head = _micro_batch(inputs, block, count, _stage_layers(inputs, none, none, some)) - one
+    head = _micro_batch_seconds(inputs, block, count, _stage_layers(inputs, none, none, some)) - one
     equal = [_stage_layers(inputs, each, each, each) for each in (some, many)]
     less, more = (
         ledger(inputs, block, layers, stage_parameters(inputs, block, layers), count).worst for layers in equal
     )
     most = layers_in_memory(some, less, memory_of_another(less, more, some), inputs.usable_memory)
     figures = (layer, time_beside_layers(one, some, layer), np.maximum(head, 0.0), most)
-    return _Pace(*(_one_per_plan(figure, block) for figure in figures))
+    return _KindTimes(*(_one_per_plan(figure, block) for figure in figures))
 
 
-def _stage_layer_counts(total: int, paces: Sequence[_Pace], kinds: Sequence[int], row: int) -> list[int]:
+def _stage_layer_counts(total: int, paces: Sequence[_KindTimes], kinds: Sequence[int], row: int) -> list[int]:
     """Layers of every pipeline stage in one plan."""
     if not kinds:
         return []
@@ -206,9 +209,9 @@ def _stage_layer_counts(total: int, paces: Sequence[_Pace], kinds: Sequence[int]
     return [int(each) for each in whole_shares(total, speeds, fixed, caps, 1)]
 
 
-def _as_kind(
+def _stages_as_kind(
     inputs: TrainingInputs,
-    paces: Sequence[_Pace],
+    paces: Sequence[_KindTimes],
     kinds: Sequence[Sequence[int]],
     layers: Sequence[Sequence[int]],
     place: int,
@@ -216,15 +219,17 @@ def _as_kind(
     """The first, a middle and the last rank of each plan, converted to one kind of node."""
     timed, held, own = [], [], []
     for row, (on, each) in enumerate(zip(kinds, layers, strict=True)):
-        timed.append(_ranks([_as_long(paces, row, place, at, on, each) for at in range(len(on))]))
-        held.append(_ranks([float(count) if kind == place else _NONE for kind, count in zip(on, each, strict=True)]))
+        timed.append(_rank_layers([_equivalent_layers(paces, row, place, at, on, each) for at in range(len(on))]))
+        held.append(
+            _rank_layers([float(count) if kind == place else _NONE for kind, count in zip(on, each, strict=True)])
+        )
         own.append(tuple(count for kind, count in zip(on, each, strict=True) if kind == place))
     of_time, of_memory = (_stage_layers(inputs, *np.array(rows).T) for rows in (timed, held))
     return KindStages(of_time, of_memory, tuple(own))
 
 
-def _as_long(
-    paces: Sequence[_Pace], row: int, place: int, at: int, kinds: Sequence[int], layers: Sequence[int]
+def _equivalent_layers(
+    paces: Sequence[_KindTimes], row: int, place: int, at: int, kinds: Sequence[int], layers: Sequence[int]
 ) -> float:
     """Number of layers on one kind of node that take as long as a stage takes on its own kind."""
     own, other = paces[place], paces[kinds[at]]
@@ -234,7 +239,7 @@ def _as_long(
     return max(float(layers_as_long(float(layers[at]), other.layer[row], apart, own.layer[row])), _NONE)
 
 
-def _ranks(layers: Sequence[float]) -> tuple[float, float, float]:
+def _rank_layers(layers: Sequence[float]) -> tuple[float, float, float]:
     """Layers of the first, the most loaded middle and the last rank; with two ranks the smaller one is the middle."""
     if not layers:
         return _NONE, _NONE, _NONE

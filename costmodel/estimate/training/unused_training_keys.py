@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.estimate.shared.plan_batch import Block, single_rank
-from costmodel.estimate.training.stack_in_use import falls_back
+from costmodel.estimate.training.stack_in_use import uses_fallback_attention
 from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
@@ -73,7 +73,7 @@ SWITCHES = (
         lambda inputs, _: inputs.experts is not None and inputs.experts.dropless,
         "stack.experts.masked",
     ),
-    Switch("plan.etp is stated", lambda inputs, _: _states(inputs, "etp"), "stack.experts.cut_as_tp"),
+    Switch("plan.etp is stated", lambda inputs, _: _is_stated(inputs, "etp"), "stack.experts.cut_as_tp"),
     Switch("stack.loss is not chunked", lambda inputs, _: inputs.stack.loss != "chunked", "stack.loss_limit"),
     Switch("plan.offload is empty", lambda _, block: not block.structure.offload, "stack.offload"),
     Switch(
@@ -109,7 +109,7 @@ SWITCHES = (
     ),
     Switch(
         "stack.kernels.attention runs",
-        lambda inputs, _: not falls_back(inputs.case),
+        lambda inputs, _: not uses_fallback_attention(inputs.case),
         "stack.kernels.fallback",
     ),
     Switch(
@@ -179,7 +179,7 @@ def unused_training_keys(inputs: TrainingInputs, block: Block) -> Iterator[tuple
             yield f"stack.overlap.{axis}", f"assume.overlap.{axis} is stated"
 
 
-def _states(inputs: TrainingInputs, key: str) -> bool:
+def _is_stated(inputs: TrainingInputs, key: str) -> bool:
     """Whether the plan of the scenario states a key."""
     plan = inputs.case.scenario.plan
     return plan is not None and getattr(plan, key) is not None

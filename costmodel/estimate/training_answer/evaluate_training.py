@@ -31,7 +31,7 @@ from costmodel.estimate.training.parallelism.pipeline import StageLayers, stage_
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.saved_activations import page_time
 from costmodel.estimate.training.stage_parameters import stage_parameters
-from costmodel.estimate.training.stage_time import used_share
+from costmodel.estimate.training.stage_time import used_sample_share
 from costmodel.estimate.training.training_inputs import TrainingInputs, mean_of_groups
 from costmodel.estimate.training.training_step import TERMS, TrainingStep, least_time, training_step, with_sites
 from costmodel.ground.counts import EXCHANGING
@@ -179,10 +179,10 @@ def memory_shares(inputs: TrainingInputs, block: Block) -> NDArray[np.float64]:
 
 def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     """Evaluates plans on nodes of several kinds: a step ends when its slowest kind of nodes ends."""
-    from costmodel.estimate.training.unequal_nodes import of_slowest
+    from costmodel.estimate.training.unequal_nodes import results_of_slowest
 
     each = _over_groups(inputs, block) if block.structure.shares == "stages" else _beside_groups(inputs, block)
-    columns = of_slowest([found.costs.columns for found in each])
+    columns = results_of_slowest([found.costs.columns for found in each])
     columns |= throughput(inputs, block, columns["step_time"]) | cost_columns(inputs, block, columns["tokens_per_s"])
     latest, fullest = (
         max(each, key=lambda found: float(found.costs.column(name)[0])) for name in ("step_time", "memory_share")
@@ -202,10 +202,10 @@ def _beside_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
 
 def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
     """One evaluation per kind of node if pipelines span all kinds."""
-    from costmodel.estimate.training.unequal_nodes import kinds_of_stages, over_stages
+    from costmodel.estimate.training.unequal_nodes import inputs_over_stages, kinds_of_stages
 
     count = micro_batches(inputs, block)
-    across = over_stages(inputs)
+    across = inputs_over_stages(inputs)
     kinds = kinds_of_stages(across, block, count)
     evaluations = []
     for (_, kind), found in zip(across.groups, kinds, strict=True):
@@ -262,7 +262,7 @@ def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, 
     ranks = inputs.ranks
     flop = flop_of_step(inputs, block)
     step, model, executed = tokens_per_step(inputs.global_batch, inputs.sequence), flop.model, flop.executed
-    used = used_share(block)
+    used = used_sample_share(block)
     if used is not None:
         with term("samples in time"):
             step, model, executed = (used * each for each in (step, model, executed))

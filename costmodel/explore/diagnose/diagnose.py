@@ -77,7 +77,7 @@ def _clocks(answer: Answer) -> Cause:
         "clocks (power cap, heat): matrix products take longer than alone",
         "grows",
         "×",
-        float(inputs.of_a_part),
+        float(inputs.device_slowdown),
         max(spread, LEAST_SPREAD),
         "nvidia-smi -q -d CLOCK,PERFORMANCE while it trains",
         path="assume.sustained",

@@ -202,7 +202,9 @@ def ledger_note(answer: Answer, name: str) -> str:
     }
     if ledger_label(answer, "gathered") == "copies":
         unpacked = "4-bit weights, unpacked for use"
-        notes["gathered"] = unpacked if inputs.packed else "16-bit copies of what is used, and their gradients"
+        notes["gathered"] = (
+            unpacked if inputs.has_packed_weights else "16-bit copies of what is used, and their gradients"
+        )
     if inputs.ranks == 1:
         notes["runtime"] = "context (assumed)"
     if states.cast and inputs.tuning is None:

@@ -133,8 +133,8 @@ def test_a_run_has_the_chance_to_end_in_time() -> None:
 def test_a_cap_trades_time_for_energy() -> None:
     """Clocks fall with the cube root of the power: at 500 of 700 W products take 1.119 times as long."""
     free, capped = row("run={}"), row("run.power.cap=500 W")
-    assert asked("run.power.cap=500 W").inputs.of_a_part == pytest.approx(
-        float(asked("run={}").inputs.of_a_part) * 1.4 ** (1 / 3)
+    assert asked("run.power.cap=500 W").inputs.device_slowdown == pytest.approx(
+        float(asked("run={}").inputs.device_slowdown) * 1.4 ** (1 / 3)
     )
     assert 1 < capped["step_time"] / free["step_time"] < 1.119
     assert capped["run_time"] > free["run_time"]

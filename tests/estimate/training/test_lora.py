@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.equations.layers.parameters import packed_bytes
 from costmodel.estimate.model.shards import model_parameters, shard
-from costmodel.estimate.training.stage_parameters import adapter_matmuls, adapters, trained_in
+from costmodel.estimate.training.stage_parameters import adapter_matmuls, adapters, trained_per_layer
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.plan_choice_text import tuning_notes
 from costmodel.report.terminal.head import scenario_head
@@ -23,7 +23,7 @@ def tuned(method: str = "lora", *, shape: str = "llama-3-8b", **more: Any) -> Tr
 def test_the_worked_examples() -> None:
     asked = tuned(shape="llama-2-7b", rank=8, modules=["q", "v"])
     (kind,) = asked.model.layers
-    assert kind.count * trained_in(asked, shard(asked.model, kind, 1.0)) == 4_194_304
+    assert kind.count * trained_per_layer(asked, shard(asked.model, kind, 1.0)) == 4_194_304
     assert packed_bytes(65e9, 0.5, 1.0, 64.0, 256.0) == pytest.approx(33.5e9, rel=2e-3)
     assert 8 * packed_bytes(1.0, 0.5, 1.0, 64.0, 256.0) == pytest.approx(4.127, abs=1e-3)
 
@@ -35,7 +35,7 @@ def test_full_is_the_default() -> None:
 def test_states_are_of_the_adapters_alone() -> None:
     asked = tuned(rank=16)
     (kind,) = asked.model.layers
-    own = float(kind.count * trained_in(asked, shard(asked.model, kind, 1.0)))
+    own = float(kind.count * trained_per_layer(asked, shard(asked.model, kind, 1.0)))
     given = ask(asked, zero=0)
     assert line(given, "gradients") == pytest.approx(4 * own)
     assert line(given, "optimizer") == pytest.approx(12 * own)
@@ -69,7 +69,9 @@ def test_adapters_are_gathered_with_the_layer_they_are_in(method: str) -> None:
     """In the 2 B that matmuls read, twice a micro-batch; in use, for the next layer, and as gradients on their way."""
     thin, thick = (tuned(method, rank=rank, stack="fsdp2") for rank in (8, 128))
     (kind,) = thin.model.layers
-    more = float(trained_in(thick, shard(thick.model, kind, 1.0)) - trained_in(thin, shard(thin.model, kind, 1.0)))
+    more = float(
+        trained_per_layer(thick, shard(thick.model, kind, 1.0)) - trained_per_layer(thin, shard(thin.model, kind, 1.0))
+    )
     found = [ask(asked, zero=3, recompute="none") for asked in (thin, thick)]
     gathers = [
         [one(item.message) for item in given.evaluation.step.transfers if item.operation == "all_gather"]
@@ -92,7 +94,7 @@ def test_an_adapter_multiplies_what_its_parameters_are(stack: str, name: str) ->
     part = shard(asked.model, kind, 8.0)
     (adapter,) = adapters(asked, part)
     down, up = adapter_matmuls(asked, adapter)
-    assert down.n * down.k + up.n * up.k == trained_in(asked, part)
+    assert down.n * down.k + up.n * up.k == trained_per_layer(asked, part)
     cut = 8 if stack == "megatron-core" else 1
     if name in ("q", "up"):
         assert (down.n, down.k, up.k) == (16 / cut, 4096, 16)
@@ -118,7 +120,7 @@ def test_what_is_gathered_of_adapters_that_are_cut_twice(
 def test_only_gradients_of_adapters_are_sent() -> None:
     full, thin = (costs(asked, zero=0) for asked in (inputs(), tuned(rank=16)))
     (kind,) = inputs().model.layers
-    own = kind.count * trained_in(tuned(rank=16), shard(inputs().model, kind, 1.0))
+    own = kind.count * trained_per_layer(tuned(rank=16), shard(inputs().model, kind, 1.0))
     assert thin["dp_volume"] / full["dp_volume"] == pytest.approx(float(own) / 8.03e9, rel=0.01)
 
 
@@ -153,7 +155,7 @@ def test_inputs_that_no_gradient_reads_are_not_kept() -> None:
 def test_fewer_modules_train_fewer_parameters_and_a_plain_mlp_has_no_gate() -> None:
     asked = tuned(shape="gpt-3-175b", modules=["gate", "up"], rank=4)
     (kind,) = asked.model.layers
-    assert trained_in(asked, shard(asked.model, kind, 1.0)) == 4 * (12288 + 4 * 12288)
+    assert trained_per_layer(asked, shard(asked.model, kind, 1.0)) == 4 * (12288 + 4 * 12288)
 
 
 def test_converted_copies_of_frozen_weights_are_named() -> None:

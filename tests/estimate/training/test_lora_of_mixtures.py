@@ -19,11 +19,11 @@ from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.layer_kernels import layer_pass, memory_bound_seconds
 from costmodel.estimate.training.stage_parameters import (
     UNPACKING,
+    adapter_activation_bytes,
     adapters,
-    between,
     routed_adapters,
-    trained_in,
-    trained_in_experts,
+    trained_in_routed_experts,
+    trained_per_layer,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
@@ -91,8 +91,8 @@ def counted(name: str, rank: int) -> tuple[int, int]:
 def held(asked: TrainingInputs, tp: float = 1.0, ep: float = 1.0, etp: float = 1.0) -> tuple[float, float]:
     """Trained parameters of a rank that holds every layer: all but the routed experts', and theirs."""
     parts = [(count, shard(asked.model, kind, tp, ep, etp)) for kind, count in counted_kinds(asked.model)]
-    rest = sum(float(count * trained_in(asked, part)) for count, part in parts)
-    return rest, sum(float(count * trained_in_experts(asked, part.routed)) for count, part in parts)
+    rest = sum(float(count * trained_per_layer(asked, part)) for count, part in parts)
+    return rest, sum(float(count * trained_in_routed_experts(asked, part.routed)) for count, part in parts)
 
 
 @pytest.mark.parametrize("name", ["deepseek-v3", "qwen-3-30b-a3b", "mixtral-8x7b"])
@@ -381,7 +381,7 @@ def test_what_tp_ranks_hold_whole_they_unpack_whole_and_multiply_by_their_tokens
     down, up = 7168 * (1536 + 576), 128 * 192 * 1536 + 128 * 256 * 512 + 7168 * 128 * 128 + 3 * 7168 * 18432
     nbytes = (4.127 / 8 + 2) * (down + up / 4)
     assert forward[1] - forward[0] == EQUAL(float(UNPACKING) * one(memory_bound_seconds(lora, nbytes)), rel=1e-3)
-    assert one(between(lora, part, 4096.0)) == 2 * 8 * (4096 / 4 + 4096)
+    assert one(adapter_activation_bytes(lora, part, 4096.0)) == 2 * 8 * (4096 / 4 + 4096)
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])

@@ -144,7 +144,7 @@ def test_parts_of_one_silicon_slow_down_by_their_power() -> None:
     """
     parts = ("h100-sxm-96", "h100-sxm", "gh200-96", "b200-sxm", "gb200")
     nodes = (written_out("node", "dgx-h100", accelerator=part) for part in parts)
-    weak, hopper, grace, blackwell, rich = (inputs(node=node).of_a_part for node in nodes)
+    weak, hopper, grace, blackwell, rich = (inputs(node=node).device_slowdown for node in nodes)
     assert weak == pytest.approx(hopper * (700 / 500) ** (1 / 3))
     assert grace == hopper
     assert rich == pytest.approx(blackwell * (2500 / 2250 * 1000 / 1200) ** (1 / 3))
@@ -157,13 +157,16 @@ def test_parts_that_nobody_ran_slow_down_by_their_power_for_their_peak() -> None
     Fitted each alone, the slowdowns of A100, H100 and B200 are one by their power for their peak, to 3 %.
     """
     common = read("efficiency", "unmeasured").sustained.factor
-    found = [inputs(node="g6-48xlarge").of_a_part, inputs(node="dgx-1v", workload={"precision": "fp16"}).of_a_part]
+    found = [
+        inputs(node="g6-48xlarge").device_slowdown,
+        inputs(node="dgx-1v", workload={"precision": "fp16"}).device_slowdown,
+    ]
     assert found == pytest.approx([common * (700 / 989.4 / (72 / 121)) ** (1 / 3), 1.0], rel=1e-3)
     for node in ("dgx-a100", "dgx-h100", "dgx-b200"):
         asked = inputs(node=node)
         power, peak = asked.case.accelerator.power.max, asked.case.accelerator.peak.bf16
         by_power = part_slowdown(common, power, peak, 700.0, 989.4e12)
-        assert float(asked.of_a_part) == pytest.approx(float(by_power), rel=0.03)
+        assert float(asked.device_slowdown) == pytest.approx(float(by_power), rel=0.03)
 
 
 def test_products_in_a_narrow_type_slow_down_by_as_much_less() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.estimate.training.stage_time import slowed
+from costmodel.estimate.training.stage_time import straggler_slowdown
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from estimate.cases import ask, costs, free_links, inputs, instant_host, model, one, written_out
 
@@ -53,7 +53,7 @@ def test_jitter_as_played_out(tp: int, micro_batches: int) -> None:
     """
     dp, jitter = 64 // tp, 0.05
     asked = asked_of(8, dp * micro_batches, stack="megatron-core", jitter=jitter)
-    found = slowed(asked, ask(asked, tp=tp, zero=1).evaluation.block, np.float64(micro_batches))
+    found = straggler_slowdown(asked, ask(asked, tp=tp, zero=1).evaluation.block, np.float64(micro_batches))
     assert found is not None
     times = 1 + jitter * np.random.default_rng(1).standard_normal((4000, dp, micro_batches, tp))
     played = times.max(axis=3).mean(axis=2).max(axis=1).mean()
@@ -62,9 +62,9 @@ def test_jitter_as_played_out(tp: int, micro_batches: int) -> None:
 
 def test_replicas_that_share_layer_by_layer_wait_in_each_micro_batch() -> None:
     sharded = asked_of(stack="fsdp2", jitter=0.05)
-    assert one(slowed(sharded, ask(sharded, zero=3).evaluation.block, np.float64(8.0)).ranks) == pytest.approx(
-        1 + 0.05 * 2.344, rel=1e-3
-    )
+    assert one(
+        straggler_slowdown(sharded, ask(sharded, zero=3).evaluation.block, np.float64(8.0)).ranks
+    ) == pytest.approx(1 + 0.05 * 2.344, rel=1e-3)
 
 
 def test_one_part_at_half_speed() -> None:

@@ -14,7 +14,7 @@ from costmodel.documents.schemas.scenario import Plan
 from costmodel.estimate.shared.plan_batch import SIZES, Block
 from costmodel.estimate.training.plan_constraints import micro_batches
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.estimate.training.unequal_nodes import over_stages, stages_of_groups
+from costmodel.estimate.training.unequal_nodes import inputs_over_stages, stages_of_groups
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.estimate.training_answer.predict_training import plan_block
 from costmodel.report.terminal.refusals import reason
@@ -105,7 +105,7 @@ def layer_time(asked: TrainingInputs, place: int, **plan: Any) -> tuple[float, f
     """Seconds of a layer, and of the head, for one micro-batch on one kind alone, by plain pipelines of it."""
     from dataclasses import replace
 
-    kind = replace(over_stages(asked).groups[place][1], case=asked.groups[place][1].case)
+    kind = replace(inputs_over_stages(asked).groups[place][1], case=asked.groups[place][1].case)
 
     def each(layers: int, last: int) -> float:
         shape = model(hidden=4096, layers=layers * (plan["pp"] - 1) + last)

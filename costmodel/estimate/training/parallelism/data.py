@@ -353,10 +353,10 @@ def _updated_weight_gathers(
     """All-gather of updated weights once per step; embedding, head and adapters are sent in 16 bits."""
     compute = inputs.stack.states.compute
     with term("dp weights"):
-        if np.all(inputs.gathered == compute) or inputs.tuning is not None:
+        if np.all(inputs.gathered_width == compute) or inputs.tuning is not None:
             weights = gradient_traffic(parameters, compute)
         else:
-            layers = gradient_traffic(parameters - ends, inputs.gathered)
+            layers = gradient_traffic(parameters - ends, inputs.gathered_width)
             weights = layers + gradient_traffic(ends, compute)
         gathered = _bucketed_transfer(inputs, weights, compute, dp, "all_gather")
         return OncePerStep((gathered,), gathered.total_time, gathered.time)
@@ -434,7 +434,7 @@ def _weight_gathers(
 ) -> FsdpTraffic:
     """All-gathers of weights over the shards."""
     layer, table = _layer_and_table_transfers(
-        inputs, placed.dp, units, inputs.gathered, inputs.stack.states.compute, "all_gather", times
+        inputs, placed.dp, units, inputs.gathered_width, inputs.stack.states.compute, "all_gather", times
     )
     return FsdpTraffic((layer, table), layer.time, table.time)
 

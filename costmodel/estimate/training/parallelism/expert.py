@@ -132,7 +132,7 @@ def _expert_adapters(
     grouped = functools.partial(_grouped_matmul, inputs, stated, routed, rows, narrow=False, trained=True)
     for adapter in routed_adapters(inputs, routed):
         times = times + adapter_pass(inputs, adapter, rows, grouped)
-    if not inputs.packed:
+    if not inputs.has_packed_weights:
         return times
     with term("unpack experts"):
         unpacked = TimeByCategory(memory_bound=unpacking_seconds(inputs, routed.parameters))
@@ -141,7 +141,7 @@ def _expert_adapters(
 
 def _host_launch_time(inputs: TrainingInputs, stated: ExpertInputs, routed: RoutedExperts, *, backward: bool) -> Number:
     """Host time to issue all experts in one direction."""
-    adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, routed)), 1.0 if inputs.packed else 0.0
+    adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, routed)), 1.0 if inputs.has_packed_weights else 0.0
     trained = inputs.tuning is None
     count, converted = routed.looped(), inputs.recipe.conversions
     operations = expert_operations(count, converted, adapters, unpacked, trained=trained, backward=backward)

@@ -19,7 +19,7 @@ from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.layer_kernels import matmul_both_ways
 from costmodel.estimate.training.layer_time import layer_work
 from costmodel.estimate.training.parallelism.expert import expert_groups, expert_pass
-from costmodel.estimate.training.recompute import again_of
+from costmodel.estimate.training.recompute import recomputed_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training_answer.evaluate_training import evaluate
 from costmodel.ground.counts import SIZES
@@ -238,7 +238,7 @@ def test_without_capacity_the_host_cannot_run_ahead(recompute: Any, again: int) 
     block = one_row(Structure(recompute=recompute), dp=8.0, tp=1.0, pp=1.0, vpp=1.0, micro_batch=1.0)
     layer = layer_work(idle, block, kind).both
     forward, backward = one(layer.forward.total), one(layer.backward.total)
-    anew = again_of(dropless, block.structure, kind)
+    anew = recomputed_work(dropless, block.structure, kind)
     work = expert_pass(dropless, shard(dropless.model, kind, 1.0), block, anew)
     assert work is not None
     inside, ahead, behind = one(work.both.forward.device), one(work.ahead), one(work.behind)
